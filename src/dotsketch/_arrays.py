@@ -1,0 +1,203 @@
+"""Array libraries: one code for NumPy, PyTorch, JAX and every other array API library.
+
+Portable code asks an array for its namespace and calls only the array API standard. What the
+standard does not offer stands here: moving host arrays to the library and device of another
+array, joining a real and an imaginary part, and evaluating a function in chunks of rows.
+
+Random numbers are always drawn by NumPy on the host, so that one seed gives the same features on
+every library.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import array_api_compat
+import numpy as np
+import scipy.sparse
+from array_api_compat import is_jax_array, is_numpy_array, is_torch_array
+from sklearn.utils import check_random_state
+
+Array = Any
+Parts = tuple[Array, Array | None]  # real part, imaginary part (None for real features)
+
+OUTPUTS = ("real", "complex", "complex_to_real")
+
+
+def namespace(*arrays: Array) -> Any:
+    """The array API namespace that all arrays (None is passed over) belong to."""
+    return array_api_compat.array_namespace(*[a for a in arrays if a is not None])
+
+
+def is_sparse(X: Array) -> bool:
+    return scipy.sparse.issparse(X)
+
+
+def is_foreign(X: Array) -> bool:
+    """Whether X is an array of a library other than NumPy (torch, JAX, array-api-strict, …)."""
+    return array_api_compat.is_array_api_obj(X) and not is_numpy_array(X) and not is_sparse(X)
+
+
+def is_traced(X: Array) -> bool:
+    """Whether X has no values yet, as under `jax.jit` or `torch.compile`."""
+    if is_jax_array(X):
+        import jax
+
+        return isinstance(X, jax.core.Tracer)
+    if is_torch_array(X):
+        import torch
+
+        return torch.compiler.is_compiling()
+    return False
+
+
+def like(values: Array, X: Array) -> Array:
+    """`values` (host) in the library and on the device of X; floating values in X's dtype."""
+    if is_sparse(X) or is_numpy_array(X):
+        values = np.asarray(values)
+        return values.astype(X.dtype, copy=False) if values.dtype.kind == "f" else values
+    xp = namespace(X)
+    if array_api_compat.is_array_api_obj(values) and not is_numpy_array(values):
+        return values
+    dtype = X.dtype if values.dtype.kind == "f" else None
+    # torch and strict libraries index with 64-bit integers
+    values = values.astype(np.int64) if values.dtype.kind in "iu" else values
+    return xp.asarray(values, dtype=dtype, device=array_api_compat.device(X))
+
+
+def host(X: Array) -> Array:
+    """X as a NumPy array (a sparse matrix stays as it is)."""
+    if is_sparse(X) or is_numpy_array(X):
+        return X
+    if is_torch_array(X):
+        X = X.detach().cpu()
+    elif not is_jax_array(X):
+        X = array_api_compat.to_device(X, "cpu") if hasattr(X, "to_device") else X
+        X = np.from_dlpack(X)
+    return np.asarray(X)
+
+
+def double(X: Array) -> Array:
+    """X in the widest real floating dtype that its library offers (float64 wherever possible)."""
+    xp = namespace(X)
+    dtypes = xp.__array_namespace_info__().dtypes(kind="real floating")
+    return xp.astype(X, dtypes.get("float64", X.dtype))
+
+
+def square_root(value: Any) -> Any:
+    """√value of a Python number or of a scalar array (a hyperparameter that has a gradient)."""
+    if array_api_compat.is_array_api_obj(value):
+        return namespace(value).sqrt(value)
+    return math.sqrt(value)
+
+
+def as_generator(random_state: Any) -> np.random.Generator:
+    """A NumPy Generator from scikit-learn's `random_state`, or the Generator that was given.
+
+    >>> as_generator(3).integers(100) == as_generator(3).integers(100)
+    np.True_
+    """
+    if isinstance(random_state, np.random.Generator):
+        return random_state
+    if random_state is None or isinstance(random_state, np.random.RandomState):
+        random_state = check_random_state(random_state).randint(2**31 - 1, size=4).tolist()
+    return np.random.default_rng(random_state)
+
+
+def join(parts: Parts, output: str) -> Array:  # (n, D), (n, D) -> (n, D) or (n, 2D)
+    """Real and imaginary part as one array: real, complex, or the columns [Re, Im]."""
+    real, imaginary = parts
+    xp = namespace(real)
+    if output == "real":
+        return real
+    if imaginary is None:
+        raise ValueError(f'output="{output}" needs a complex sketch; this one is real.')
+    if output == "complex_to_real":
+        return xp.concat([real, imaginary], axis=1)
+    if is_torch_array(real):
+        import torch
+
+        return torch.complex(real, imaginary)
+    if is_jax_array(real):
+        import jax
+
+        return jax.lax.complex(real, imaginary)
+    dtype = xp.result_type(real.dtype, xp.complex64)
+    return xp.astype(real, dtype) + 1j * xp.astype(imaginary, dtype)
+
+
+def map_rows(function: Callable[[Array], Parts], X: Array, output: str, chunk: int) -> Array:
+    """`join(function(X), output)`, evaluated on `chunk` rows at a time into one result.
+
+    `function` maps (m, d) to parts of shape (m, D), row by row. Beside X and the result only the
+    temporaries of one chunk are in memory (with gradients in torch: those of the whole graph).
+    A single chunk is evaluated directly.
+    """
+    n = X.shape[0]
+    if n <= chunk or is_torch_array(X):
+        starts = range(0, max(n, 1), chunk)
+        if len(starts) == 1:
+            return _compact(join(function(X), output))
+        if X.requires_grad:
+            chunks = [join(function(X[a : a + chunk]), output) for a in starts]
+            return namespace(X).concat(chunks, axis=0)
+    if is_jax_array(X):
+        return _map_rows_jax(function, X, output, chunk)
+    result = None
+    for start in range(0, n, chunk):
+        parts = function(X[start : start + chunk])
+        if result is None:
+            result = _allocate(parts, output, n)
+        _write(result, slice(start, start + parts[0].shape[0]), parts, output)
+    return result
+
+
+def _compact(Z: Array) -> Array:
+    """Features laid out row by row (the portable transforms return transposed views)."""
+    if is_numpy_array(Z):
+        return np.ascontiguousarray(Z)
+    return Z.contiguous() if is_torch_array(Z) else Z
+
+
+def _allocate(parts: Parts, output: str, n: int) -> Array:
+    real = parts[0]
+    xp = namespace(real)
+    width = real.shape[1] * (2 if output == "complex_to_real" else 1)
+    dtype = xp.result_type(real.dtype, xp.complex64) if output == "complex" else real.dtype
+    return xp.empty((n, width), dtype=dtype, device=array_api_compat.device(real))
+
+
+def _write(result: Array, rows: slice, parts: Parts, output: str) -> None:
+    real, imaginary = parts
+    if imaginary is not None and output == "complex_to_real":
+        width = real.shape[1]
+        result[rows, :width] = real
+        result[rows, width:] = imaginary
+    elif imaginary is not None and output == "complex" and is_numpy_array(result):
+        result.real[rows] = real
+        result.imag[rows] = imaginary
+    else:
+        result[rows, :] = join(parts, output)
+
+
+def _map_rows_jax(function: Callable[[Array], Parts], X: Array, output: str, chunk: int) -> Array:
+    """The loop over chunks as one XLA loop that writes into its carry in place."""
+    import jax
+    import jax.numpy as jnp
+
+    n = X.shape[0]
+
+    def evaluate(start):
+        rows = jax.lax.dynamic_slice_in_dim(X, start, chunk)
+        return join(function(rows), output)
+
+    def body(step, result):
+        # The last chunk begins early enough to be full: its first rows are computed twice.
+        start = jnp.minimum(step * chunk, n - chunk)
+        return jax.lax.dynamic_update_slice_in_dim(result, evaluate(start), start, axis=0)
+
+    shape = jax.eval_shape(evaluate, 0)
+    result = jnp.zeros((n, shape.shape[1]), dtype=shape.dtype)
+    return jax.lax.fori_loop(0, -(-n // chunk), body, result)

@@ -1,0 +1,232 @@
+"""The linear transforms inside the sketches, as portable array code.
+
+Inside, rows of data are the *last* axis: arrays have shape (coordinates, rows). Then a sign flip
+is a scaling of rows, a permutation or a hash is a gather of whole rows, and a Walsh–Hadamard
+transform is a few large matrix products. Functions here take X as (rows, coordinates) and return
+transposed views, which the caller writes straight into its result.
+
+Weights with values in {1, i, −1, −i} are stored as `turns`, small integers t that mean iᵗ; real
+signs are the turns 0 and 2.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import lru_cache
+
+import numpy as np
+import scipy.fft
+import scipy.sparse
+from array_api_compat import is_numpy_array
+
+from ._arrays import Array, Parts, is_sparse, like, namespace
+
+_LARGEST_FACTOR = 5  # a Walsh–Hadamard transform is done in factors of at most 2⁵ = 32
+
+
+def power_of_two(dimension: int) -> int:
+    """The least power of two that is at least `dimension`."""
+    return 1 << max(dimension - 1, 0).bit_length()
+
+
+@lru_cache(maxsize=16)
+def _hadamard_matrix(bits: int) -> np.ndarray:
+    H = np.ones((1, 1))
+    for _ in range(bits):
+        H = np.block([[H, H], [H, -H]])
+    return H
+
+
+def _fwht_middle(A: Array) -> Array:  # (B, d, n) -> (B, d, n)
+    """H_d applied along the middle axis: H = H_f ⊗ H_g ⊗ … as one matrix product a factor."""
+    xp = namespace(A)
+    blocks, d, n = A.shape
+    bits = d.bit_length() - 1
+    n_factors = max(1, math.ceil(bits / _LARGEST_FACTOR))
+    before = blocks
+    for step in range(n_factors):
+        factor_bits = bits // n_factors + (step < bits % n_factors)
+        H = like(_hadamard_matrix(factor_bits), A)
+        A = xp.reshape(A, (before, H.shape[0], -1)) if A.size else A
+        A = xp.matmul(H, A)
+        before *= H.shape[0]
+    return xp.reshape(A, (blocks, d, n))
+
+
+def fwht(X: Array) -> Array:  # (n, d) -> (n, d)
+    """Unnormalised Walsh–Hadamard transform of every row; d is a power of two.
+
+    The matrix is Sylvester's, H_2d = [[H_d, H_d], [H_d, −H_d]], so fwht(fwht(x)) = d·x.
+
+    >>> import numpy as np
+    >>> fwht(np.array([[1.0, 2.0, 3.0, 4.0]]))
+    array([[10., -2., -4.,  0.]])
+    """
+    d = X.shape[1]
+    if d != power_of_two(d):
+        raise ValueError(
+            f"The Walsh–Hadamard transform needs a power of two; X has {d} columns: "
+            f"pad it with zeros to {power_of_two(d)}."
+        )
+    return _fwht_middle(X.T[None, :, :])[0, :, :].T
+
+
+def signs(turns: Array, X: Array) -> tuple[Array, Array]:
+    """Real and imaginary part of iᵗ, in the library and dtype of X."""
+    xp = namespace(turns)
+    real = xp.astype(turns == 0, X.dtype) - xp.astype(turns == 2, X.dtype)
+    imaginary = xp.astype(turns == 1, X.dtype) - xp.astype(turns == 3, X.dtype)
+    return real, imaginary
+
+
+def multiply(a: Parts, b: Parts) -> Parts:
+    """The entrywise product of two complex arrays given by their parts."""
+    if a[1] is None or b[1] is None:
+        return a[0] * b[0], None
+    return a[0] * b[0] - a[1] * b[1], a[0] * b[1] + a[1] * b[0]
+
+
+def scaled(parts: Parts, scale: float) -> Parts:
+    real, imaginary = parts
+    return real * scale, None if imaginary is None else imaginary * scale
+
+
+def transposed(parts: Parts, scale: float) -> Parts:  # (D, n) -> (n, D)
+    """Parts times a scale, as transposed views."""
+    real, imaginary = scaled(parts, scale)
+    return real.T, None if imaginary is None else imaginary.T
+
+
+def linear_on_parts(function: Callable[[Array], Parts], parts: Parts) -> Parts:
+    """A complex linear map that is given on real arrays, on a complex array."""
+    real, imaginary = parts
+    if imaginary is None:
+        return function(real)
+    (a, b), (c, d) = function(real), function(imaginary)
+    return (a, c) if b is None else (a - d, b + c)
+
+
+def columns(X: Array, width: int) -> Array:  # (n, d) -> (width, n)
+    """X with one coordinate a row, zero rows appended up to `width`."""
+    xp = namespace(X)
+    missing = width - X.shape[1]
+    if is_numpy_array(X):
+        A = (
+            np.zeros((width, X.shape[0]), dtype=X.dtype)
+            if missing
+            else np.empty_like(X.T, order="C")
+        )
+        A[: X.shape[1]] = X.T
+        return A
+    if not missing:
+        return X.T
+    zeros = xp.zeros_like(X[:, :1])
+    return xp.concat([X, xp.broadcast_to(zeros, (X.shape[0], missing))], axis=1).T
+
+
+def srht(A: Array, turns: Array, places: Array, is_complex: bool) -> Parts:
+    """Random projections by a signed Hadamard matrix, (d, n) -> (D, n) parts.
+
+    Block b is H (z_b ∘ x) with z = i^turns[b]; row l of the result is coordinate `places[l]` of
+    all blocks laid end to end (`places` holds D numbers below B·d).
+    """
+    xp = namespace(A)
+    n_blocks, d = turns.shape
+    n = A.shape[1]
+    real, imaginary = (part[:, :, None] for part in signs(turns, A))
+    if not is_complex:
+        T = _fwht_middle(real * A[None, :, :])
+        return xp.take(xp.reshape(T, (n_blocks * d, n)), places, axis=0), None
+    # Re z and Im z are never both nonzero: two real transforms, side by side
+    both = xp.concat([real * A[None, :, :], imaginary * A[None, :, :]], axis=2)
+    T = xp.take(xp.reshape(_fwht_middle(both), (n_blocks * d, 2 * n)), places, axis=0)
+    return T[:, :n], T[:, n:]
+
+
+def project(X: Array, real: Array, imaginary: Array | None) -> Parts:
+    """Dense random projections, (n, d) and weights (D, d) -> (D, n) parts."""
+    if is_sparse(X):
+        X = X.T  # CSC: the product runs over the rows of the weights
+        return (real @ X), None if imaginary is None else (imaginary @ X)
+    X = X.T
+    return real @ X, None if imaginary is None else imaginary @ X
+
+
+def count_sketch(X: Array, table: CountTable, is_complex: bool) -> Parts:
+    """Σ over the coordinates k of every bucket of iᵗ⁽ᵏ⁾ x_k, (n, d) -> (D, n) parts."""
+    if is_sparse(X):
+        real = (table.real @ X.T).toarray()
+        return real, (table.imaginary @ X.T).toarray() if is_complex else None
+    A = X.T
+    if is_numpy_array(X):
+        A = np.ascontiguousarray(A)
+        return table.real @ A, table.imaginary @ A if is_complex else None
+    real, imaginary = signs(table.turns, X)
+    return (
+        _gather_buckets(real[:, None] * A, table.members),
+        _gather_buckets(imaginary[:, None] * A, table.members) if is_complex else None,
+    )
+
+
+class CountTable:
+    """One hash of d coordinates into D buckets, laid out for the library of X.
+
+    NumPy and sparse arrays use two (D, d) sparse matrices; other libraries a table of gathers:
+    `members[j, b]` is the j-th coordinate of bucket b, or d (a zero) where it has fewer.
+    """
+
+    def __init__(self, buckets: np.ndarray, turns: np.ndarray, n_buckets: int, X: Array):
+        d = buckets.shape[0]
+        if is_sparse(X) or is_numpy_array(X):
+            real, imaginary = signs(turns, X)
+            where = (buckets, np.arange(d))
+            shape = (n_buckets, d)
+            self.real = scipy.sparse.csr_matrix((real, where), shape=shape)
+            self.imaginary = scipy.sparse.csr_matrix((imaginary, where), shape=shape)
+            return
+        order = np.argsort(buckets, kind="stable")
+        loads = np.bincount(buckets, minlength=n_buckets)
+        rank = np.arange(d) - np.repeat(np.cumsum(loads) - loads, loads)
+        members = np.full((int(loads.max(initial=1)), n_buckets), d)
+        members[rank, buckets[order]] = order
+        self.members = like(members, X)
+        self.turns = like(turns, X)
+
+
+def _gather_buckets(A: Array, members: Array) -> Array:  # (d, n), (load, D) -> (D, n)
+    xp = namespace(A)
+    A = xp.concat([A, xp.zeros_like(A[:1, :])], axis=0)
+    total = xp.take(A, members[0, :], axis=0)
+    for j in range(1, members.shape[0]):
+        total = total + xp.take(A, members[j, :], axis=0)
+    return total
+
+
+def fourier(parts: Parts) -> Array:  # (D, n) -> (D, n) or (D // 2 + 1, n), complex
+    """Discrete Fourier transform along the first axis; half of it for a real array."""
+    real, imaginary = parts
+    if is_numpy_array(real):
+        if imaginary is None:
+            return scipy.fft.rfft(real, axis=0)
+        return scipy.fft.fft(real + np.complex64(1j) * imaginary, axis=0, overwrite_x=True)
+    xp = namespace(real)
+    if imaginary is None:
+        return xp.fft.rfft(real, axis=0)
+    from ._arrays import join
+
+    return xp.fft.fft(join(parts, "complex"), axis=0)
+
+
+def inverse_fourier(spectrum: Array, length: int, is_complex: bool) -> Parts:
+    """Inverse of `fourier`, as parts of shape (length, n)."""
+    if is_numpy_array(spectrum):
+        if not is_complex:
+            return scipy.fft.irfft(spectrum, n=length, axis=0), None
+        values = scipy.fft.ifft(spectrum, axis=0, overwrite_x=True)
+        return values.real, values.imag
+    xp = namespace(spectrum)
+    if not is_complex:
+        return xp.fft.irfft(spectrum, n=length, axis=0), None
+    values = xp.fft.ifft(spectrum, axis=0)
+    return xp.real(values), xp.imag(values)

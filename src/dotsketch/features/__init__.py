@@ -1,0 +1,11 @@
+"""The estimators: random features as scikit-learn transformers.
+
+They validate, choose a sketch, draw its weights in `fit` and evaluate it in `transform`.
+NumPy, pandas and SciPy sparse input gives NumPy features; a torch, JAX or other array API input
+gives features of that library, on its device, with gradients.
+"""
+
+from .base import FeatureMap
+from .polynomial import PolynomialSketch
+
+__all__ = ["FeatureMap", "PolynomialSketch"]

@@ -1,0 +1,102 @@
+"""What the estimators share: validation of input, columns and output, tags."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from array_api_compat import is_numpy_array
+from sklearn import get_config
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import _check_n_features, validate_data
+
+from .._arrays import OUTPUTS, Array, double, is_foreign, is_sparse, is_traced, namespace
+
+
+class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """What all random feature estimators share: validation, tags, names of the columns."""
+
+    n_components: int
+    output: str
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.array_api_support = True
+        tags.input_tags.sparse = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+    def _validate(self, X: Array, *, reset: bool) -> Array:
+        """X as a real floating matrix of its own library (NumPy or CSR for everything else)."""
+        if not is_foreign(X):
+            return validate_data(
+                self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=reset
+            )
+        return check_foreign(self, X, reset=reset)
+
+    def _count_projections(self) -> int:
+        """How many projections give n_components columns; validates both parameters."""
+        n = self.n_components
+        if isinstance(n, bool) or not isinstance(n, Integral) or n < 1:
+            raise ValueError(f"n_components must be a positive integer; got {n!r}.")
+        if self.output not in OUTPUTS:
+            names = ", ".join(map(repr, OUTPUTS))
+            raise ValueError(f"output must be one of {names}; got {self.output!r}.")
+        if self.output != "complex_to_real":
+            return int(n)
+        if n % 2:
+            raise ValueError(
+                f"complex_to_real returns pairs of columns: n_components={n} must be even; "
+                f"use {n + 1}."
+            )
+        return int(n) // 2
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.n_components
+
+    @property
+    def _field(self) -> str:
+        return "real" if self.output == "real" else "complex"
+
+
+def check_foreign(estimator: Any, X: Array, *, reset: bool) -> Array:
+    """The checks of scikit-learn's `validate_data` for arrays of other libraries."""
+    xp = namespace(X)
+    name = type(estimator).__name__
+    if X.ndim != 2:
+        raise ValueError(
+            f"Expected 2D array, got {X.ndim}D array of shape {tuple(X.shape)} instead. "
+            "Reshape it to (rows, features)."
+        )
+    if xp.isdtype(X.dtype, "complex floating"):
+        raise ValueError(f"Complex data not supported by {name}: X has dtype {X.dtype}.")
+    if not xp.isdtype(X.dtype, "real floating"):
+        X = double(X)
+    for count, what in zip(X.shape, ("sample", "feature"), strict=True):
+        if count == 0:
+            raise ValueError(
+                f"Found array with 0 {what}(s) (shape={tuple(X.shape)}) while a minimum of 1 is "
+                f"required by {name}."
+            )
+    _check_n_features(estimator, X, reset=reset)
+    if not is_traced(X) and not get_config()["assume_finite"] and not xp.all(xp.isfinite(X)):
+        raise ValueError(f"Input X contains NaN or infinity; {name} needs finite values.")
+    return X
+
+
+def check_overflow(Z: Array, X: Array, log_bound: Callable[[Array], float]) -> Array:
+    """Z, unless it holds values beyond its dtype: products of many projections overflow.
+
+    The features are looked through only if a bound on their size allows an overflow.
+    """
+    if is_traced(X) or (not is_numpy_array(X) and not is_sparse(X)):
+        return Z
+    if log_bound(X) > np.log(np.finfo(X.dtype).max) and not np.isfinite(Z).all():
+        raise ValueError(
+            f"The features overflow {X.dtype}: scale the rows of X to about unit norm, "
+            "lower gamma, or use float64."
+        )
+    return Z

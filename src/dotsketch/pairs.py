@@ -1,0 +1,63 @@
+"""What a variance formula needs to know of a pair of inputs.
+
+Every closed-form variance in this package depends on a pair (x, y) only through three numbers:
+the dot product x·y, the product of squared norms |x|²|y|², and Σ x_k² y_k².
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ._arrays import Array, double, namespace
+
+
+@dataclass(frozen=True)
+class PairStatistics:
+    """Statistics of pairs (x, y), arrays of one shape (any shape).
+
+    Attributes
+    ----------
+    dot : s = x·y
+    norms : N = |x|² |y|²
+    squares : S = Σ_k x_k² y_k²
+    dimension : d, the number of coordinates of x and y
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> pairs = PairStatistics.between(np.array([[1.0, 2.0]]), np.array([[3.0, 1.0]]))
+    >>> pairs.dot, pairs.norms, pairs.squares
+    (array([[5.]]), array([[50.]]), array([[13.]]))
+    """
+
+    dot: Array
+    norms: Array
+    squares: Array
+    dimension: int
+
+    @classmethod
+    def between(cls, X: Array, Y: Array | None = None) -> PairStatistics:
+        """All pairs of rows of X (n, d) and Y (m, d; X if None): arrays of shape (n, m)."""
+        X = double(X)
+        Y = X if Y is None else double(Y)
+        xp = namespace(X, Y)
+        squared_X, squared_Y = X * X, Y * Y
+        norms_X = xp.sum(squared_X, axis=1)
+        norms_Y = xp.sum(squared_Y, axis=1)
+        return cls(
+            dot=X @ Y.T,
+            norms=norms_X[:, None] * norms_Y[None, :],
+            squares=squared_X @ squared_Y.T,
+            dimension=X.shape[1],
+        )
+
+    @property
+    def beta(self) -> Array:
+        """β = N − S = Σ_{k≠l} x_k² y_l², never negative."""
+        xp = namespace(self.dot)
+        return xp.maximum(self.norms - self.squares, xp.zeros_like(self.norms))
+
+    @property
+    def gamma(self) -> Array:
+        """γ = s² − S = Σ_{k≠l} x_k y_k x_l y_l; complex sketches win where it is nonnegative."""
+        return self.dot * self.dot - self.squares

@@ -1,0 +1,79 @@
+"""Sketches of the homogeneous polynomial kernel ⟨x, y⟩ᵖ, one family a file.
+
+| name                     | class                | cost a row   | variance                         |
+|--------------------------|----------------------|--------------|----------------------------------|
+| `gaussian`               | GaussianSketch       | p d D        | the largest                      |
+| `rademacher`             | RademacherSketch     | p d D        | least of independent weights     |
+| `tensor_srht`            | TensorSRHT           | p D log d    | less still for odd degrees       |
+| `tensor_sketch`          | TensorSketch         | p(d+D log D) | like Rademacher's                |
+| `balanced_tensor_sketch` | BalancedTensorSketch | p(d+D log D) | often the least of all real ones |
+| `tree_rademacher`        | RademacherTree       | p D (d + D)  | grows slowly with p              |
+| `tree_srht`              | SRHTTree             | p D log(d D) | grows slowly with p              |
+
+`CompactSketch` composes any of them with a projection down to fewer features.
+"""
+
+from .base import Sketch
+from .compact import CompactSketch
+from .gaussian import GaussianSketch
+from .rademacher import RademacherSketch
+from .tensor_sketch import BalancedTensorSketch, TensorSketch
+from .tensor_srht import TensorSRHT
+from .tree import RademacherTree, SRHTTree, TreeSketch
+
+SKETCHES: dict[str, type[Sketch]] = {
+    "gaussian": GaussianSketch,
+    "rademacher": RademacherSketch,
+    "tensor_srht": TensorSRHT,
+    "tensor_sketch": TensorSketch,
+    "balanced_tensor_sketch": BalancedTensorSketch,
+    "tree_rademacher": RademacherTree,
+    "tree_srht": SRHTTree,
+}
+
+
+def make_sketch(
+    name: str,
+    degree: int,
+    n_projections: int,
+    field: str = "real",
+    *,
+    weights: str | float | None = None,
+    compact: int | None = None,
+) -> Sketch:
+    """The sketch of that name.
+
+    `weights` is the distribution of the weights of "rademacher" (see RademacherSketch);
+    `compact=c` sketches to c·D projections first and projects them down to D.
+
+    >>> make_sketch("tensor_srht", 3, 64, "complex")
+    TensorSRHT(degree=3, n_projections=64, field='complex')
+    """
+    if not isinstance(name, str) or name not in SKETCHES:
+        raise ValueError(f"sketch must be one of {', '.join(map(repr, SKETCHES))}; got {name!r}.")
+    if compact is not None:
+        if isinstance(compact, bool) or not isinstance(compact, int) or compact < 1:
+            raise ValueError(f"compact must be None or a positive integer; got {compact!r}.")
+        inner = make_sketch(name, degree, compact * n_projections, field, weights=weights)
+        return CompactSketch.of(inner, n_projections)
+    if weights is None:
+        return SKETCHES[name](degree, n_projections, field)
+    if name != "rademacher":
+        raise ValueError(f'weights= is for sketch="rademacher"; got sketch={name!r}.')
+    return RademacherSketch(degree, n_projections, field, weights)
+
+
+__all__ = [
+    "SKETCHES",
+    "BalancedTensorSketch",
+    "CompactSketch",
+    "GaussianSketch",
+    "RademacherSketch",
+    "RademacherTree",
+    "SRHTTree",
+    "Sketch",
+    "TensorSRHT",
+    "TensorSketch",
+    "TreeSketch",
+    "make_sketch",
+]

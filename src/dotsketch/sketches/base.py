@@ -1,0 +1,142 @@
+"""The interface of a sketch, and the laws it obeys.
+
+A sketch is a distribution over feature maps z with E[z(x) · conj z(y)] = ⟨x, y⟩ᵖ. It is an
+immutable description; `sample` draws the weights of one map, `apply` evaluates it, and
+`variance` tells in closed form how far z(x) · conj z(y) is from ⟨x, y⟩ᵖ, for any pair, before
+anything is drawn.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from numbers import Integral
+from typing import Any, ClassVar
+
+import numpy as np
+
+from .._arrays import Array, Parts, is_sparse, like, map_rows, namespace
+from ..pairs import PairStatistics
+from .moments import VectorMoments
+
+FIELDS = ("real", "complex")
+
+
+@dataclass(frozen=True)
+class Sketch:
+    """A random feature map of the homogeneous polynomial kernel ⟨x, y⟩ᵖ.
+
+    Parameters
+    ----------
+    degree : p ≥ 1
+    n_projections : D ≥ 1, the number of features (complex numbers if the field is complex)
+    field : "real" or "complex", where the random weights live
+
+    Laws, checked for every sketch by the tests: E[k̂] = ⟨x, y⟩ᵖ, Var[k̂] = `variance`, and
+    E[(k̂ − k)²] = `pseudo_variance`, where k̂ = Σ_l z_l(x) conj z_l(y).
+    """
+
+    degree: int
+    n_projections: int
+    field: str = "real"
+
+    accepts_sparse: ClassVar[bool] = False  # whether `parts` takes CSR rows as they are
+    chunk_bytes: ClassVar[int] = 1 << 19  # an array of one chunk: about an L2 cache
+
+    def __post_init__(self) -> None:
+        for name in ("degree", "n_projections"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
+                raise ValueError(f"{name} must be a positive integer; got {value!r}.")
+        if self.field not in FIELDS:
+            raise ValueError(f'field must be "real" or "complex"; got {self.field!r}.')
+
+    @property
+    def is_complex(self) -> bool:
+        return self.field == "complex"
+
+    @property
+    def kappa2(self) -> float:
+        """κ² = |E z²|² of one random weight: 1 for real weights, 0 for complex ones."""
+        return 0.0 if self.is_complex else 1.0
+
+    # -- what a family defines ---------------------------------------------------------------
+
+    def sample(self, dimension: int, rng: np.random.Generator) -> Any:
+        """Weights of one feature map on R^dimension: a named tuple of NumPy arrays."""
+        raise NotImplementedError
+
+    def parts(self, X: Array, prepared: Any) -> Parts:  # (n, d) -> (n, D), (n, D) | None
+        """Real and imaginary part of the features of a chunk of rows; pure array code."""
+        raise NotImplementedError
+
+    def moments(self, pairs: PairStatistics) -> VectorMoments:
+        """Second moments of the features as a random vector, for sketches of sketches."""
+        raise NotImplementedError(f"No closed-form moments are known for {self}.")
+
+    def variance(self, pairs: PairStatistics) -> Array:
+        """E|k̂ − ⟨x, y⟩ᵖ|², in the shape of the pairs."""
+        xp = namespace(pairs.dot)
+        excess = self.moments(pairs).overlap - pairs.dot ** (2 * self.degree)
+        return xp.maximum(excess, xp.zeros_like(excess))
+
+    def pseudo_variance(self, pairs: PairStatistics) -> Array:
+        """E(k̂ − ⟨x, y⟩ᵖ)² without the modulus; it is the variance itself for real features."""
+        if not self.is_complex:
+            return self.variance(pairs)
+        return self.moments(pairs).pseudo_overlap - pairs.dot ** (2 * self.degree)
+
+    # -- what every family shares ------------------------------------------------------------
+
+    def real_part_variance(self, pairs: PairStatistics) -> Array:
+        """Var Re k̂ = (variance + Re pseudo_variance)/2: what remains when Im k̂ is dropped."""
+        xp = namespace(pairs.dot)
+        half = (self.variance(pairs) + self.pseudo_variance(pairs)) / 2
+        return xp.maximum(half, xp.zeros_like(half))
+
+    def prepare(self, weights: Any, X: Array) -> Any:
+        """Weights in the library, dtype and device of X: done once for all chunks."""
+        return type(weights)(*(like(array, X) for array in weights))
+
+    def apply(
+        self,
+        X: Array,
+        weights: Any,
+        *,
+        output: str | None = None,
+        preprocess: Callable[[Array], Array] | None = None,
+    ) -> Array:  # (n, d) -> (n, D), or (n, 2D) for "complex_to_real"
+        """Features of all rows, computed in chunks.
+
+        `output` is "real" or "complex" after the field, or "complex_to_real" for [Re, Im];
+        `preprocess` maps a chunk of rows of X to the inputs of the sketch.
+        """
+        prepared = self.prepare(weights, X)
+
+        def evaluate(rows: Array) -> Parts:
+            if is_sparse(rows) and not self.accepts_sparse:
+                rows = rows.toarray()
+            return self.parts(rows if preprocess is None else preprocess(rows), prepared)
+
+        chunk = self.chunk_rows(X.shape[1], np.dtype(np.float32).itemsize)
+        return map_rows(evaluate, X, output or self.field, chunk)
+
+    def chunk_rows(self, dimension: int, itemsize: int) -> int:
+        """How many rows to work on at a time so that the temporaries stay small."""
+        width = max(dimension, self.n_projections) * (2 if self.is_complex else 1)
+        return max(16, self.chunk_bytes // (2 * width * itemsize))
+
+    @property
+    def scale(self) -> float:
+        """1/√D, so that the dot product of features is a mean over projections."""
+        return 1 / math.sqrt(self.n_projections)
+
+
+def power_difference(a: Array, b: Array, difference: Array, n: int) -> Array:
+    """aⁿ − bⁿ = (a − b) Σ_k a^(n−1−k) b^k, without cancellation; `difference` is a − b."""
+    total = power = namespace(a).ones_like(a)
+    for _ in range(n - 1):
+        power = power * b
+        total = total * a + power
+    return difference * total

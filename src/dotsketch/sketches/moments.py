@@ -1,0 +1,145 @@
+"""Second moments of random projections, as they pass through a sketch.
+
+A pair of vectors u = u(x), v = u(y), random or not, enters the variance of any further random
+projection only through seven expectations (`VectorMoments`). A projection w_l·u of it, l = 1 … D,
+has moments for one row l and for two distinct rows (`ProjectionMoments`); features are products
+of independent projections, so their moments multiply; and D features laid out as a vector have
+`VectorMoments` again. One rule thus serves independent weights, TensorSRHT, trees and every
+composition.
+
+Weights have E z = 0, E|z|² = 1, E z² = κ and E|z|⁴ = m4. Rows within one block of a signed
+Hadamard matrix are correlated: for distinct columns k ≠ l of a random pair of its rows,
+E[h_k h_l h'_k h'_l] = −1/(d−1).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from .._arrays import Array
+from ..pairs import PairStatistics
+
+
+class VectorMoments(NamedTuple):
+    """Expectations over the random vectors u = u(x) and v = u(y) in C^D."""
+
+    overlap: Array  # |Σ u v̄|²
+    norms: Array  # |u|² |v|²
+    squares: Array  # Σ |u|² |v|²
+    transpose: Array  # |Σ u v|²
+    pseudo_overlap: Array  # (Σ u v̄)²
+    pseudo_squares: Array  # Σ (u v̄)²
+    pseudo_norms: Array  # Σ u² · conj Σ v²
+
+    @classmethod
+    def of_inputs(cls, pairs: PairStatistics) -> VectorMoments:
+        """The inputs themselves: real and not random."""
+        squared_dot = pairs.dot * pairs.dot
+        return cls(
+            overlap=squared_dot,
+            norms=pairs.norms,
+            squares=pairs.squares,
+            transpose=squared_dot,
+            pseudo_overlap=squared_dot,
+            pseudo_squares=pairs.squares,
+            pseudo_norms=pairs.norms,
+        )
+
+
+class PairOfRows(NamedTuple):
+    """Expectations over two distinct projections X = w·u, Y = w·v and X' = w'·u, Y' = w'·v."""
+
+    overlap: Array  # X Ȳ conj(X' Ȳ')
+    norms: Array  # |X|² |Y'|²
+    transpose: Array  # X Y conj(X' Y')
+    pseudo_overlap: Array  # X Ȳ X' Ȳ'
+    pseudo_norms: Array  # X² conj(Y'²)
+
+
+class ProjectionMoments(NamedTuple):
+    """Moments of D projections in blocks: of one row, and of two rows in one or two blocks."""
+
+    single: Array  # |X|² |Y|²
+    pseudo_single: Array  # (X Ȳ)²
+    within: PairOfRows  # two rows of one block
+    across: PairOfRows  # two rows of different blocks: independent
+
+    def __mul__(self, other: ProjectionMoments) -> ProjectionMoments:  # type: ignore[override]
+        """Moments of the product with an independent projection."""
+        return ProjectionMoments(
+            self.single * other.single,
+            self.pseudo_single * other.pseudo_single,
+            PairOfRows(*(a * b for a, b in zip(self.within, other.within, strict=True))),
+            PairOfRows(*(a * b for a, b in zip(self.across, other.across, strict=True))),
+        )
+
+    def __pow__(self, degree: int) -> ProjectionMoments:
+        """Moments of the product of `degree` independent projections of the same kind."""
+        return ProjectionMoments(
+            self.single**degree,
+            self.pseudo_single**degree,
+            PairOfRows(*(a**degree for a in self.within)),
+            PairOfRows(*(a**degree for a in self.across)),
+        )
+
+    def vector(self, n_rows: int, block: int = 1) -> VectorMoments:
+        """Moments of the vector of D = n_rows projections over √D, in blocks of that size."""
+        single = 1 / n_rows
+        within = correlated_pairs(n_rows, block) / n_rows**2
+        across = 1 - single - within
+
+        def mix(diagonal: Array, name: str) -> Array:
+            near, far = getattr(self.within, name), getattr(self.across, name)
+            return single * diagonal + within * near + across * far
+
+        return VectorMoments(
+            overlap=mix(self.single, "overlap"),
+            norms=mix(self.single, "norms"),
+            squares=single * self.single,
+            transpose=mix(self.single, "transpose"),
+            pseudo_overlap=mix(self.pseudo_single, "pseudo_overlap"),
+            pseudo_squares=single * self.pseudo_single,
+            pseudo_norms=mix(self.pseudo_single, "pseudo_norms"),
+        )
+
+
+def correlated_pairs(n_rows: int, block: int) -> int:
+    """c(D, d) = ⌊D/d⌋ d(d−1) + r(r−1), r = D mod d: ordered pairs of rows that share a block."""
+    full, rest = divmod(n_rows, block)
+    return full * block * (block - 1) + rest * (rest - 1)
+
+
+def projection_moments(
+    u: VectorMoments, *, kappa2: float, m4: float = 1.0, block: int = 1
+) -> ProjectionMoments:
+    """Moments of random projections of u: independent rows, or signed Hadamard blocks (m4 = 1).
+
+    With u = x not random: single = m4·S + β + (1 + κ²)γ, and within a block the overlap is
+    s² − V₁/(d−1) with V₁ = β + κ²γ, the theorem on the variance of TensorSRHT.
+    """
+    beta = u.norms - u.squares
+    gamma = u.overlap - u.squares
+    delta = kappa2 * (u.transpose - u.squares)
+    pseudo_gamma = u.pseudo_overlap - u.pseudo_squares
+    pseudo_beta = kappa2 * (u.pseudo_norms - u.pseudo_squares)
+    across = PairOfRows(
+        overlap=u.overlap,
+        norms=u.norms,
+        transpose=kappa2 * u.transpose,
+        pseudo_overlap=u.pseudo_overlap,
+        pseudo_norms=kappa2 * u.pseudo_norms,
+    )
+    r = 1 / (block - 1) if block > 1 else 0.0
+    within = PairOfRows(
+        overlap=u.overlap - r * (beta + delta),
+        norms=u.norms - r * (gamma + delta),
+        transpose=u.squares + delta - r * (beta + gamma),
+        pseudo_overlap=u.pseudo_overlap - r * (pseudo_gamma + pseudo_beta),
+        pseudo_norms=u.pseudo_squares + pseudo_beta - 2 * r * pseudo_gamma,
+    )
+    return ProjectionMoments(
+        single=m4 * u.squares + beta + gamma + delta,
+        pseudo_single=m4 * u.pseudo_squares + 2 * pseudo_gamma + pseudo_beta,
+        within=within,
+        across=across,
+    )

@@ -1,0 +1,152 @@
+"""The tree of Ahle et al.: sketches of degree two, joined pairwise up to the root."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .._arrays import Array, Parts, like
+from .._transforms import (
+    columns,
+    linear_on_parts,
+    multiply,
+    power_of_two,
+    project,
+    scaled,
+    signs,
+    srht,
+    transposed,
+)
+from ..pairs import PairStatistics
+from .base import Sketch
+from .moments import ProjectionMoments, VectorMoments, projection_moments
+from .rademacher import TurnWeights, sample_turns
+from .tensor_srht import SRHTWeights, flat_places, sample_srht
+
+
+class TreeWeights(NamedTuple):
+    """Arrays of the leaves' projections, then of all inner projections from the bottom up."""
+
+    leaves: Any  # TurnWeights or SRHTWeights with q = 2^⌈log₂ p⌉ projections
+    nodes: Any  # the same with q − 2 projections of D inputs, or None if q ≤ 2
+
+
+@dataclass(frozen=True)
+class TreeSketch(Sketch):
+    """A binary tree of products: variance grows with log p levels and not with 2ᵖ.
+
+    The leaves are random projections of x; q = 2^⌈log₂ p⌉ of them, those beyond p of the first
+    unit vector. A join multiplies two children; below the root every product is projected again
+    (D → D) before it is joined. For p ≤ 2 it is the plain sketch. Variance and pseudo-variance
+    follow from the moments passed from level to level, for Rademacher and for SRHT nodes.
+    """
+
+    def sample(self, dimension: int, rng: np.random.Generator) -> TreeWeights:
+        n_leaves = power_of_two(self.degree)
+        leaves = self.sample_projections(n_leaves, dimension, rng)
+        inner = n_leaves - 2
+        nodes = self.sample_projections(inner, self.n_projections, rng) if inner > 0 else None
+        return TreeWeights(leaves, nodes)
+
+    def prepare(self, weights: TreeWeights, X: Array) -> TreeWeights:
+        nodes = None if weights.nodes is None else self.prepare_projections(weights.nodes, X)
+        return TreeWeights(self.prepare_projections(weights.leaves, X), nodes)
+
+    def parts(self, X: Array, prepared: TreeWeights) -> Parts:
+        leaves, nodes = prepared
+        level = [self.project((X.T, None), leaf) for leaf in leaves[: self.degree]]
+        unit = X.T[:, :1] * 0 + like(np.eye(X.shape[1], 1), X)
+        level += [self.project((unit, None), leaf) for leaf in leaves[self.degree :]]
+        used = 0
+        while len(level) > 1:
+            joined = [multiply(level[i], level[i + 1]) for i in range(0, len(level), 2)]
+            if len(joined) == 1:
+                level = joined
+                break
+            step = nodes[used : used + len(joined)]
+            used += len(joined)
+            level = [
+                self.project(scaled(node, self.scale), projection)
+                for node, projection in zip(joined, step, strict=True)
+            ]
+        return transposed(level[0], self.scale)
+
+    def moments(self, pairs: PairStatistics) -> VectorMoments:
+        first = PairStatistics(*(1 + 0 * pairs.dot,) * 3, pairs.dimension)  # the unit vector
+        leaf, padding = (
+            self.project_moments(VectorMoments.of_inputs(p), p.dimension) for p in (pairs, first)
+        )
+        block = self.block(pairs.dimension)
+        n_leaves = power_of_two(self.degree)
+        level = [leaf] * self.degree + [padding] * (n_leaves - self.degree)
+        while len(level) > 1:
+            joined = [level[i] * level[i + 1] for i in range(0, len(level), 2)]
+            if len(joined) == 1:
+                level = joined
+                break
+            D = self.n_projections
+            level = [self.project_moments(node.vector(D, block), D) for node in joined]
+            block = self.block(D)
+        return level[0].vector(self.n_projections, block)
+
+    def project_moments(self, u: VectorMoments, dimension: int) -> ProjectionMoments:
+        return projection_moments(u, kappa2=self.kappa2, block=self.block(dimension))
+
+    # -- the kind of node --------------------------------------------------------------------
+
+    def block(self, dimension: int) -> int:
+        raise NotImplementedError
+
+    def sample_projections(self, count: int, dimension: int, rng: np.random.Generator) -> Any:
+        raise NotImplementedError
+
+    def prepare_projections(self, weights: Any, X: Array) -> list:
+        raise NotImplementedError
+
+    def project(self, A: Parts, projection: Any) -> Parts:  # (d, n) -> (D, n)
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class RademacherTree(TreeSketch):
+    """The tree with dense Rademacher projections as nodes: O(p D²) a row."""
+
+    def block(self, dimension: int) -> int:
+        return 1
+
+    def sample_projections(self, count: int, dimension: int, rng: np.random.Generator) -> Any:
+        return TurnWeights(
+            sample_turns(rng, (count, self.n_projections, dimension), self.is_complex)
+        )
+
+    def prepare_projections(self, weights: TurnWeights, X: Array) -> list:
+        pairs = [signs(like(turns, X), X) for turns in weights.turns]
+        return [(real, imaginary if self.is_complex else None) for real, imaginary in pairs]
+
+    def project(self, A: Parts, projection: Any) -> Parts:
+        return linear_on_parts(lambda part: project(part.T, *projection), A)
+
+
+@dataclass(frozen=True)
+class SRHTTree(TreeSketch):
+    """The tree with signed, permuted Hadamard blocks as nodes: O(p D log D) a row."""
+
+    def block(self, dimension: int) -> int:
+        return power_of_two(dimension)
+
+    def sample_projections(self, count: int, dimension: int, rng: np.random.Generator) -> Any:
+        return sample_srht(count, self.n_projections, dimension, self.is_complex, rng)
+
+    def prepare_projections(self, weights: SRHTWeights, X: Array) -> list:
+        turns = like(weights.turns, X)
+        places = like(flat_places(weights.places, self.n_projections), X)
+        return [(turns[i, :, :], places[i, :]) for i in range(turns.shape[0])]
+
+    def project(self, A: Parts, projection: Any) -> Parts:
+        turns, places = projection
+        d = turns.shape[1]
+        return linear_on_parts(
+            lambda part: srht(columns(part.T, d), turns, places, self.is_complex), A
+        )
