@@ -5,6 +5,9 @@ The layers, each importing only those above it:
 - `kernels`: what is approximated, k(x, y) = w(x) w(y) Σ a_n ⟨s(x), s(y)⟩ⁿ
 - `pairs`: the statistics of a pair of inputs that every variance depends on
 - `sketches`: random feature maps of ⟨x, y⟩ᵖ, with variance and pseudo-variance in closed form
+- `expansions`: a kernel as a weighted sum of powers of one dot product
+- `allocation`: how a budget is spread over the powers, and their coefficients fitted
+- `planning`: the predicted error of every candidate; how many features a tolerance takes
 - `features`: the scikit-learn transformers
 - `metrics`: how good an approximation is
 """
@@ -12,15 +15,25 @@ The layers, each importing only those above it:
 from importlib.metadata import version as _version
 
 from ._versions import show_versions
-from .features import PolynomialSketch
+from .allocation import Allocation
+from .features import MaclaurinFeatures, PolynomialSketch
 from .kernels import ArcCosine, DotProductKernel, Exponential, Gaussian, Maclaurin, Polynomial
 from .metrics import relative_frobenius_error
 from .pairs import PairStatistics
+from .planning import (
+    Candidate,
+    Plan,
+    complex_advantage,
+    error_bound,
+    plan,
+    required_components,
+)
 from .sketches import (
     SKETCHES,
     BalancedTensorSketch,
     CompactSketch,
     GaussianSketch,
+    MonomialSketch,
     RademacherSketch,
     RademacherTree,
     Sketch,
@@ -34,15 +47,20 @@ __version__ = _version("dotsketch")
 
 __all__ = [
     "SKETCHES",
+    "Allocation",
     "ArcCosine",
     "BalancedTensorSketch",
+    "Candidate",
     "CompactSketch",
     "DotProductKernel",
     "Exponential",
     "Gaussian",
     "GaussianSketch",
     "Maclaurin",
+    "MaclaurinFeatures",
+    "MonomialSketch",
     "PairStatistics",
+    "Plan",
     "Polynomial",
     "PolynomialSketch",
     "RademacherSketch",
@@ -51,7 +69,11 @@ __all__ = [
     "Sketch",
     "TensorSRHT",
     "TensorSketch",
+    "complex_advantage",
+    "error_bound",
     "make_sketch",
+    "plan",
     "relative_frobenius_error",
+    "required_components",
     "show_versions",
 ]

@@ -17,7 +17,7 @@ from typing import Any
 import array_api_compat
 import numpy as np
 import scipy.sparse
-from array_api_compat import is_jax_array, is_numpy_array, is_torch_array
+from array_api_compat import is_cupy_array, is_jax_array, is_numpy_array, is_torch_array
 from sklearn.utils import check_random_state
 
 Array = Any
@@ -68,15 +68,20 @@ def like(values: Array, X: Array) -> Array:
 
 
 def host(X: Array) -> Array:
-    """X as a NumPy array (a sparse matrix stays as it is)."""
-    if is_sparse(X) or is_numpy_array(X):
+    """X as a NumPy array (a sparse matrix, and what is no array, stays as it is)."""
+    if is_sparse(X) or is_numpy_array(X) or not array_api_compat.is_array_api_obj(X):
         return X
     if is_torch_array(X):
-        X = X.detach().cpu()
-    elif not is_jax_array(X):
-        X = array_api_compat.to_device(X, "cpu") if hasattr(X, "to_device") else X
-        X = np.from_dlpack(X)
-    return np.asarray(X)
+        return X.detach().cpu().numpy()
+    if is_cupy_array(X):
+        return X.get()
+    return np.asarray(X) if is_jax_array(X) else np.from_dlpack(X)
+
+
+def plain(value: Any) -> Any:
+    """A NumPy scalar as a Python number, which leaves the dtype of arrays alone."""
+    is_scalar = isinstance(value, (np.generic, np.ndarray)) and value.ndim == 0
+    return value.item() if is_scalar else value
 
 
 def double(X: Array) -> Array:
@@ -86,8 +91,17 @@ def double(X: Array) -> Array:
     return xp.astype(X, dtypes.get("float64", X.dtype))
 
 
+def largest_entry(X: Array) -> float:
+    """max |x| over all entries of X (dense or sparse), without a temporary of its size."""
+    if is_sparse(X):
+        return max(float(X.max()), -float(X.min()))
+    xp = namespace(X)
+    return max(float(host(xp.max(X))), -float(host(xp.min(X))))
+
+
 def square_root(value: Any) -> Any:
     """√value of a Python number or of a scalar array (a hyperparameter that has a gradient)."""
+    value = plain(value)
     if array_api_compat.is_array_api_obj(value):
         return namespace(value).sqrt(value)
     return math.sqrt(value)
@@ -141,13 +155,13 @@ def map_rows(function: Callable[[Array], Parts], X: Array, output: str, chunk: i
         if len(starts) == 1:
             return _compact(join(function(X), output))
         if X.requires_grad:
-            chunks = [join(function(X[a : a + chunk]), output) for a in starts]
+            chunks = [join(function(X[a : a + chunk, :]), output) for a in starts]
             return namespace(X).concat(chunks, axis=0)
     if is_jax_array(X):
         return _map_rows_jax(function, X, output, chunk)
     result = None
     for start in range(0, n, chunk):
-        parts = function(X[start : start + chunk])
+        parts = function(X[start : start + chunk, :])
         if result is None:
             result = _allocate(parts, output, n)
         _write(result, slice(start, start + parts[0].shape[0]), parts, output)

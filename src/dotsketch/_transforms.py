@@ -20,7 +20,7 @@ import scipy.fft
 import scipy.sparse
 from array_api_compat import is_numpy_array
 
-from ._arrays import Array, Parts, is_sparse, like, namespace
+from ._arrays import Array, Parts, is_sparse, join, like, namespace
 
 _LARGEST_FACTOR = 5  # a Walsh–Hadamard transform is done in factors of at most 2⁵ = 32
 
@@ -48,8 +48,8 @@ def _fwht_middle(A: Array) -> Array:  # (B, d, n) -> (B, d, n)
     for step in range(n_factors):
         factor_bits = bits // n_factors + (step < bits % n_factors)
         H = like(_hadamard_matrix(factor_bits), A)
-        A = xp.reshape(A, (before, H.shape[0], -1)) if A.size else A
-        A = xp.matmul(H, A)
+        after = blocks * d * n // (before * H.shape[0])
+        A = xp.matmul(H, xp.reshape(A, (before, H.shape[0], after)))
         before *= H.shape[0]
     return xp.reshape(A, (blocks, d, n))
 
@@ -213,8 +213,6 @@ def fourier(parts: Parts) -> Array:  # (D, n) -> (D, n) or (D // 2 + 1, n), comp
     xp = namespace(real)
     if imaginary is None:
         return xp.fft.rfft(real, axis=0)
-    from ._arrays import join
-
     return xp.fft.fft(join(parts, "complex"), axis=0)
 
 

@@ -21,7 +21,7 @@ import numpy as np
 from scipy.special import gammaln
 from sklearn.base import BaseEstimator
 
-from ._arrays import Array, double, host, is_sparse, is_traced, namespace, square_root
+from ._arrays import Array, double, host, is_sparse, is_traced, namespace, plain, square_root
 
 
 class DotProductKernel(BaseEstimator):
@@ -36,17 +36,27 @@ class DotProductKernel(BaseEstimator):
         """s(x), row by row."""
         return X
 
+    def log_weight(self, S: Array) -> Array:  # (n, d) -> (n,)
+        """log w(x), row by row, from the scaled inputs S = s(x)."""
+        return namespace(S).zeros_like(S[:, 0])
+
     def weight(self, X: Array) -> Array:  # (n, d) -> (n,)
         """w(x), row by row."""
-        return namespace(X).ones_like(X[:, 0])
+        return namespace(X).exp(self.log_weight(self.scale(X)))
 
     def coefficients(self, max_degree: int) -> np.ndarray:  # -> (max_degree + 1,)
         """The Maclaurin coefficients a_0 … a_max_degree."""
         raise NotImplementedError
 
+    variance: Any
+
     def profile(self, t: Array) -> Array:
         """Σ_n a_n tⁿ, summed in closed form."""
         raise NotImplementedError
+
+    def value(self, t: Array, log_weights: Array) -> Array:
+        """k(x, y) from t = s(x)·s(y) and log w(x) + log w(y)."""
+        return namespace(t).exp(log_weights) * self.profile(t)
 
     def resolve(self, X: Array) -> DotProductKernel:
         """This kernel with parameters that depend on data (`"median"`) set from X."""
@@ -57,15 +67,15 @@ class DotProductKernel(BaseEstimator):
         X, Y = _matching(X, Y)
         S = self.scale(X)
         T = S if Y is None else self.scale(Y)
-        w = self.weight(X)
-        v = w if Y is None else self.weight(Y)
-        return w[:, None] * v[None, :] * self.profile(S @ T.T)
+        w = self.log_weight(S)
+        v = w if Y is None else self.log_weight(T)
+        return self.value(S @ T.T, w[:, None] + v[None, :])
 
     def diag(self, X: Array) -> Array:  # (n, d) -> (n,)
         """k(x, x) for every row."""
         X, _ = _matching(X, None)
         S = self.scale(X)
-        return self.weight(X) ** 2 * self.profile(namespace(X).sum(S * S, axis=1))
+        return self.value(namespace(X).sum(S * S, axis=1), 2 * self.log_weight(S))
 
     def validate(self) -> None:
         """Raise ValueError if a parameter has no meaning."""
@@ -78,11 +88,12 @@ class DotProductKernel(BaseEstimator):
     def __eq__(self, other: object) -> bool:
         if type(self) is not type(other):
             return NotImplemented
-        mine, theirs = self.get_params(), other.get_params()  # type: ignore[attr-defined]
+        mine, theirs = self.get_params(), other.get_params()
         return all(np.array_equal(host(mine[k]), host(theirs[k])) for k in mine)
 
     def __hash__(self) -> int:
-        return hash((type(self), tuple(map(repr, self.get_params().values()))))
+        values = (tuple(np.ravel(host(v)).tolist()) for v in self.get_params().values())
+        return hash((type(self), *values))
 
 
 class Polynomial(DotProductKernel):
@@ -122,7 +133,7 @@ class Polynomial(DotProductKernel):
         return float(self.variance) * binomial * powers
 
     def profile(self, t: Array) -> Array:
-        return self.variance * (t + self.coef0) ** self.degree
+        return plain(self.variance) * (t + plain(self.coef0)) ** self.degree
 
 
 class Exponential(DotProductKernel):
@@ -150,7 +161,7 @@ class Exponential(DotProductKernel):
         return float(self.variance) * np.exp(-gammaln(n + 1.0))
 
     def profile(self, t: Array) -> Array:
-        return self.variance * namespace(t).exp(t)
+        return plain(self.variance) * namespace(t).exp(t)
 
 
 class Gaussian(DotProductKernel):
@@ -202,16 +213,17 @@ class Gaussian(DotProductKernel):
             )
         return X / _lengthscale(self.lengthscale, X)
 
-    def weight(self, X: Array) -> Array:
-        xp = namespace(X)
-        S = self.scale(X)
-        return xp.exp(-xp.sum(S * S, axis=1) / 2)
+    def log_weight(self, S: Array) -> Array:
+        return -namespace(S).sum(S * S, axis=1) / 2
 
     def coefficients(self, max_degree: int) -> np.ndarray:
         return Exponential(variance=self.variance).coefficients(max_degree)
 
     def profile(self, t: Array) -> Array:
-        return self.variance * namespace(t).exp(t)
+        return plain(self.variance) * namespace(t).exp(t)
+
+    def value(self, t: Array, log_weights: Array) -> Array:
+        return self.variance * namespace(t).exp(log_weights + t)
 
     def __call__(self, X: Array, Y: Array | None = None) -> Array:
         # w(x) w(y) exp(s(x)·s(y)) overflows for large norms; the squared distance does not.
@@ -222,15 +234,21 @@ class Gaussian(DotProductKernel):
         # Distances lose their digits to a common offset, which the kernel does not see.
         centre = xp.mean(S, axis=0)
         S, T = S - centre, T - centre
+        # Squares of huge distances overflow: measure them in units of the largest coordinate.
+        # Beyond 10¹⁵ units of a lengthscale only a distance of zero matters.
+        unit = xp.maximum(xp.max(xp.abs(S)), xp.max(xp.abs(T)))
+        unit = xp.where(unit > 1, unit, xp.ones_like(unit))
+        S, T = S / unit, T / unit
         squares = xp.sum(S * S, axis=1)[:, None] + xp.sum(T * T, axis=1)[None, :] - 2 * (S @ T.T)
+        squares = squares * xp.minimum(unit, 1e15 * xp.ones_like(unit)) ** 2
         if Y is None:
             same = xp.eye(squares.shape[0], dtype=squares.dtype, device=_device(squares))
             squares = squares * (1 - same)
-        return self.variance * xp.exp(-xp.maximum(squares, xp.zeros_like(squares)) / 2)
+        return plain(self.variance) * xp.exp(-xp.maximum(squares, xp.zeros_like(squares)) / 2)
 
     def diag(self, X: Array) -> Array:
         X, _ = _matching(X, None)
-        return self.variance * namespace(X).ones_like(X[:, 0])
+        return plain(self.variance) * namespace(X).ones_like(X[:, 0])
 
 
 class Maclaurin(DotProductKernel):
@@ -287,7 +305,7 @@ class Maclaurin(DotProductKernel):
         total = 0 * t
         for a in reversed(np.asarray(self._list, dtype=float).tolist()):
             total = total * t + a
-        return self.variance * total
+        return plain(self.variance) * total
 
 
 class ArcCosine(DotProductKernel):
@@ -315,7 +333,7 @@ class ArcCosine(DotProductKernel):
         _check_positive("variance", self.variance)
 
     def scale(self, X: Array) -> Array:
-        return normalised(X)
+        return directions(X)[0]
 
     def coefficients(self, max_degree: int) -> np.ndarray:
         a = np.zeros(max_degree + 2)
@@ -338,19 +356,22 @@ class ArcCosine(DotProductKernel):
         t = xp.minimum(xp.maximum(t, -one), one)
         angle = xp.acos(t)
         if self.order == 0:
-            return self.variance * (1 - angle / math.pi)
+            return plain(self.variance) * (1 - angle / math.pi)
         sine = xp.sqrt(xp.maximum((1 - t) * (1 + t), 0 * one))
-        return self.variance * (sine + (math.pi - angle) * t) / math.pi
+        return plain(self.variance) * (sine + (math.pi - angle) * t) / math.pi
 
 
-def normalised(X: Array) -> Array:
-    """Rows of X over their norms; zero rows stay zero."""
-    xp = namespace(X)
-    # Dividing by the largest entry first keeps the squares of tiny and huge rows in range
-    largest = xp.max(xp.abs(X), axis=1, keepdims=True)
-    X = X / xp.where(largest > 0, largest, xp.ones_like(largest))
-    squares = xp.sum(X * X, axis=1, keepdims=True)
-    return X / xp.sqrt(xp.where(squares > 0, squares, xp.ones_like(squares)))
+def directions(S: Array) -> tuple[Array, Array]:  # (n, d) -> (n, d), (n,)
+    """Rows over their norms, and the norms; zero rows stay zero, with finite gradients."""
+    xp = namespace(S)
+    largest = xp.max(xp.abs(S), axis=1, keepdims=True)
+    largest = xp.where(largest > 0, largest, xp.ones_like(largest))
+    scaled = S / largest  # the squares of tiny and huge rows stay in range
+    squares = xp.sum(scaled * scaled, axis=1, keepdims=True)
+    zero = squares == 0
+    norms = xp.sqrt(xp.where(zero, xp.ones_like(squares), squares))
+    radius = xp.where(zero, xp.zeros_like(norms), norms * largest)
+    return scaled / norms, radius[:, 0]
 
 
 def median_distance(X: Array, max_rows: int = 1000) -> float:
@@ -363,18 +384,23 @@ def median_distance(X: Array, max_rows: int = 1000) -> float:
     X = X[rows].toarray() if is_sparse(X) else X[rows]
     X = np.asarray(X, dtype=np.float64)
     X = X - X.mean(axis=0)
+    unit = np.abs(X).max(initial=0) or 1.0  # squares of huge and tiny distances leave the range
+    X = X / unit
     squares = (X * X).sum(axis=1)
     squares = squares[:, None] + squares[None, :] - 2 * (X @ X.T)
     distances = np.sqrt(np.maximum(squares[np.triu_indices(len(X), 1)], 0))
-    for sample in (distances, distances[distances > 1e-7 * distances.max(initial=0)]):
+    # Squares are differences of numbers of order one: smaller distances are rounding
+    distances[distances < 1e-7] = 0
+    for sample in (distances, distances[distances > 0]):
         if sample.size and np.median(sample) > 0:
-            return float(np.median(sample))
+            return float(unit * np.median(sample))
     return 1.0
 
 
 def _matching(X: Array, Y: Array | None) -> tuple[Array, Array | None]:
     """X and Y as two-dimensional floating arrays of one width."""
-    checked = []
+    checked: list[Array | None] = []
+    A: Any
     for name, A in (("X", X), ("Y", Y)):
         if A is None:
             checked.append(None)
@@ -390,6 +416,7 @@ def _matching(X: Array, Y: Array | None) -> tuple[Array, Array | None]:
             raise ValueError(f"{name} must be real and numeric; its dtype is {A.dtype}.")
         checked.append(A if xp.isdtype(A.dtype, "real floating") else _floating(A))
     X, Y = checked
+    assert X is not None
     if Y is not None and X.shape[1] != Y.shape[1]:
         raise ValueError(f"X has {X.shape[1]} features and Y has {Y.shape[1]}.")
     return X, Y
@@ -409,7 +436,8 @@ def _device(X: Array) -> Any:
 
 def _lengthscale(value: Any, X: Array) -> Any:
     """A number as it is; an array of lengthscales in the library of X."""
-    if np.ndim(value) == 0 or not isinstance(value, (np.ndarray, list, tuple)):
+    value = plain(value)
+    if not isinstance(value, (np.ndarray, list, tuple)):
         return value
     if len(value) != X.shape[1]:
         raise ValueError(f"lengthscale has {len(value)} values for {X.shape[1]} features.")

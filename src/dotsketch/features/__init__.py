@@ -6,6 +6,7 @@ gives features of that library, on its device, with gradients.
 """
 
 from .base import FeatureMap
+from .maclaurin import MaclaurinFeatures
 from .polynomial import PolynomialSketch
 
-__all__ = ["FeatureMap", "PolynomialSketch"]
+__all__ = ["FeatureMap", "MaclaurinFeatures", "PolynomialSketch"]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from numbers import Integral
 from typing import Any
 
 import numpy as np
-from array_api_compat import is_numpy_array
 from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import _check_n_features, validate_data
@@ -92,9 +92,11 @@ def check_overflow(Z: Array, X: Array, log_bound: Callable[[Array], float]) -> A
 
     The features are looked through only if a bound on their size allows an overflow.
     """
-    if is_traced(X) or (not is_numpy_array(X) and not is_sparse(X)):
+    if is_traced(X) or is_traced(Z):
         return Z
-    if log_bound(X) > np.log(np.finfo(X.dtype).max) and not np.isfinite(Z).all():
+    limits = np.finfo(X.dtype) if is_sparse(X) else namespace(X).finfo(X.dtype)
+    xp = namespace(Z)
+    if log_bound(X) > math.log(float(limits.max)) and not bool(xp.all(xp.isfinite(Z))):
         raise ValueError(
             f"The features overflow {X.dtype}: scale the rows of X to about unit norm, "
             "lower gamma, or use float64."

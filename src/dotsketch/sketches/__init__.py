@@ -1,21 +1,23 @@
 """Sketches of the homogeneous polynomial kernel ⟨x, y⟩ᵖ, one family a file.
 
-| name                     | class                | cost a row   | variance                         |
-|--------------------------|----------------------|--------------|----------------------------------|
-| `gaussian`               | GaussianSketch       | p d D        | the largest                      |
-| `rademacher`             | RademacherSketch     | p d D        | least of independent weights     |
-| `tensor_srht`            | TensorSRHT           | p D log d    | less still for odd degrees       |
-| `tensor_sketch`          | TensorSketch         | p(d+D log D) | like Rademacher's                |
-| `balanced_tensor_sketch` | BalancedTensorSketch | p(d+D log D) | often the least of all real ones |
-| `tree_rademacher`        | RademacherTree       | p D (d + D)  | grows slowly with p              |
-| `tree_srht`              | SRHTTree             | p D log(d D) | grows slowly with p              |
+| name                     | class                | cost a row   | variance                     |
+|--------------------------|----------------------|--------------|------------------------------|
+| `gaussian`               | GaussianSketch       | p d D        | the largest                  |
+| `rademacher`             | RademacherSketch     | p d D        | least of independent weights |
+| `tensor_srht`            | TensorSRHT           | p D log d    | less still for odd degrees   |
+| `tensor_sketch`          | TensorSketch         | p(d+D log D) | like Rademacher's            |
+| `balanced_tensor_sketch` | BalancedTensorSketch | p(d+D log D) | often the least of real ones |
+| `tree_rademacher`        | RademacherTree       | p D (d + D)  | grows slowly with p          |
+| `tree_srht`              | SRHTTree             | p D log(d D) | grows slowly with p          |
 
-`CompactSketch` composes any of them with a projection down to fewer features.
+`MonomialSketch` is exact, for degree 1 and 2. `CompactSketch` composes any of them with a
+projection down to fewer features.
 """
 
 from .base import Sketch
 from .compact import CompactSketch
 from .gaussian import GaussianSketch
+from .monomials import MonomialSketch
 from .rademacher import RademacherSketch
 from .tensor_sketch import BalancedTensorSketch, TensorSketch
 from .tensor_srht import TensorSRHT
@@ -68,6 +70,7 @@ __all__ = [
     "BalancedTensorSketch",
     "CompactSketch",
     "GaussianSketch",
+    "MonomialSketch",
     "RademacherSketch",
     "RademacherTree",
     "SRHTTree",

@@ -9,7 +9,7 @@ anything is drawn.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, ClassVar
@@ -127,16 +127,76 @@ class Sketch:
         width = max(dimension, self.n_projections) * (2 if self.is_complex else 1)
         return max(16, self.chunk_bytes // (2 * width * itemsize))
 
+    def cost(self, dimension: int) -> float:
+        """About how many arithmetic operations the features of one row take."""
+        raise NotImplementedError
+
     @property
     def scale(self) -> float:
         """1/√D, so that the dot product of features is a mean over projections."""
         return 1 / math.sqrt(self.n_projections)
 
 
-def power_difference(a: Array, b: Array, difference: Array, n: int) -> Array:
-    """aⁿ − bⁿ = (a − b) Σ_k a^(n−1−k) b^k, without cancellation; `difference` is a − b."""
-    total = power = namespace(a).ones_like(a)
-    for _ in range(n - 1):
+class SeparableSketch(Sketch):
+    """A sketch whose variance is a sum of functions of the pair times functions of D.
+
+    `terms` gives the functions of the pair, degree by degree; `combine` puts them together for a
+    number of projections. Both serve the variance of a pair and, since `combine` is linear, the
+    mean variance over many pairs for every D at once.
+    """
+
+    def terms(
+        self, pairs: PairStatistics, max_degree: int, part: str, *, every_budget: bool = False
+    ) -> Iterator[list[Array]]:
+        """Terms of the degrees 1 … max_degree, in the shape of the pairs.
+
+        `part` is "complex" for the variance, "pseudo" for the pseudo-variance, and "real" for
+        their mean, the variance of the real part. With `every_budget` they can be combined for
+        any number of projections, otherwise (at less cost) for that of this sketch.
+        """
+        if part != "real" or not self.is_complex:
+            pseudo = self.is_complex and part == "pseudo"
+            yield from self._terms(pairs, max_degree, pseudo, every_budget)
+            return
+        straight = self._terms(pairs, max_degree, False, every_budget)
+        pseudo_terms = self._terms(pairs, max_degree, True, every_budget)
+        for one, other in zip(straight, pseudo_terms, strict=True):
+            yield [(a + b) / 2 for a, b in zip(one, other, strict=True)]
+
+    def _terms(
+        self, pairs: PairStatistics, max_degree: int, pseudo: bool, every_budget: bool
+    ) -> Iterator[list[Array]]:
+        raise NotImplementedError
+
+    def combine(self, terms: list[Array], n_projections: Any, dimension: int) -> Array:
+        """The variance with that many projections (a number, or an array of them)."""
+        raise NotImplementedError
+
+    def surrogate(self, terms: list[Array], n_projections: Any, dimension: int) -> Array:
+        """A convex, decreasing stand-in for `combine`, for the allocation of a budget."""
+        return self.combine(terms, n_projections, dimension)
+
+    def variance(self, pairs: PairStatistics) -> Array:
+        xp = namespace(pairs.dot)
+        variance = self._combined(pairs, "complex")
+        return xp.maximum(variance, xp.zeros_like(variance))
+
+    def pseudo_variance(self, pairs: PairStatistics) -> Array:
+        return self._combined(pairs, "pseudo") if self.is_complex else self.variance(pairs)
+
+    def _combined(self, pairs: PairStatistics, part: str) -> Array:
+        *_, terms = self.terms(pairs, self.degree, part)
+        return self.combine(terms, self.n_projections, pairs.dimension)
+
+
+def power_differences(a: Array, b: Array, difference: Array, max_degree: int) -> Iterator[Array]:
+    """aⁿ − bⁿ for n = 1 … max_degree, without cancellation; `difference` is a − b.
+
+    aⁿ⁺¹ − bⁿ⁺¹ = a (aⁿ − bⁿ) + (a − b) bⁿ.
+    """
+    total, power = difference, b
+    yield total
+    for _ in range(max_degree - 1):
+        total = a * total + difference * power
         power = power * b
-        total = total * a + power
-    return difference * total
+        yield total

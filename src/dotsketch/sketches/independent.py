@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
+
+import numpy as np
 
 from .._arrays import Array, Parts, namespace
 from .._transforms import multiply, project, transposed
 from ..pairs import PairStatistics
-from .base import Sketch, power_difference
+from .base import SeparableSketch, power_differences
 from .moments import VectorMoments, correlated_pairs, projection_moments
 
 
 @dataclass(frozen=True)
-class ProductSketch(Sketch):
+class ProductSketch(SeparableSketch):
     """Products of random projections whose rows are independent, or share blocks of d rows.
 
     The variance depends on the weights only through m4 = E|z|⁴ and κ = E z²:
@@ -33,29 +36,43 @@ class ProductSketch(Sketch):
         """How many rows share their randomness."""
         return 1
 
-    def variance(self, pairs: PairStatistics) -> Array:
-        excess = self.kappa2 * pairs.gamma + pairs.beta + (self.m4 - 1) * pairs.squares
-        xp = namespace(pairs.dot)
-        # V₁ is a sum of squares: what is below zero is rounding
-        variance = self._product_variance(pairs, xp.maximum(excess, xp.zeros_like(excess)))
-        return xp.maximum(variance, xp.zeros_like(variance))
-
-    def pseudo_variance(self, pairs: PairStatistics) -> Array:
-        if not self.is_complex:
-            return self.variance(pairs)
-        excess = self.kappa2 * pairs.beta + pairs.gamma + (self.m4 - 1) * pairs.squares
-        return self._product_variance(pairs, excess)
-
-    def _product_variance(self, pairs: PairStatistics, excess: Array) -> Array:
-        D, n = self.n_projections, self.degree
+    def _terms(
+        self, pairs: PairStatistics, max_degree: int, pseudo: bool, every_budget: bool
+    ) -> Iterator[list[Array]]:
+        beta, gamma = (pairs.gamma, pairs.beta) if pseudo else (pairs.beta, pairs.gamma)
+        excess = beta + self.kappa2 * gamma + (self.m4 - 1) * pairs.squares
+        if not pseudo:  # V₁ is a sum of squares: what is below zero is rounding
+            xp = namespace(excess)
+            excess = xp.maximum(excess, xp.zeros_like(excess))
         squared_dot = pairs.dot * pairs.dot
-        total = power_difference(squared_dot + excess, squared_dot, excess, n)
+        singles = power_differences(squared_dot + excess, squared_dot, excess, max_degree)
         block = self.block(pairs.dimension)
-        if block > 1:
-            shared = excess / (block - 1)
-            covariance = power_difference(squared_dot - shared, squared_dot, -shared, n)
-            total = total + correlated_pairs(D, block) / D * covariance
-        return total / D
+        if block == 1:
+            yield from ([single] for single in singles)
+            return
+        shared = excess / (block - 1)
+        covariances = power_differences(squared_dot - shared, squared_dot, -shared, max_degree)
+        yield from map(list, zip(singles, covariances, strict=True))
+
+    def combine(self, terms: list[Array], n_projections: Any, dimension: int) -> Array:
+        total = terms[0]
+        if len(terms) > 1:
+            pairs = correlated_pairs(n_projections, self.block(dimension))
+            total = total + pairs / n_projections * terms[1]
+        return total / n_projections
+
+    def surrogate(self, terms: list[Array], n_projections: Any, dimension: int) -> Array:
+        """For blocks: the convex surrogate of Appendix C, the case split made on the sums."""
+        if len(terms) == 1:
+            return self.combine(terms, n_projections, dimension)
+        single, covariance = terms
+        d = self.block(dimension)
+        beyond = (single + (d - 1) * covariance) / n_projections
+        if covariance > 0:
+            return beyond
+        return np.where(
+            n_projections > d, beyond, (single - covariance) / n_projections + covariance
+        )
 
     def moments(self, pairs: PairStatistics) -> VectorMoments:
         block = self.block(pairs.dimension)
@@ -78,6 +95,9 @@ class IndependentSketch(ProductSketch):
             product = projected if product is None else multiply(product, projected)
         assert product is not None
         return transposed(product, self.scale)
+
+    def cost(self, dimension: int) -> float:
+        return self.degree * self.n_projections * 2 * dimension * (2 if self.is_complex else 1)
 
     def dense_weights(self, prepared: Any, X: Array) -> tuple[list, list]:
         """Real and imaginary (or None) weight matrices, (D, d), one for every degree."""

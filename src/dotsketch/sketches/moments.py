@@ -14,7 +14,7 @@ E[h_k h_l h'_k h'_l] = −1/(d−1).
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from .._arrays import Array
 from ..pairs import PairStatistics
@@ -103,9 +103,9 @@ class ProjectionMoments(NamedTuple):
         )
 
 
-def correlated_pairs(n_rows: int, block: int) -> int:
+def correlated_pairs(n_rows: Any, block: int) -> Any:
     """c(D, d) = ⌊D/d⌋ d(d−1) + r(r−1), r = D mod d: ordered pairs of rows that share a block."""
-    full, rest = divmod(n_rows, block)
+    full, rest = n_rows // block, n_rows % block
     return full * block * (block - 1) + rest * (rest - 1)
 
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from .._arrays import Array, Parts, namespace
+from .._arrays import Array, Parts
 from .._transforms import CountTable, count_sketch, fourier, inverse_fourier
 from ..pairs import PairStatistics
-from .base import Sketch, power_difference
+from .base import SeparableSketch, power_differences
 from .rademacher import sample_turns
 
 
@@ -20,7 +21,7 @@ class HashWeights(NamedTuple):
 
 
 @dataclass(frozen=True)
-class TensorSketch(Sketch):
+class TensorSketch(SeparableSketch):
     """Pham and Pagh's sketch with uniform hashes and signs ±1, or {1, −1, i, −i} if complex.
 
     With δ = P(h(a) = h(b)) for two coordinates, ρ = (1 − δD)/(D − 1) (0 for uniform hashes),
@@ -57,34 +58,56 @@ class TensorSketch(Sketch):
         real, imaginary = inverse_fourier(spectrum, self.n_projections, self.is_complex)
         return real.T, None if imaginary is None else imaginary.T
 
-    def collision(self, dimension: int) -> float:
-        """ρ, the excess of non-collisions over uniform hashing."""
-        return 0.0
+    def cost(self, dimension: int) -> float:
+        D = self.n_projections
+        transform = 2.5 * D * max(D.bit_length(), 1) * (2 if self.is_complex else 1)
+        return self.degree * (2 * dimension + transform) + transform
 
-    def variance(self, pairs: PairStatistics) -> Array:
-        xp = namespace(pairs.dot)
-        variance = self._fourier_variance(pairs, pairs.beta, self.kappa2 * pairs.gamma)
-        return xp.maximum(variance, xp.zeros_like(variance))
+    def collision(self, n_projections: Any, dimension: int) -> Any:
+        """ρ, how much rarer two coordinates collide than under uniform hashing."""
+        return 0.0 * n_projections
 
-    def pseudo_variance(self, pairs: PairStatistics) -> Array:
-        if not self.is_complex:
-            return self.variance(pairs)
-        return self._fourier_variance(pairs, pairs.gamma, self.kappa2 * pairs.beta)
+    def nodes(self, dimension: int, count: int) -> np.ndarray:
+        """Values of ρ from which `combine` interpolates, 0 the first of them."""
+        return np.zeros(1)
 
-    def _fourier_variance(self, pairs: PairStatistics, straight: Array, crossed: Array) -> Array:
-        """Mean over frequencies (f, f') of (e + straight·r(f−f') + crossed·r(f+f'))ⁿ − eⁿ."""
-        D, n = self.n_projections, self.degree
-        rho = self.collision(pairs.dimension)
-        g = 2 if D % 2 == 0 else 1
+    def _terms(
+        self, pairs: PairStatistics, max_degree: int, pseudo: bool, every_budget: bool
+    ) -> Iterator[list[Array]]:
+        straight, crossed = (pairs.gamma, pairs.beta) if pseudo else (pairs.beta, pairs.gamma)
+        crossed = self.kappa2 * crossed
         e = pairs.dot * pairs.dot
 
-        def excess(difference: Array) -> Array:
-            return power_difference(e + difference, e, difference, n)
+        def excess(difference: Array) -> Iterator[Array]:
+            return power_differences(e + difference, e, difference, max_degree)
 
-        one_equal = excess(straight - rho * crossed) + excess(crossed - rho * straight)
-        total = g * excess(straight + crossed) + (D - g) * one_equal
-        total = total + (D * D - 2 * D + g) * excess(-rho * (straight + crossed))
-        return total / D**2
+        d = pairs.dimension
+        # The terms are polynomials in ρ; in high dimension ρ < 1/(d−1) and few nodes are enough
+        count = 4 if d > 16 else max_degree + 1
+        nodes = self.nodes(d, count) if every_budget else [self.collision(self.n_projections, d)]
+        both = excess(straight + crossed)
+        one_equal = [
+            (excess(straight - rho * crossed), excess(crossed - rho * straight)) for rho in nodes
+        ]
+        none_equal = [excess(-rho * (straight + crossed)) for rho in nodes]
+        for first in both:
+            yield [
+                first,
+                *(next(a) + next(b) for a, b in one_equal),
+                *(next(a) for a in none_equal),
+            ]
+
+    def combine(self, terms: list[Array], n_projections: Any, dimension: int) -> Array:
+        D = n_projections
+        g = 2 - D % 2
+        count = (len(terms) - 1) // 2
+        basis: Any = [1.0]
+        if count > 1:
+            basis = _lagrange(self.nodes(dimension, count), self.collision(D, dimension))
+        one_equal = sum(b * term for b, term in zip(basis, terms[1 : count + 1], strict=True))
+        none_equal = sum(b * term for b, term in zip(basis, terms[count + 1 :], strict=True))
+        total = g * terms[0] + (D - g) * one_equal + (D * D - 2 * D + g) * none_equal
+        return total / (D * D)
 
 
 @dataclass(frozen=True)
@@ -100,10 +123,22 @@ class BalancedTensorSketch(TensorSketch):
         labels = rng.permutation(D).astype(np.int32)
         return rng.permutation(np.resize(labels, dimension))
 
-    def collision(self, dimension: int) -> float:
-        D, d = self.n_projections, dimension
-        if D == 1 or d == 1:
-            return 0.0
-        load, rest = divmod(d, D)
+    def collision(self, n_projections: Any, dimension: int) -> Any:
+        D, d = n_projections, dimension
+        load, rest = d // D, d % D
         colliding = rest * (load + 1) * load + (D - rest) * load * (load - 1)
-        return (1 - D * colliding / (d * (d - 1))) / (D - 1)
+        return (1 - D * colliding / max(d * (d - 1), 1)) / np.maximum(D - 1, 1)
+
+    def nodes(self, dimension: int, count: int) -> np.ndarray:
+        largest = np.max(self.collision(np.arange(2, max(dimension, 2) + 1), dimension))
+        return largest * (1 - np.cos(np.pi * np.arange(count) / (count - 1))) / 2
+
+
+def _lagrange(nodes: np.ndarray, at: Any) -> list[Any]:
+    """The Lagrange polynomials of the nodes, evaluated at a number or an array."""
+    basis = []
+    for k, node in enumerate(nodes):
+        others = np.delete(nodes, k)
+        factors = [(at - other) / (node - other) for other in others]
+        basis.append(np.prod(np.stack(np.broadcast_arrays(*factors)), axis=0))
+    return basis

@@ -48,6 +48,12 @@ class TensorSRHT(ProductSketch):
         assert product is not None
         return transposed(product, self.scale)
 
+    def cost(self, dimension: int) -> float:
+        d = power_of_two(dimension)
+        n_blocks = -(-self.n_projections // d)
+        transforms = self.degree * n_blocks * d * (d.bit_length() + 1)
+        return transforms * (2 if self.is_complex else 1)
+
     def chunk_rows(self, dimension: int, itemsize: int) -> int:
         return super().chunk_rows(power_of_two(dimension), itemsize)
 

@@ -1,0 +1,66 @@
+# Every target makes what it needs, inside this folder: the environment in .venv, results in out.
+#
+#   make demo    compare all sketches on the digits data: a table, out/demo.png, out/demo.html
+#   make test    the whole test suite, with the compiled kernels and without them
+#   make lint    ruff and mypy
+#   make bench   speed against other libraries (see docs/performance.md; OPTIONS=--quick)
+#   make clean   remove everything that was made
+
+PYTHON ?= python3
+OPTIONS ?=
+
+# One known version of torch, which plain pip finds as a CPU build; the tests need no more than that.
+TORCH := torch==2.13.0
+
+VENV := .venv
+RUN := $(VENV)/bin/python
+INSTALL := $(RUN) -m pip install --quiet --upgrade-strategy only-if-needed
+FAST_SOURCES := $(wildcard src/dotsketch/_fast/*.cpp src/dotsketch/_fast/*.h)
+BUILT_FROM := pyproject.toml CMakeLists.txt $(FAST_SOURCES)
+
+# Caches stay inside the folder, too.
+export PIP_NO_CACHE_DIR := 1
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+export MPLCONFIGDIR := $(CURDIR)/$(VENV)/matplotlib
+export TORCHINDUCTOR_CACHE_DIR := $(CURDIR)/$(VENV)/torchinductor
+
+.PHONY: demo test lint bench clean
+.NOTPARALLEL:
+.DELETE_ON_ERROR:
+
+demo: $(VENV)/.demo
+	$(RUN) examples/compare_sketches.py
+
+test: $(VENV)/.development
+	$(RUN) -m pytest --numprocesses auto
+	DOTSKETCH_FAST=0 $(RUN) -m pytest --numprocesses auto
+
+lint: $(VENV)/.development
+	$(RUN) -m ruff check .
+	$(RUN) -m ruff format --check .
+	$(RUN) -m mypy
+
+bench: $(VENV)/.development
+	$(RUN) -m benchmarks $(OPTIONS)
+
+clean:
+	rm -rf $(VENV) build dist out .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find src tests examples benchmarks -name __pycache__ -prune -exec rm -rf {} +
+
+# Without the system's venv package (Debian's python3-venv) the environment gets its pip from the system's.
+$(VENV)/.created:
+	$(PYTHON) -m venv --clear $(VENV) || { \
+	    $(PYTHON) -m venv --clear --without-pip $(VENV) && \
+	    $(PYTHON) -m pip --python $(RUN) install --quiet pip; }
+	touch $@
+
+# The package is installed in place: changes of Python files need nothing, others a new build.
+$(VENV)/.demo: $(VENV)/.created $(BUILT_FROM)
+	$(INSTALL) --editable '.[plot,cli]'
+	touch $@
+
+# An environment for development serves the demo as well.
+$(VENV)/.development: $(VENV)/.created $(BUILT_FROM)
+	$(INSTALL) '$(TORCH)'
+	$(INSTALL) --editable '.[dev]'
+	touch $(VENV)/.demo $@

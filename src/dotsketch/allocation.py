@@ -1,0 +1,473 @@
+"""How a budget of projections is spread over the degrees of an expansion.
+
+The mean squared error over pairs of data is, for coefficients θ_b (1 is the Taylor coefficient)
+and projections D_b of every block b,
+
+    E (k − Σ_b θ_b t_b)² + Σ_b θ_b² V_b(D_b),    t_b = ω_b(x) ω_b(y) ⟨u(x), u(y)⟩^{n_b},
+
+squared bias plus variance. `ExpansionMoments` holds the averages that this depends on, computed
+once; `allocate` then minimises it over the truncation, the projections, and (if asked) the
+coefficients, without looking at the data again.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy.linalg import LinAlgError, cholesky, solve_triangular
+from scipy.optimize import nnls
+from sklearn.isotonic import isotonic_regression
+
+from .expansions import Inputs
+from .kernels import DotProductKernel
+from .pairs import PairStatistics
+from .sketches.base import SeparableSketch
+from .sketches.monomials import monomial_projections
+
+SOLVERS = ("greedy", "exact")
+COEFFICIENTS = ("taylor", "fitted")
+
+
+@dataclass(frozen=True)
+class ExpansionMoments:
+    """Averages over pairs of distinct rows (U-statistics) that decide an allocation.
+
+    gram[b, c] = E[t_b t_c]; tail[b] = E[t_b R] and tail_square = E[R²] for the part R of the
+    kernel that the expansion leaves out; kernel_square = E[k²]; terms[b] the mean variance terms
+    of block b (`SeparableSketch.terms`, empty for degree 0).
+    """
+
+    degrees: np.ndarray
+    gram: np.ndarray
+    tail: np.ndarray
+    tail_square: float
+    kernel_square: float
+    terms: list[list[float]]
+    dimension: int
+    sketch: SeparableSketch
+    packed: bool
+
+    @classmethod
+    def of(
+        cls,
+        inputs: Inputs,
+        degrees: tuple[int, ...],
+        kernel: DotProductKernel,
+        sketches: list[tuple[SeparableSketch, str]],
+        block: int = 256,
+    ) -> list[ExpansionMoments]:
+        """One pass over the pairs of m rows for several sketches (and parts: real or complex).
+
+        Works block by block: memory is a few times block · 4 block numbers a degree.
+        """
+        sums = _PairSums(inputs, np.array(degrees), len(sketches))
+        for rows, columns, pair_weight in _pair_blocks(len(inputs.unit), block):
+            sums.add(kernel, sketches, rows, columns, pair_weight)
+        complete = series_is_complete(kernel, degrees)
+        return [
+            cls(
+                degrees=np.array(degrees),
+                gram=sums.gram / sums.count,
+                tail=0 * sums.tail if complete else sums.tail / sums.count,
+                tail_square=0.0 if complete else sums.tail_square / sums.count,
+                kernel_square=sums.kernel_square / sums.count,
+                terms=[list(np.atleast_1d(total) / sums.count) for total in totals],
+                dimension=inputs.unit.shape[1],
+                sketch=sketch,
+                packed=sketch.is_complex and part == "real",
+            )
+            for (sketch, part), totals in zip(sketches, sums.terms, strict=True)
+        ]
+
+    def variance(self, b: int, n_projections: Any) -> Any:
+        """Mean variance of block b at θ = 1 with that many projections."""
+        value = self.sketch.combine(self.terms[b], n_projections, self.dimension)
+        return np.maximum(value, 0.0)
+
+    def squared_bias(self, theta: np.ndarray) -> float:
+        """E (k − Σ θ_b t_b)²: no cancellation where θ is near 1."""
+        missing = 1 - theta
+        value = self.tail_square + 2 * missing @ self.tail + missing @ self.gram @ missing
+        return max(float(value), 0.0)
+
+    def exact_projections(self, degree: int) -> int:
+        return monomial_projections(degree, self.dimension, self.packed)
+
+
+@dataclass(frozen=True)
+class Allocation:
+    """Blocks with their degree, projections, coefficient and share of the error.
+
+    `coefficients` multiply the Taylor coefficients: 1 throughout unless they were fitted or the
+    degrees drawn at random. `exact` marks blocks that are written out in monomials.
+    """
+
+    degrees: np.ndarray
+    projections: np.ndarray
+    coefficients: np.ndarray
+    exact: np.ndarray
+    variances: np.ndarray
+    squared_bias: float
+    kernel_square: float
+    unused: int = 0  # projections that nothing is left to spend on: zero columns
+
+    @property
+    def variance(self) -> float:
+        return float(self.variances.sum())
+
+    @property
+    def expected_squared_error(self) -> float:
+        """Mean of E(k − k̂)² over pairs of distinct rows."""
+        return self.squared_bias + self.variance
+
+    @property
+    def expected_relative_error(self) -> float:
+        """√(E(k − k̂)² / E k²): the relative Frobenius error to expect."""
+        return float(np.sqrt(self.expected_squared_error / self.kernel_square))
+
+    @property
+    def max_degree(self) -> int:
+        return int(self.degrees[self.projections > 0].max(initial=0))
+
+    def to_dict(self) -> dict[str, list]:
+        """The table by columns."""
+        share = self.variances / (self.expected_squared_error or 1.0)
+        return {
+            "degree": self.degrees.tolist(),
+            "projections": self.projections.tolist(),
+            "coefficient": self.coefficients.tolist(),
+            "exact": self.exact.tolist(),
+            "share_of_error": share.tolist(),
+        }
+
+    def __repr__(self) -> str:
+        lines = ["degree  projections  coefficient  share of error"]
+        for n, D, theta, exact, share in zip(*self.to_dict().values(), strict=True):
+            note = "  exact" if exact else ""
+            lines.append(f"{n:6d}  {D:11d}  {theta:11.4g}  {share:14.1%}{note}")
+        bias = self.squared_bias / (self.expected_squared_error or 1.0)
+        lines.append(f"truncation bias: {bias:.1%} of the squared error")
+        lines.append(f"expected relative error: {self.expected_relative_error:.4g}")
+        return "\n".join(lines)
+
+
+def allocate(
+    moments: ExpansionMoments,
+    budget: int,
+    *,
+    min_degree: int = 1,
+    max_degree: int = 10,
+    solver: str = "greedy",
+    coefficients: str = "taylor",
+    exact_monomials: bool = True,
+) -> Allocation:
+    """The best allocation of `budget` projections (Algorithms 2 and 3, and beyond).
+
+    For every truncation from min_degree to max_degree and every choice of exact monomials the
+    rest of the budget goes where it lowers the variance most: "greedy" on the convex surrogate
+    (one sort in place of one loop a projection), "exact" by dynamic programming over the true
+    variances. The best by the true objective is returned. Degrees with a zero coefficient get
+    nothing; every other degree up to the truncation gets at least one projection.
+    """
+    if solver not in SOLVERS:
+        raise ValueError(f"solver must be one of {SOLVERS}; got {solver!r}.")
+    if coefficients not in COEFFICIENTS:
+        raise ValueError(f"coefficients must be one of {COEFFICIENTS}; got {coefficients!r}.")
+    top = int(moments.degrees.max())
+    constants = int(np.sum(moments.degrees == 0))
+    search = _Search(moments, budget - constants, solver, exact_monomials)
+    best: Allocation | None = None
+    for p in range(min(min_degree, max(top, 1)), min(max_degree, top) + 1):
+        for projections, exact in search.solutions(p, np.ones(len(moments.degrees))):
+            candidate = evaluate(moments, projections, exact)
+            if coefficients == "fitted":
+                candidate = _fit(moments, search, p, candidate)
+            if best is None or candidate.expected_squared_error < best.expected_squared_error:
+                best = candidate
+    if best is None and top == 0 and budget >= constants:
+        return evaluate(moments, search.constant_only(), np.zeros(len(moments.degrees), bool))
+    if best is None:
+        needed = int(np.sum(moments.degrees <= max(min_degree, 1)))
+        raise ValueError(
+            f"{budget} projections are too few: truncation at degree {min_degree} needs at least "
+            f"{needed} (one for every degree and the constant); raise n_components or lower "
+            "min_degree."
+        )
+    return replace(best, unused=budget - int(best.projections.sum()))
+
+
+def evaluate(
+    moments: ExpansionMoments,
+    projections: np.ndarray,
+    exact: np.ndarray,
+    coefficients: np.ndarray | None = None,
+) -> Allocation:
+    """The predicted error of given projections (0 leaves a block out) and coefficients."""
+    used = projections > 0
+    theta = used * (1.0 if coefficients is None else coefficients)
+    sketched = used & ~exact & (moments.degrees > 0)
+    variances = np.zeros(len(projections))
+    for b in np.flatnonzero(sketched):
+        variances[b] = theta[b] ** 2 * moments.variance(b, int(projections[b]))
+    return Allocation(
+        degrees=moments.degrees,
+        projections=projections,
+        coefficients=theta,
+        exact=exact,
+        variances=variances,
+        squared_bias=moments.squared_bias(theta),
+        kernel_square=moments.kernel_square,
+    )
+
+
+class _Search:
+    """Solutions of the allocation problem for every truncation of one set of moments."""
+
+    def __init__(self, moments: ExpansionMoments, budget: int, solver: str, exact: bool):
+        self.moments = moments
+        self.budget = budget
+        self.solver = solver
+        self.exact_degrees = [
+            n
+            for n in (1, 2)
+            if exact and n in moments.degrees and moments.exact_projections(n) <= budget
+        ]
+        D = np.arange(1, max(budget, 1) + 1)
+        self.curves: dict[int, np.ndarray] = {}
+        self.gains: dict[int, np.ndarray] = {}
+        for b in np.flatnonzero(moments.degrees > 0):
+            terms = moments.terms[b]
+            if solver == "exact":
+                self.curves[b] = moments.variance(b, D)
+            surrogate = moments.sketch.surrogate(terms, D, moments.dimension)
+            # isotonic gains are the slopes of the largest convex curve below the surrogate
+            gains = np.maximum(surrogate[:-1] - surrogate[1:], 0)
+            self.gains[b] = isotonic_regression(gains, increasing=False) if len(gains) else gains
+
+    def solutions(self, p: int, theta: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Projections and exact blocks, one for every choice of degrees that are exact."""
+        degrees = self.moments.degrees
+        for k in range(len(self.exact_degrees) + 1):
+            for chosen in itertools.combinations(self.exact_degrees, k):
+                exact = np.isin(degrees, chosen) & (degrees <= p)
+                if len(chosen) and not np.all(np.isin(chosen, degrees[exact])):
+                    continue
+                projections = self.solve(p, exact, theta)
+                if projections is not None:
+                    yield projections, exact
+
+    def constant_only(self) -> np.ndarray:
+        return np.where(self.moments.degrees == 0, 1, 0)
+
+    def solve(self, p: int, exact: np.ndarray, theta: np.ndarray) -> np.ndarray | None:
+        """Projections of every block, or None if the budget is too small."""
+        degrees = self.moments.degrees
+        projections = self.constant_only()
+        for b in np.flatnonzero(exact):
+            projections[b] = self.moments.exact_projections(int(degrees[b]))
+        blocks = np.flatnonzero((degrees > 0) & (degrees <= p) & ~exact)
+        rest = self.budget - int(projections[degrees > 0].sum())
+        if rest < len(blocks):
+            return None
+        if len(blocks):
+            spread = self._dynamic if self.solver == "exact" else self._greedy
+            projections[blocks] = spread(blocks, rest, theta)
+        return projections
+
+    def _greedy(self, blocks: np.ndarray, budget: int, theta: np.ndarray) -> np.ndarray:
+        """One projection each, and the rest where the surrogate falls most.
+
+        Gains fall with the number of projections, so adding one at a time takes the largest
+        budget − |blocks| of all gains: a selection, not a loop.
+        """
+        extra = budget - len(blocks)
+        if extra == 0:
+            return np.ones(len(blocks), dtype=int)
+        gains = [theta[b] ** 2 * self.gains[b][:extra] for b in blocks]
+        everything = np.concatenate(gains)
+        threshold = np.partition(everything, len(everything) - extra)[len(everything) - extra]
+        above = np.array([np.searchsorted(-g, -threshold, side="left") for g in gains])
+        equal = np.array([np.searchsorted(-g, -threshold, side="right") for g in gains]) - above
+        missing = extra - int(above.sum())
+        ties = np.minimum(equal, np.maximum(missing - np.cumsum(equal) + equal, 0))
+        return 1 + above + ties
+
+    def _dynamic(self, blocks: np.ndarray, budget: int, theta: np.ndarray) -> np.ndarray:
+        """The exact minimum of Σ θ² V(D): best[s] of the first blocks with s projections."""
+        best = theta[blocks[0]] ** 2 * self.curves[blocks[0]][:budget]
+        best = np.concatenate([[np.inf], best])
+        choices = []
+        for b in blocks[1:]:
+            curve = np.concatenate([[np.inf], theta[b] ** 2 * self.curves[b][:budget]])
+            total = np.full(budget + 1, np.inf)
+            choice = np.zeros(budget + 1, dtype=int)
+            for D in range(1, budget + 1):
+                candidate = best[: budget + 1 - D] + curve[D]
+                improved = candidate < total[D:]
+                total[D:] = np.where(improved, candidate, total[D:])
+                choice[D:] = np.where(improved, D, choice[D:])
+            best = total
+            choices.append(choice)
+        projections = []
+        rest = budget
+        for choice in reversed(choices):
+            projections.append(choice[rest])
+            rest -= choice[rest]
+        return np.array([rest, *reversed(projections)])
+
+
+def _fit(moments: ExpansionMoments, search: _Search, p: int, start: Allocation) -> Allocation:
+    """Alternate between the coefficients for given projections and the projections for those."""
+    best = start
+    projections = start.projections
+    for _ in range(20):
+        theta = fitted_coefficients(moments, projections, start.exact)
+        candidate = evaluate(moments, projections, start.exact, theta)
+        if not candidate.expected_squared_error < (1 - 1e-6) * best.expected_squared_error:
+            return best
+        best = candidate
+        solved = search.solve(p, start.exact, np.maximum(theta, 1e-6))
+        if solved is None or np.array_equal(solved, projections):
+            return best
+        projections = solved
+    return best
+
+
+def fitted_coefficients(
+    moments: ExpansionMoments, projections: np.ndarray, exact: np.ndarray
+) -> np.ndarray:
+    """argmin over θ ≥ 0 of the squared error: nonnegative least squares, diagonal penalty."""
+    used = np.flatnonzero(projections > 0)
+    variances = np.array(
+        [
+            0.0 if exact[b] or moments.degrees[b] == 0 else moments.variance(b, int(projections[b]))
+            for b in used
+        ]
+    )
+    quadratic = moments.gram[np.ix_(used, used)] + np.diag(variances)
+    linear = moments.gram[used].sum(axis=1) + moments.tail[used]
+    scale = 1 / np.sqrt(np.maximum(np.diag(quadratic), np.finfo(float).tiny))
+    quadratic = scale[:, None] * quadratic * scale
+    theta = np.zeros(len(projections))
+    for jitter in (0.0, 1e-14, 1e-12, 1e-10):
+        try:
+            L = cholesky(quadratic + jitter * np.eye(len(used)), lower=True)
+        except LinAlgError:
+            continue
+        target = solve_triangular(L, scale * linear, lower=True)
+        theta[used] = scale * nnls(L.T, target)[0]
+        return theta
+    theta[used] = 1.0  # as good as singular: the Taylor coefficients
+    return theta
+
+
+def random_projections(
+    degrees: np.ndarray, budget: int, base: float, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """Kar and Karnick: degrees n ≥ 1 drawn with probability ∝ base^−(n+1).
+
+    Returns the projections of every block and the coefficients D_n/(D μ(n)) that make the
+    approximation unbiased for the series up to the largest degree.
+    """
+    measure = np.where(degrees > 0, float(base) ** -(degrees + 1.0), 0.0)
+    measure = measure / measure.sum()
+    projections = rng.multinomial(budget, measure)
+    theta = np.divide(projections, budget * measure, out=np.zeros(len(measure)), where=measure > 0)
+    constant = degrees == 0
+    return projections + constant, np.where(constant, 1.0, theta)
+
+
+def series_is_complete(kernel: DotProductKernel, degrees: tuple[int, ...]) -> bool:
+    """Whether the series ends within these degrees, so that nothing but rounding is left out."""
+    further = kernel.coefficients(max(degrees) + 60)
+    return np.flatnonzero(further > 0).tolist() == list(degrees)
+
+
+class _PairSums:
+    """Running sums over pairs, in float64."""
+
+    def __init__(self, inputs: Inputs, degrees: np.ndarray, n_sketches: int):
+        B = len(degrees)
+        self.inputs = inputs
+        self.degrees = degrees
+        self.squared_unit = inputs.unit**2
+        self.lengths = self.squared_unit.sum(axis=1)  # 1, or 0 for a zero row
+        self.squared_weights = inputs.weights**2
+        self.gram, self.tail = np.zeros((B, B)), np.zeros(B)
+        self.tail_square = self.kernel_square = self.count = 0.0
+        self.terms: list[list[Any]] = [[0.0] * B for _ in range(n_sketches)]
+
+    def add(
+        self,
+        kernel: DotProductKernel,
+        sketches: list[tuple[SeparableSketch, str]],
+        rows: slice,
+        columns: slice,
+        pair_weight: Any,
+    ) -> None:
+        """Add the pairs of a block of rows and a block of columns, each counted pair_weight."""
+        unit = self.inputs.unit
+        pairs = PairStatistics(
+            dot=unit[rows] @ unit[columns].T,
+            norms=self.lengths[rows, None] * self.lengths[None, columns],
+            squares=self.squared_unit[rows] @ self.squared_unit[columns].T,
+            dimension=unit.shape[1],
+        )
+        powers = self._powers(pairs.dot, rows, columns)
+        values = _kernel_values(kernel, self.inputs, rows, columns, pairs.dot)
+        rest = values - powers.sum(axis=0)
+        flat = powers.reshape(len(powers), -1)
+        weighted = flat * np.ravel(np.broadcast_to(pair_weight, values.shape))
+        self.gram += weighted @ flat.T
+        self.tail += weighted @ rest.ravel()
+        self.tail_square += float(np.sum(pair_weight * rest * rest))
+        self.kernel_square += float(np.sum(pair_weight * values * values))
+        self.count += float(np.sum(np.broadcast_to(pair_weight, values.shape)))
+        max_degree = int(self.degrees.max())
+        if max_degree == 0:
+            return
+        for (sketch, part), totals in zip(sketches, self.terms, strict=True):
+            every = sketch.terms(pairs, max_degree, part, every_budget=True)
+            for n, terms in enumerate(every, start=1):
+                for b in np.flatnonzero(self.degrees == n):
+                    u, v = self.squared_weights[rows, b], self.squared_weights[columns, b]
+                    totals[b] = totals[b] + np.array([u @ (pair_weight * t) @ v for t in terms])
+
+    def _powers(self, dot: np.ndarray, rows: slice, columns: slice) -> np.ndarray:
+        """t_b of every block, (n_blocks, rows, columns)."""
+        left, right = self.inputs.weights[rows], self.inputs.weights[columns]
+        powers = np.empty((len(self.degrees), *dot.shape))
+        power = np.ones_like(dot)
+        for n in range(int(self.degrees.max()) + 1):
+            for b in np.flatnonzero(self.degrees == n):
+                np.multiply(left[:, b, None] * power, right[None, :, b], out=powers[b])
+            power = power * dot
+        return powers
+
+
+def _kernel_values(
+    kernel: DotProductKernel, inputs: Inputs, rows: slice, columns: slice, cosines: np.ndarray
+) -> np.ndarray:
+    t = inputs.radius[rows, None] * inputs.radius[None, columns] * cosines
+    if inputs.offset is not None:
+        t = t + inputs.offset[rows, None] * inputs.offset[None, columns]
+    return kernel.value(t, inputs.log_weight[rows, None] + inputs.log_weight[None, columns])
+
+
+def _pair_blocks(m: int, block: int) -> Iterator[tuple[slice, slice, Any]]:
+    """Blocks that cover every ordered pair i ≠ j: squares, and rectangles that count twice.
+
+    A single row has no pair; then the pair of the row with itself stands in.
+    """
+    if m == 1:
+        yield slice(0, 1), slice(0, 1), np.ones((1, 1))
+        return
+    for start in range(0, m, block):
+        stop = min(start + block, m)
+        yield slice(start, stop), slice(start, stop), 1.0 - np.eye(stop - start)
+        for left in range(stop, m, 4 * block):
+            yield slice(start, stop), slice(left, min(left + 4 * block, m)), 2.0

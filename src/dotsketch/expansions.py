@@ -1,0 +1,165 @@
+"""A kernel as a sum of powers of one dot product, each with a weight of its own.
+
+    k(x, y) ≈ Σ_b ω_b(x) ω_b(y) ⟨u(x), u(y)⟩^{n_b},   |u| = 1 (or 0)
+
+A block b has a degree n_b ≥ 0 and a weight function ω_b. The Maclaurin series is one expansion
+(one block a degree); the split along the mean direction is another. The directions u are
+normalised and the weights computed in logarithms, ω_n(x) = √a_n w(x) |s(x)|ⁿ, so that no norm and
+no lengthscale overflows: for the Gaussian kernel ω_n² is the Poisson weight of |x/l|².
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ._arrays import Array, host, is_sparse, like, namespace, square_root
+from .kernels import DotProductKernel, directions
+
+
+class Inputs(NamedTuple):
+    """What an expansion makes of n rows."""
+
+    unit: Array  # u(x), (n, d)
+    weights: Array  # ω_b(x), (n, n_blocks)
+    radius: Array  # (n,): s(x)·s(y) = offset_x offset_y + radius_x radius_y u(x)·u(y)
+    offset: Array | None  # (n,) or None for zeros
+    log_weight: Array  # log w(x), (n,)
+
+
+@dataclass(frozen=True)
+class MaclaurinExpansion:
+    """The Maclaurin series up to `max_degree`, one block for every degree with a_n > 0."""
+
+    kernel: DotProductKernel
+    max_degree: int
+    mean: np.ndarray | None = None  # what a shift-invariant kernel subtracts first
+
+    @property
+    def degrees(self) -> tuple[int, ...]:
+        a = self.kernel.coefficients(self.max_degree)
+        return tuple(int(n) for n in np.flatnonzero(a > 0))
+
+    def inputs(self, X: Array) -> Inputs:  # (n, d)
+        S = self.kernel.scale(_centred(X, self.mean))
+        unit, radius = directions(S)
+        log_weight = self.kernel.log_weight(S)
+        root, logs = _log_coefficients(self.kernel, self.degrees)
+        xp = namespace(X)
+        log_radius = xp.log(xp.where(radius > 0, radius, xp.ones_like(radius)))
+        powers = like(np.array(self.degrees, dtype=float), X)
+        exponent = like(logs, X)[None, :] / 2 + log_weight[:, None]
+        exponent = exponent + powers[None, :] * log_radius[:, None]
+        # A zero row has u = 0, so its weight of a positive degree does not matter
+        return Inputs(unit, root * xp.exp(exponent), radius, None, log_weight)
+
+
+@dataclass(frozen=True)
+class MeanSplitExpansion:
+    """The series in x_⊥·y_⊥ after the part along the mean direction m is split off.
+
+    With x = α m + x_⊥, (αα' + x_⊥·y_⊥)ⁿ summed over n gives Σ_j κ_j(α, α') (x_⊥·y_⊥)ʲ with
+    κ_j(α, α') = Σ_n a_{n+j} C(n+j, j) (αα')ⁿ, a kernel of one variable. It is written in its
+    eigenfunctions over the data, of which one or two are enough when α varies little: every
+    eigenfunction kept is a block. Only x_⊥ is sketched, which is small for raw nonnegative data.
+    """
+
+    kernel: DotProductKernel
+    direction: np.ndarray  # (d,), unit
+    degrees: tuple[int, ...]
+    functions: np.ndarray  # (n_blocks, n_powers): φ_b(α) = Σ_n functions[b, n] (α/reach)ⁿ
+    reach: float
+    mean: np.ndarray | None = None
+
+    @classmethod
+    def fit(
+        cls,
+        kernel: DotProductKernel,
+        max_degree: int,
+        X: np.ndarray,
+        mean: np.ndarray | None,
+        *,
+        share: float = 1e-3,
+    ) -> MeanSplitExpansion:
+        """Eigenfunctions on the rows of X that carry more than `share` of their degree."""
+        S = kernel.scale(_centred(X, mean))
+        average = S.mean(axis=0)
+        length = np.linalg.norm(average)
+        direction = average / length if length > 0 else np.eye(S.shape[1])[0]
+        alpha = S @ direction
+        radius = np.linalg.norm(S - alpha[:, None] * direction, axis=1)
+        reach = float(np.abs(alpha).max()) or 1.0
+        weight = np.exp(kernel.log_weight(S))
+        n_series = max_degree + 40
+        a = kernel.coefficients(n_series)
+        degrees, functions = [], []
+        powers = (alpha / reach)[:, None] ** np.arange(n_series + 1)
+        for degree in range(max_degree + 1):
+            n = np.arange(n_series + 1 - degree)
+            binomial = np.array([math.comb(int(k) + degree, degree) for k in n], dtype=float)
+            roots = np.sqrt(a[degree:] * binomial) * reach**n
+            values = powers[:, : len(n)] * roots * (weight * radius**degree)[:, None]
+            eigenvalues, vectors = np.linalg.eigh(values.T @ values)
+            # a block of degree 0 costs one exact column: keep more of them
+            least = (share**2 if degree == 0 else share) * eigenvalues[-1]
+            for k in np.flatnonzero(eigenvalues > max(least, 0))[::-1]:
+                degrees.append(degree)
+                functions.append(np.pad(roots * vectors[:, k], (0, degree)))
+        return cls(kernel, direction, tuple(degrees), np.array(functions), reach, mean)
+
+    def inputs(self, X: Array) -> Inputs:
+        S = self.kernel.scale(_centred(X, self.mean))
+        xp = namespace(X)
+        direction = like(self.direction, X)
+        alpha = S @ direction
+        unit, radius = directions(S - alpha[:, None] * direction[None, :])
+        log_weight = self.kernel.log_weight(S)
+        powers = (alpha / self.reach)[:, None] ** like(np.arange(self.functions.shape[1]) * 1.0, X)
+        weights = powers @ like(self.functions, X).T
+        degrees = like(np.array(self.degrees, dtype=float), X)
+        scale = radius[:, None] ** degrees[None, :] * xp.exp(log_weight)[:, None]
+        return Inputs(unit, weights * scale, radius, alpha, log_weight)
+
+
+def expand(
+    kernel: DotProductKernel,
+    max_degree: int,
+    sample: np.ndarray,
+    mean: np.ndarray,
+    *,
+    mean_split: bool = False,
+) -> MaclaurinExpansion | MeanSplitExpansion:
+    """The expansion of a resolved kernel, for data with that sample (m, d) and mean (d,)."""
+    shift = mean if kernel.shift_invariant else None
+    if mean_split:
+        return MeanSplitExpansion.fit(kernel, max_degree, sample, shift)
+    return MaclaurinExpansion(kernel, max_degree, shift)
+
+
+def sample_rows(X: Array, n_rows: int, rng: np.random.Generator) -> np.ndarray:
+    """At most n_rows rows of X, drawn without replacement, as float64 on the host."""
+    rows = np.arange(X.shape[0])
+    if X.shape[0] > n_rows:
+        rows = np.sort(rng.choice(X.shape[0], n_rows, replace=False))
+    sample = host(X[rows] if is_sparse(X) else namespace(X).take(X, like(rows, X), axis=0))
+    return np.asarray(sample.toarray() if is_sparse(sample) else sample, dtype=np.float64)
+
+
+def column_means(X: Array) -> np.ndarray:
+    """Means of the columns, float64 on the host."""
+    if is_sparse(X):
+        return np.asarray(X.mean(axis=0), dtype=np.float64).ravel()
+    return np.asarray(host(namespace(X).mean(X, axis=0)), dtype=np.float64)
+
+
+def _centred(X: Array, mean: np.ndarray | None) -> Array:
+    return X if mean is None else X - like(mean, X)
+
+
+def _log_coefficients(kernel: DotProductKernel, degrees: tuple[int, ...]) -> tuple[Any, np.ndarray]:
+    """√variance (an array if it has a gradient) and log(a_n / variance) of the degrees."""
+    a = kernel.coefficients(max(degrees, default=0))[list(degrees)]
+    return square_root(kernel.variance), np.log(a) - math.log(float(kernel.variance))

@@ -1,0 +1,309 @@
+"""Features of any dot product kernel through its Maclaurin series."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from .._arrays import Array, Parts, as_generator, is_sparse, map_rows, namespace
+from ..allocation import (
+    Allocation,
+    ExpansionMoments,
+    allocate,
+    evaluate,
+    random_projections,
+)
+from ..expansions import column_means, expand, sample_rows
+from ..kernels import DotProductKernel
+from ..sketches import MonomialSketch, Sketch, make_sketch
+from ..sketches.base import SeparableSketch
+from .base import FeatureMap
+
+
+class SketchedBlock(NamedTuple):
+    """One block of an expansion with its random feature map; no sketch for a constant."""
+
+    index: int  # which weight function of the expansion
+    root: float  # √θ
+    sketch: Sketch | None
+    weights: Any
+
+
+class MaclaurinFeatures(FeatureMap):
+    """Random features of a dot product kernel, with the budget spread over degrees by error.
+
+    The kernel's series Σ a_n ⟨x, y⟩ⁿ is truncated, and every power gets a polynomial sketch of
+    its own with D_n projections. Truncation and D_n minimise the mean squared error of the
+    approximate kernel over pairs of training rows, known in closed form before any feature is
+    computed (Algorithms 2 to 4 of the paper).
+
+    Parameters
+    ----------
+    kernel : DotProductKernel
+        `Polynomial`, `Exponential`, `Gaussian`, `Maclaurin` or `ArcCosine`. For the Gaussian
+        kernel the data are centred, which it does not see, and the mean is remembered.
+    sketch : str, default="tensor_srht"
+        "gaussian", "rademacher", "tensor_srht", "tensor_sketch" or "balanced_tensor_sketch".
+    allocation : "optimal", "random" or a list, default="optimal"
+        "optimal" minimises the predicted error; "random" draws degrees (Kar and Karnick); a list
+        gives the projections of the degrees 1, 2, … that have a coefficient.
+    coefficients : "taylor" or "fitted", default="taylor"
+        "fitted" also minimises over the coefficients of the powers: a smaller mean squared error
+        of the kernel, at the price of shrunken k̂(x, x).
+    n_components : int, default=100
+        The number of columns that `transform` returns. The constant takes one (two columns for
+        "complex_to_real").
+    output : {"real", "complex", "complex_to_real"}, default="real"
+    min_degree, max_degree : int, default=1 and 10
+        Where the truncation is searched.
+    n_pairs_sample : int, default=2000
+        How many rows of X the averages over pairs are taken of.
+    solver : "greedy" or "exact", default="greedy"
+        "exact" optimises the true variance of TensorSRHT by dynamic programming; slower, and
+        rarely better by more than a few percent.
+    exact_monomials : bool, default=True
+        Use all d coordinates for degree 1, and all products for degree 2, where that is better
+        than sketching them.
+    mean_split : bool, default=False
+        Split off the component along the mean of the data, and sketch only what is orthogonal to
+        it: for raw nonnegative data the error falls several times.
+    measure_base, h01 : float and bool, default=2.0 and False
+        For allocation="random": degrees are drawn ∝ base^−(n+1); `h01` takes degree 0 and 1
+        exactly and draws from degree 2 on.
+    random_state : int, RandomState, Generator or None
+
+    Attributes
+    ----------
+    kernel_ : the kernel with data-dependent parameters resolved
+    allocation_ : Allocation, a readable table
+    expected_squared_error_ : float, mean of E(k − k̂)² over pairs of distinct rows
+    expected_relative_error_ : float, its root relative to the root mean square of k
+    expansion_, blocks_ : what `transform` evaluates
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from dotsketch import Gaussian, MaclaurinFeatures
+    >>> X = load_digits().data
+    >>> features = MaclaurinFeatures(Gaussian(), n_components=500, random_state=0).fit(X)
+    >>> round(features.expected_relative_error_, 2)
+    0.01
+    >>> features.transform(X).shape
+    (1797, 500)
+    """
+
+    def __init__(
+        self,
+        kernel: DotProductKernel,
+        *,
+        sketch: str = "tensor_srht",
+        allocation: Any = "optimal",
+        coefficients: str = "taylor",
+        n_components: int = 100,
+        output: str = "real",
+        min_degree: int = 1,
+        max_degree: int = 10,
+        n_pairs_sample: int = 2000,
+        solver: str = "greedy",
+        exact_monomials: bool = True,
+        mean_split: bool = False,
+        measure_base: float = 2.0,
+        h01: bool = False,
+        random_state: Any = None,
+    ):
+        self.kernel = kernel
+        self.sketch = sketch
+        self.allocation = allocation
+        self.coefficients = coefficients
+        self.n_components = n_components
+        self.output = output
+        self.min_degree = min_degree
+        self.max_degree = max_degree
+        self.n_pairs_sample = n_pairs_sample
+        self.solver = solver
+        self.exact_monomials = exact_monomials
+        self.mean_split = mean_split
+        self.measure_base = measure_base
+        self.h01 = h01
+        self.random_state = random_state
+
+    def fit(self, X: Array, y: Any = None) -> MaclaurinFeatures:
+        """Choose truncation, projections and coefficients on a sample of X (n, d); draw weights."""
+        budget = self._count_projections()
+        self._check_parameters()
+        X = self._validate(X, reset=True)
+        rng = as_generator(self.random_state)
+        sample_rng, allocation_rng, weights_rng = rng.spawn(3)
+        sample = sample_rows(X, self.n_pairs_sample, sample_rng)
+        self.kernel_ = self.kernel.resolve(X)
+        self.expansion_ = expand(
+            self.kernel_, self.max_degree, sample, column_means(X), mean_split=self.mean_split
+        )
+        [moments] = ExpansionMoments.of(
+            self.expansion_.inputs(sample),
+            self.expansion_.degrees,
+            self.kernel_,
+            [(self._prototype, self._part)],
+        )
+        self.allocation_ = self._allocate(moments, budget, allocation_rng)
+        self.expected_squared_error_ = self.allocation_.expected_squared_error
+        self.expected_relative_error_ = self.allocation_.expected_relative_error
+        self.blocks_ = self._draw(weights_rng)
+        return self
+
+    def transform(self, X: Array) -> Array:  # (n, d) -> (n, n_components)
+        """The features of every row of X, in its library, dtype and device."""
+        check_is_fitted(self)
+        X = self._validate(X, reset=False)
+        prepared = [
+            None if block.sketch is None else block.sketch.prepare(block.weights, X)
+            for block in self.blocks_
+        ]
+
+        def evaluate_rows(rows: Array) -> Parts:
+            if is_sparse(rows):
+                rows = rows.toarray()
+            inputs = self.expansion_.inputs(rows)
+            parts = []
+            for block, weights in zip(self.blocks_, prepared, strict=True):
+                scale = block.root * inputs.weights[:, block.index : block.index + 1]
+                if block.sketch is None:
+                    imaginary = None if self._field == "real" else 0 * scale
+                    parts.append((scale, imaginary))
+                    continue
+                real, imaginary = block.sketch.parts(inputs.unit, weights)
+                parts.append((scale * real, None if imaginary is None else scale * imaginary))
+            return self._concatenate(parts)
+
+        chunk = max(64, (1 << 20) // (4 * self.n_components))
+        return map_rows(evaluate_rows, X, self.output, chunk)
+
+    def _concatenate(self, parts: list[Parts]) -> Parts:
+        xp = namespace(parts[0][0])
+        if self.allocation_.unused:
+            zeros = 0 * parts[0][0][:, :1]
+            zeros = xp.broadcast_to(zeros, (zeros.shape[0], self.allocation_.unused))
+            parts = [*parts, (zeros, None if self._field == "real" else zeros)]
+        real = xp.concat([part[0] for part in parts], axis=1)
+        if self._field == "real":
+            return real, None
+        return real, xp.concat([part[1] for part in parts], axis=1)
+
+    @property
+    def _part(self) -> str:
+        """Which variance the user sees: of the complex value, or of its real part."""
+        return "complex" if self.output == "complex" else "real"
+
+    @property
+    def _prototype(self) -> SeparableSketch:
+        sketch = make_sketch(self.sketch, 1, 1, self._field)
+        if not isinstance(sketch, SeparableSketch):
+            raise ValueError(
+                f"The variance of sketch={self.sketch!r} is not known for every number of "
+                'projections at once; use "tensor_srht", "balanced_tensor_sketch", '
+                '"tensor_sketch", "rademacher" or "gaussian".'
+            )
+        return sketch
+
+    def _check_parameters(self) -> None:
+        if not isinstance(self.kernel, DotProductKernel):
+            raise TypeError(
+                f"kernel must be a kernel of dotsketch, such as Gaussian(); got {self.kernel!r}."
+            )
+        if not 1 <= self.min_degree <= self.max_degree:
+            raise ValueError(
+                f"degrees need 1 ≤ min_degree ≤ max_degree; got {self.min_degree} and "
+                f"{self.max_degree}."
+            )
+        if self.n_pairs_sample < 1:
+            raise ValueError(f"n_pairs_sample must be positive; got {self.n_pairs_sample}.")
+        if isinstance(self.allocation, str) and self.allocation not in ("optimal", "random"):
+            raise ValueError(
+                f'allocation must be "optimal", "random" or a list of projections for the '
+                f"degrees 1, 2, …; got {self.allocation!r}."
+            )
+        if not isinstance(self.allocation, str) or self.allocation == "random":
+            if self.coefficients == "fitted":
+                raise ValueError('coefficients="fitted" is for allocation="optimal".')
+            if self.mean_split and self.allocation == "random":
+                raise ValueError('mean_split is for allocation="optimal".')
+        if self.measure_base <= 1:
+            raise ValueError(f"measure_base must be above 1; got {self.measure_base}.")
+
+    def _allocate(
+        self, moments: ExpansionMoments, budget: int, rng: np.random.Generator
+    ) -> Allocation:
+        if isinstance(self.allocation, str) and self.allocation == "optimal":
+            return allocate(
+                moments,
+                budget,
+                min_degree=self.min_degree,
+                max_degree=self.max_degree,
+                solver=self.solver,
+                coefficients=self.coefficients,
+                exact_monomials=self.exact_monomials,
+            )
+        degrees = moments.degrees
+        constants = int(np.sum(degrees == 0))
+        exact = np.zeros(len(degrees), dtype=bool)
+        if not isinstance(self.allocation, str):
+            return evaluate(moments, *given_projections(self.allocation, degrees, budget), None)
+        linear = moments.exact_projections(1) if self.h01 and 1 in degrees else 0
+        rest = budget - constants - linear
+        drawn = degrees if not linear else np.where(degrees == 1, 0, degrees)
+        if rest < 0 or (rest == 0 and np.any(drawn > 0)):
+            raise ValueError(
+                f"n_components={self.n_components} leaves no projection to draw: the exact part "
+                f"takes {constants + linear}."
+            )
+        projections, theta = random_projections(drawn, rest, self.measure_base, rng)
+        if linear:
+            exact = degrees == 1
+            projections = np.where(exact, linear, projections)
+        return evaluate(moments, projections, exact, theta)
+
+    def _draw(self, rng: np.random.Generator) -> list[SketchedBlock]:
+        """Sketches and weights of the blocks in use, one random stream each."""
+        table = self.allocation_
+        d = self.n_features_in_
+        blocks = []
+        for b, stream in zip(
+            np.flatnonzero(table.projections), rng.spawn(len(table.degrees)), strict=False
+        ):
+            degree, D = int(table.degrees[b]), int(table.projections[b])
+            root = float(np.sqrt(table.coefficients[b]))
+            if degree == 0:
+                blocks.append(SketchedBlock(int(b), root, None, ()))
+                continue
+            sketch: Sketch
+            if table.exact[b]:
+                packed = self.output == "complex_to_real"
+                sketch = MonomialSketch.of(degree, d, self._field, packed)
+            else:
+                sketch = make_sketch(self.sketch, degree, D, self._field)
+            blocks.append(SketchedBlock(int(b), root, sketch, sketch.sample(d, stream)))
+        return blocks
+
+
+def given_projections(
+    counts: Any, degrees: np.ndarray, budget: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Projections of every block from a list for the degrees 1, 2, …"""
+    counts = np.asarray(counts)
+    if counts.ndim != 1 or counts.dtype.kind not in "iu" or np.any(counts < 0):
+        raise ValueError(f"allocation must be a list of counts ≥ 0; got {counts!r}.")
+    padded = np.zeros(max(int(degrees.max()), len(counts)) + 1, dtype=int)
+    padded[1 : len(counts) + 1] = counts
+    missing = [n for n in np.flatnonzero(padded) if n not in degrees]
+    if missing:
+        raise ValueError(f"allocation gives projections to degrees without a term: {missing}.")
+    padded[0] = 1
+    projections = padded[degrees]
+    if projections.sum() != budget:
+        raise ValueError(
+            f"allocation has {projections.sum()} projections with the constant, and n_components "
+            f"gives {budget}: they must be equal."
+        )
+    return projections, np.zeros(len(degrees), dtype=bool)
