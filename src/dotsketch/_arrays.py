@@ -161,7 +161,7 @@ def map_rows(function: Callable[[Array], Parts], X: Array, output: str, chunk: i
         return _map_rows_jax(function, X, output, chunk)
     result = None
     for start in range(0, n, chunk):
-        parts = function(X[start : start + chunk, :])
+        parts = function(X[start : min(start + chunk, n), :])
         if result is None:
             result = _allocate(parts, output, n)
         _write(result, slice(start, start + parts[0].shape[0]), parts, output)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -50,6 +50,7 @@ class ExpansionMoments:
     dimension: int
     sketch: SeparableSketch
     packed: bool
+    _curves: dict[int, np.ndarray] = field(default_factory=dict, repr=False)
 
     @classmethod
     def of(
@@ -84,9 +85,13 @@ class ExpansionMoments:
         ]
 
     def variance(self, b: int, n_projections: Any) -> Any:
-        """Mean variance of block b at θ = 1 with that many projections."""
-        value = self.sketch.combine(self.terms[b], n_projections, self.dimension)
-        return np.maximum(value, 0.0)
+        """Mean variance of block b at θ = 1 with that many projections (a number or an array)."""
+        largest = int(np.max(n_projections))
+        if len(self._curves.get(b, ())) < largest:
+            D = np.arange(1, 1 << largest.bit_length())
+            curve = self.sketch.combine(self.terms[b], D, self.dimension)
+            self._curves[b] = np.maximum(curve, 0.0)
+        return self._curves[b][n_projections - 1]
 
     def squared_bias(self, theta: np.ndarray) -> float:
         """E (k − Σ θ_b t_b)²: no cancellation where θ is near 1."""
@@ -127,7 +132,10 @@ class Allocation:
     @property
     def expected_relative_error(self) -> float:
         """√(E(k − k̂)² / E k²): the relative Frobenius error to expect."""
-        return float(np.sqrt(self.expected_squared_error / self.kernel_square))
+        if self.expected_squared_error == 0:
+            return 0.0
+        ratio = self.expected_squared_error / self.kernel_square if self.kernel_square else np.inf
+        return float(np.sqrt(ratio))
 
     @property
     def max_degree(self) -> int:
@@ -179,17 +187,17 @@ def allocate(
         raise ValueError(f"coefficients must be one of {COEFFICIENTS}; got {coefficients!r}.")
     top = int(moments.degrees.max())
     constants = int(np.sum(moments.degrees == 0))
-    search = _Search(moments, budget - constants, solver, exact_monomials)
+    search = _Search(moments, budget, solver, exact_monomials)
     best: Allocation | None = None
     for p in range(min(min_degree, max(top, 1)), min(max_degree, top) + 1):
         for projections, exact in search.solutions(p, np.ones(len(moments.degrees))):
             candidate = evaluate(moments, projections, exact)
             if coefficients == "fitted":
                 candidate = _fit(moments, search, p, candidate)
-            if best is None or candidate.expected_squared_error < best.expected_squared_error:
+            if best is None or _clearly_better(candidate, best):
                 best = candidate
-    if best is None and top == 0 and budget >= constants:
-        return evaluate(moments, search.constant_only(), np.zeros(len(moments.degrees), bool))
+    if best is None and min(min_degree, top) <= 1 and constants > 0:
+        best = evaluate(moments, search.constant_only(), np.zeros(len(moments.degrees), bool))
     if best is None:
         needed = int(np.sum(moments.degrees <= max(min_degree, 1)))
         raise ValueError(
@@ -198,6 +206,12 @@ def allocate(
             "min_degree."
         )
     return replace(best, unused=budget - int(best.projections.sum()))
+
+
+def _clearly_better(one: Allocation, other: Allocation) -> bool:
+    """Whether the error is less by more than rounding, so that ties do not depend on it."""
+    margin = 1e-9 * other.expected_squared_error + 1e-24 * other.kernel_square
+    return one.expected_squared_error < other.expected_squared_error - margin
 
 
 def evaluate(
@@ -229,14 +243,15 @@ class _Search:
 
     def __init__(self, moments: ExpansionMoments, budget: int, solver: str, exact: bool):
         self.moments = moments
-        self.budget = budget
+        self.total = budget
+        self.budget = budget - int(np.sum(moments.degrees == 0))
         self.solver = solver
         self.exact_degrees = [
             n
             for n in (1, 2)
-            if exact and n in moments.degrees and moments.exact_projections(n) <= budget
+            if exact and n in moments.degrees and moments.exact_projections(n) <= self.budget
         ]
-        D = np.arange(1, max(budget, 1) + 1)
+        D = np.arange(1, max(self.budget, 1) + 1)
         self.curves: dict[int, np.ndarray] = {}
         self.gains: dict[int, np.ndarray] = {}
         for b in np.flatnonzero(moments.degrees > 0):
@@ -249,9 +264,12 @@ class _Search:
             self.gains[b] = isotonic_regression(gains, increasing=False) if len(gains) else gains
 
     def solutions(self, p: int, theta: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Projections and exact blocks, one for every choice of degrees that are exact."""
+        """Projections and exact blocks, one for every choice of degrees that are exact.
+
+        The most exact choice comes first, so that it wins ties.
+        """
         degrees = self.moments.degrees
-        for k in range(len(self.exact_degrees) + 1):
+        for k in reversed(range(len(self.exact_degrees) + 1)):
             for chosen in itertools.combinations(self.exact_degrees, k):
                 exact = np.isin(degrees, chosen) & (degrees <= p)
                 if len(chosen) and not np.all(np.isin(chosen, degrees[exact])):
@@ -261,7 +279,9 @@ class _Search:
                     yield projections, exact
 
     def constant_only(self) -> np.ndarray:
-        return np.where(self.moments.degrees == 0, 1, 0)
+        """The blocks of degree 0, as many as the budget holds."""
+        constant = self.moments.degrees == 0
+        return np.where(constant & (np.cumsum(constant) <= self.total), 1, 0)
 
     def solve(self, p: int, exact: np.ndarray, theta: np.ndarray) -> np.ndarray | None:
         """Projections of every block, or None if the budget is too small."""

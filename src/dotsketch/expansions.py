@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -40,21 +40,21 @@ class MaclaurinExpansion:
 
     @property
     def degrees(self) -> tuple[int, ...]:
-        a = self.kernel.coefficients(self.max_degree)
-        return tuple(int(n) for n in np.flatnonzero(a > 0))
+        return tuple(int(n) for n in np.flatnonzero(self.kernel.series(self.max_degree) > 0))
 
     def inputs(self, X: Array) -> Inputs:  # (n, d)
         S = self.kernel.scale(_centred(X, self.mean))
         unit, radius = directions(S)
         log_weight = self.kernel.log_weight(S)
-        root, logs = _log_coefficients(self.kernel, self.degrees)
+        logs = np.log(self.kernel.series(self.max_degree)[list(self.degrees)])
         xp = namespace(X)
         log_radius = xp.log(xp.where(radius > 0, radius, xp.ones_like(radius)))
         powers = like(np.array(self.degrees, dtype=float), X)
         exponent = like(logs, X)[None, :] / 2 + log_weight[:, None]
         exponent = exponent + powers[None, :] * log_radius[:, None]
         # A zero row has u = 0, so its weight of a positive degree does not matter
-        return Inputs(unit, root * xp.exp(exponent), radius, None, log_weight)
+        weights = square_root(self.kernel.variance) * xp.exp(exponent)
+        return Inputs(unit, weights, radius, None, log_weight)
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,6 @@ class MeanSplitExpansion:
     degrees: tuple[int, ...]
     functions: np.ndarray  # (n_blocks, n_powers): φ_b(α) = Σ_n functions[b, n] (α/reach)ⁿ
     reach: float
-    mean: np.ndarray | None = None
 
     @classmethod
     def fit(
@@ -80,12 +79,11 @@ class MeanSplitExpansion:
         kernel: DotProductKernel,
         max_degree: int,
         X: np.ndarray,
-        mean: np.ndarray | None,
         *,
         share: float = 1e-3,
     ) -> MeanSplitExpansion:
         """Eigenfunctions on the rows of X that carry more than `share` of their degree."""
-        S = kernel.scale(_centred(X, mean))
+        S = kernel.scale(X)
         average = S.mean(axis=0)
         length = np.linalg.norm(average)
         direction = average / length if length > 0 else np.eye(S.shape[1])[0]
@@ -94,7 +92,7 @@ class MeanSplitExpansion:
         reach = float(np.abs(alpha).max()) or 1.0
         weight = np.exp(kernel.log_weight(S))
         n_series = max_degree + 40
-        a = kernel.coefficients(n_series)
+        a = kernel.series(n_series)
         degrees, functions = [], []
         powers = (alpha / reach)[:, None] ** np.arange(n_series + 1)
         for degree in range(max_degree + 1):
@@ -106,12 +104,13 @@ class MeanSplitExpansion:
             # a block of degree 0 costs one exact column: keep more of them
             least = (share**2 if degree == 0 else share) * eigenvalues[-1]
             for k in np.flatnonzero(eigenvalues > max(least, 0))[::-1]:
+                sign = 1.0 if np.sum(values @ vectors[:, k]) >= 0 else -1.0
                 degrees.append(degree)
-                functions.append(np.pad(roots * vectors[:, k], (0, degree)))
-        return cls(kernel, direction, tuple(degrees), np.array(functions), reach, mean)
+                functions.append(np.pad(sign * roots * vectors[:, k], (0, degree)))
+        return cls(kernel, direction, tuple(degrees), np.array(functions), reach)
 
     def inputs(self, X: Array) -> Inputs:
-        S = self.kernel.scale(_centred(X, self.mean))
+        S = self.kernel.scale(X)
         xp = namespace(X)
         direction = like(self.direction, X)
         alpha = S @ direction
@@ -121,6 +120,7 @@ class MeanSplitExpansion:
         weights = powers @ like(self.functions, X).T
         degrees = like(np.array(self.degrees, dtype=float), X)
         scale = radius[:, None] ** degrees[None, :] * xp.exp(log_weight)[:, None]
+        scale = scale * square_root(self.kernel.variance)
         return Inputs(unit, weights * scale, radius, alpha, log_weight)
 
 
@@ -133,10 +133,11 @@ def expand(
     mean_split: bool = False,
 ) -> MaclaurinExpansion | MeanSplitExpansion:
     """The expansion of a resolved kernel, for data with that sample (m, d) and mean (d,)."""
-    shift = mean if kernel.shift_invariant else None
+    if kernel.shift_invariant:  # centred data have no mean to split off
+        return MaclaurinExpansion(kernel, max_degree, mean)
     if mean_split:
-        return MeanSplitExpansion.fit(kernel, max_degree, sample, shift)
-    return MaclaurinExpansion(kernel, max_degree, shift)
+        return MeanSplitExpansion.fit(kernel, max_degree, sample)
+    return MaclaurinExpansion(kernel, max_degree)
 
 
 def sample_rows(X: Array, n_rows: int, rng: np.random.Generator) -> np.ndarray:
@@ -157,9 +158,3 @@ def column_means(X: Array) -> np.ndarray:
 
 def _centred(X: Array, mean: np.ndarray | None) -> Array:
     return X if mean is None else X - like(mean, X)
-
-
-def _log_coefficients(kernel: DotProductKernel, degrees: tuple[int, ...]) -> tuple[Any, np.ndarray]:
-    """√variance (an array if it has a gradient) and log(a_n / variance) of the degrees."""
-    a = kernel.coefficients(max(degrees, default=0))[list(degrees)]
-    return square_root(kernel.variance), np.log(a) - math.log(float(kernel.variance))

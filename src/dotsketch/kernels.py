@@ -44,9 +44,13 @@ class DotProductKernel(BaseEstimator):
         """w(x), row by row."""
         return namespace(X).exp(self.log_weight(self.scale(X)))
 
+    def series(self, max_degree: int) -> np.ndarray:  # -> (max_degree + 1,)
+        """The Maclaurin coefficients of the kernel of variance 1."""
+        raise NotImplementedError
+
     def coefficients(self, max_degree: int) -> np.ndarray:  # -> (max_degree + 1,)
         """The Maclaurin coefficients a_0 … a_max_degree."""
-        raise NotImplementedError
+        return float(host(self.variance)) * self.series(max_degree)
 
     variance: Any
 
@@ -126,11 +130,12 @@ class Polynomial(DotProductKernel):
     def scale(self, X: Array) -> Array:
         return _times_root(X, self.gamma)
 
-    def coefficients(self, max_degree: int) -> np.ndarray:
+    def series(self, max_degree: int) -> np.ndarray:
         n = np.arange(max_degree + 1)
         binomial = np.array([float(math.comb(self.degree, int(k))) for k in n])
-        powers = np.where(n <= self.degree, float(self.coef0) ** np.maximum(self.degree - n, 0), 0)
-        return float(self.variance) * binomial * powers
+        coef0 = float(host(self.coef0))
+        powers = np.where(n <= self.degree, coef0 ** np.maximum(self.degree - n, 0), 0)
+        return binomial * powers
 
     def profile(self, t: Array) -> Array:
         return plain(self.variance) * (t + plain(self.coef0)) ** self.degree
@@ -156,9 +161,9 @@ class Exponential(DotProductKernel):
     def scale(self, X: Array) -> Array:
         return X / _lengthscale(self.lengthscale, X)
 
-    def coefficients(self, max_degree: int) -> np.ndarray:
+    def series(self, max_degree: int) -> np.ndarray:
         n = np.arange(max_degree + 1)
-        return float(self.variance) * np.exp(-gammaln(n + 1.0))
+        return np.exp(-gammaln(n + 1.0))
 
     def profile(self, t: Array) -> Array:
         return plain(self.variance) * namespace(t).exp(t)
@@ -216,8 +221,8 @@ class Gaussian(DotProductKernel):
     def log_weight(self, S: Array) -> Array:
         return -namespace(S).sum(S * S, axis=1) / 2
 
-    def coefficients(self, max_degree: int) -> np.ndarray:
-        return Exponential(variance=self.variance).coefficients(max_degree)
+    def series(self, max_degree: int) -> np.ndarray:
+        return Exponential().series(max_degree)
 
     def profile(self, t: Array) -> Array:
         return plain(self.variance) * namespace(t).exp(t)
@@ -295,11 +300,11 @@ class Maclaurin(DotProductKernel):
     def scale(self, X: Array) -> Array:
         return _times_root(X, self.gamma)
 
-    def coefficients(self, max_degree: int) -> np.ndarray:
+    def series(self, max_degree: int) -> np.ndarray:
         a = np.zeros(max_degree + 1)
         given = np.asarray(self._list, dtype=float)[: max_degree + 1]
         a[: len(given)] = given
-        return float(self.variance) * a
+        return a
 
     def profile(self, t: Array) -> Array:
         total = 0 * t
@@ -335,7 +340,7 @@ class ArcCosine(DotProductKernel):
     def scale(self, X: Array) -> Array:
         return directions(X)[0]
 
-    def coefficients(self, max_degree: int) -> np.ndarray:
+    def series(self, max_degree: int) -> np.ndarray:
         a = np.zeros(max_degree + 2)
         k = np.arange(max_degree // 2 + 1)
         # C(2k, k)/4ᵏ in logarithms: exact enough and without overflow for any k
@@ -348,7 +353,7 @@ class ArcCosine(DotProductKernel):
             a[0], a[1] = 1 / np.pi, 0.5
             even = (2 * k + 2)[2 * k + 2 < len(a)]
             a[even] = (odd / (2 * k + 2))[: len(even)]
-        return float(self.variance) * a[: max_degree + 1]
+        return a[: max_degree + 1]
 
     def profile(self, t: Array) -> Array:
         xp = namespace(t)

@@ -365,15 +365,13 @@ def error_bound(
     single = X.ndim == 1 and Y.ndim == 1
     X, Y = np.atleast_2d(X), np.atleast_2d(Y)
     sketch = RademacherSketch(degree, 1, field, weights)
-    norms = (np.linalg.norm(A, 1 if scaling == "sharp" else 2, axis=1) for A in (X, Y))
-    scale = np.outer(*norms)
-    safe = np.where(scale > 0, scale, 1.0)
-    # rows over their norms first: powers of the norms would overflow
-    pairs = PairStatistics.between(X, Y)
-    unit = PairStatistics(
-        pairs.dot / safe, pairs.norms / safe**2, pairs.squares / safe**2, pairs.dimension
-    )
-    sigma2 = np.where(scale > 0, sketch.variance(unit), 0.0)
+    # Rows over their norms: the powers of large norms would overflow
+    order = 1 if scaling == "sharp" else 2
+    unit = []
+    for rows in (X, Y):
+        norms = np.linalg.norm(rows, order, axis=1, keepdims=True)
+        unit.append(rows / np.where(norms > 0, norms, 1.0))
+    sigma2 = sketch.variance(PairStatistics.between(*unit))
     bound = 2 * (2 / (3 * epsilon) + sigma2 / epsilon**2) * math.log(2 / delta)
     counts = np.ceil(bound).astype(np.int64)
     return int(counts[0, 0]) if single else counts

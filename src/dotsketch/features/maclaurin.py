@@ -68,7 +68,8 @@ class MaclaurinFeatures(FeatureMap):
         than sketching them.
     mean_split : bool, default=False
         Split off the component along the mean of the data, and sketch only what is orthogonal to
-        it: for raw nonnegative data the error falls several times.
+        it: for raw nonnegative data the error falls several times. A shift-invariant kernel
+        centres its data instead.
     measure_base, h01 : float and bool, default=2.0 and False
         For allocation="random": degrees are drawn ∝ base^−(n+1); `h01` takes degree 0 and 1
         exactly and draws from degree 2 on.

@@ -1,0 +1,225 @@
+"""The allocation solves the problem it states: brute force, identities, and its own oracle."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from dotsketch import Exponential, Gaussian, Maclaurin, PairStatistics, Polynomial, make_sketch
+from dotsketch.allocation import (
+    ExpansionMoments,
+    _Search,
+    allocate,
+    evaluate,
+    fitted_coefficients,
+    random_projections,
+)
+from dotsketch.expansions import column_means, expand
+
+SKETCHES = ["gaussian", "rademacher", "tensor_srht", "tensor_sketch", "balanced_tensor_sketch"]
+
+
+def moments_of(kernel, X, sketch="tensor_srht", field="real", part="real", **options):
+    expansion = expand(kernel, options.pop("max_degree", 6), X, column_means(X), **options)
+    prototype = make_sketch(sketch, 1, 1, field)
+    [moments] = ExpansionMoments.of(
+        expansion.inputs(X), expansion.degrees, kernel, [(prototype, part)], block=7
+    )
+    return moments
+
+
+@pytest.fixture
+def X(rng=np.random.default_rng(3)):
+    return rng.standard_normal((20, 4)) / 2 + 0.3
+
+
+def off_diagonal(A):
+    return A[~np.eye(len(A), dtype=bool)]
+
+
+@pytest.mark.parametrize(
+    "field,part", [("real", "real"), ("complex", "real"), ("complex", "complex")]
+)
+@pytest.mark.parametrize("sketch", SKETCHES)
+def test_moments_are_averages_over_pairs_of_distinct_rows(X, sketch, field, part):
+    kernel = Exponential(lengthscale=1.3)
+    moments = moments_of(kernel, X, sketch, field, part)
+    S = kernel.scale(X)
+    pairs = PairStatistics.between(S)
+    a = kernel.coefficients(6)
+    terms = np.array([off_diagonal(a[n] * pairs.dot**n) for n in range(7)])
+    K = off_diagonal(kernel(X))
+    np.testing.assert_allclose(moments.gram, terms @ terms.T / len(K), rtol=1e-10)
+    np.testing.assert_allclose(moments.kernel_square, np.mean(K**2), rtol=1e-10)
+    rest = K - terms.sum(axis=0)
+    np.testing.assert_allclose(moments.tail_square, np.mean(rest**2), rtol=1e-6)
+    for n in range(1, 7):
+        for D in (1, 2, 3, 4, 5, 9):
+            described = make_sketch(sketch, n, D, field)
+            of = described.variance if part == "complex" else described.real_part_variance
+            expected = a[n] ** 2 * np.mean(off_diagonal(of(pairs)))
+            np.testing.assert_allclose(
+                moments.variance(n, D), expected, rtol=1e-8, atol=1e-13 * moments.variance(n, 1)
+            )
+
+
+@pytest.mark.parametrize("sketch", ["gaussian", "rademacher", "tensor_sketch"])
+@pytest.mark.parametrize("budget", [4, 7, 12])
+def test_greedy_is_brute_force_for_convex_variances(X, sketch, budget):
+    moments = moments_of(Polynomial(3, gamma=0.7, coef0=0.4), X, sketch)
+    found = allocate(moments, budget, max_degree=3, min_degree=3, exact_monomials=False)
+    totals = [
+        evaluate(moments, np.array([1, *D]), np.zeros(4, bool)).variance
+        for D in itertools.product(range(1, budget), repeat=3)
+        if sum(D) == budget - 1
+    ]
+    assert found.projections.sum() == budget
+    # the parity of D enters TensorSketch's variance, which its convex hull smooths over
+    slack = 1.02 if sketch == "tensor_sketch" else 1 + 1e-12
+    assert found.variance <= slack * min(totals)
+
+
+@pytest.mark.parametrize("sketch", SKETCHES)
+@pytest.mark.parametrize("budget", [4, 9, 14])
+def test_exact_solver_is_brute_force(X, sketch, budget):
+    moments = moments_of(Polynomial(3, gamma=0.7, coef0=0.4), X, sketch)
+    found = allocate(
+        moments, budget, max_degree=3, min_degree=3, exact_monomials=False, solver="exact"
+    )
+    totals = [
+        evaluate(moments, np.array([1, *D]), np.zeros(4, bool)).variance
+        for D in itertools.product(range(1, budget), repeat=3)
+        if sum(D) == budget - 1
+    ]
+    np.testing.assert_allclose(found.variance, min(totals), rtol=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_selection_equals_adding_one_projection_at_a_time(seed):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((15, 5)) * rng.uniform(0.2, 1) + rng.uniform(0, 1)
+    moments = moments_of(Exponential(), X, "tensor_srht")
+    budget = int(rng.integers(6, 60))
+    search = _Search(moments, 1 + budget, "greedy", exact=False)
+    p = int(rng.integers(1, 7))
+    found = search.solve(p, np.zeros(7, bool), np.ones(7))
+    if found is None:
+        assert budget < p
+        return
+    D = np.ones(p, dtype=int)
+    while D.sum() < budget:  # Algorithm 2, line by line, on the surrogate
+        gains = [search.gains[n + 1][D[n] - 1] for n in range(p)]
+        D[int(np.argmax(gains))] += 1
+    surrogate = [
+        [
+            moments.sketch.surrogate(moments.terms[n + 1], np.arange(1, budget + 1), 5)[d - 1]
+            for n, d in enumerate(counts)
+        ]
+        for counts in (D, found[1 : p + 1])
+    ]
+    assert found[1 : p + 1].sum() == budget
+    np.testing.assert_allclose(sum(surrogate[1]), sum(surrogate[0]), rtol=1e-12)
+
+
+@pytest.mark.parametrize("sketch", SKETCHES)
+@pytest.mark.parametrize("coefficients", ["taylor", "fitted"])
+def test_dynamic_programme_is_never_worse_than_greedy(X, sketch, coefficients):
+    moments = moments_of(Gaussian(lengthscale=1.0), X, sketch)
+    greedy, exact = (
+        allocate(moments, 40, max_degree=6, solver=solver, coefficients="taylor")
+        for solver in ("greedy", "exact")
+    )
+    assert exact.expected_squared_error <= greedy.expected_squared_error * (1 + 1e-12)
+
+
+def test_large_budget_is_spent_in_full(X):
+    moments = moments_of(Exponential(), X)
+    for budget in (1000, 100_000):
+        found = allocate(moments, budget)
+        assert found.projections.sum() + found.unused == budget
+
+
+def test_degrees_without_a_coefficient_get_nothing(X):
+    moments = moments_of(Maclaurin([0, 0, 1.0, 0, 2.0]), X)
+    found = allocate(moments, 30, min_degree=4)
+    assert moments.degrees.tolist() == [2, 4]
+    assert found.squared_bias == 0
+    assert found.projections.sum() == 30
+
+
+def test_exact_monomials_have_no_variance_and_are_used_where_better(X):
+    moments = moments_of(Polynomial(2), X)
+    found = allocate(moments, 1 + 4 + 10)
+    assert found.exact.tolist() == [False, True, True]
+    assert found.expected_squared_error == 0
+    without = allocate(moments, 15, exact_monomials=False)
+    assert without.expected_squared_error > 0
+
+
+@pytest.mark.parametrize("sketch", SKETCHES)
+def test_fitted_coefficients_are_the_nonnegative_minimum(X, sketch):
+    moments = moments_of(Exponential(), X, sketch)
+    projections = np.array([1, 3, 3, 2, 2, 1, 1])
+    exact = np.zeros(7, bool)
+    theta = fitted_coefficients(moments, projections, exact)
+    best = evaluate(moments, projections, exact, theta).expected_squared_error
+    assert np.all(theta >= 0)
+    assert best <= evaluate(moments, projections, exact).expected_squared_error
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        other = np.maximum(theta + 0.1 * rng.standard_normal(7), 0)
+        assert best <= evaluate(moments, projections, exact, other).expected_squared_error * (
+            1 + 1e-9
+        )
+
+
+def test_fitting_never_raises_the_predicted_error(X):
+    moments = moments_of(Exponential(), X)
+    for budget in (8, 20, 60):
+        taylor, fitted = (
+            allocate(moments, budget, coefficients=name) for name in ("taylor", "fitted")
+        )
+        assert fitted.expected_squared_error <= taylor.expected_squared_error
+
+
+def test_random_degrees_are_unbiased_by_enumeration():
+    degrees = np.array([0, 1, 3])
+
+    class Enumerated:  # every outcome of two draws, with its probability
+        def __init__(self, counts):
+            self.counts = counts
+
+        def multinomial(self, n, p):
+            self.p = p
+            return np.array(self.counts)
+
+    mean = np.zeros(3)
+    for counts, orders in (([0, 2, 0], 1), ([0, 1, 1], 2), ([0, 0, 2], 1)):
+        generator = Enumerated(counts)
+        projections, theta = random_projections(degrees, 2, 2.0, generator)
+        probability = orders * np.prod(generator.p[1:] ** np.array(counts[1:]))
+        mean += probability * theta
+        assert projections.sum() == 3
+    np.testing.assert_allclose(mean, 1.0)
+    np.testing.assert_allclose(generator.p, [0, 0.8, 0.2])
+
+
+def test_too_small_a_budget_says_how_many(X):
+    moments = moments_of(Exponential(), X)
+    with pytest.raises(ValueError, match="at least 4"):
+        allocate(moments, 3, min_degree=3)
+    with pytest.raises(ValueError, match="solver"):
+        allocate(moments, 30, solver="fast")
+    with pytest.raises(ValueError, match="coefficients"):
+        allocate(moments, 30, coefficients="guess")
+
+
+def test_table_reads_well(X):
+    found = allocate(moments_of(Exponential(), X), 30)
+    text = repr(found)
+    assert "expected relative error" in text
+    table = found.to_dict()
+    assert sum(table["projections"]) == 30
+    assert all(len(column) == len(table["degree"]) for column in table.values())

@@ -1,0 +1,250 @@
+"""MaclaurinFeatures: the features have the error that was predicted, on every path."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+import scipy.sparse
+from sklearn.base import clone
+from sklearn.datasets import load_digits
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from dotsketch import (
+    ArcCosine,
+    Exponential,
+    Gaussian,
+    Maclaurin,
+    MaclaurinFeatures,
+    Polynomial,
+)
+
+KERNELS = [
+    Polynomial(3, gamma=0.5, coef0=0.5),
+    Exponential(lengthscale=1.1),
+    Gaussian(),
+    Maclaurin([0.5, 0, 1.0, 0.25]),
+    ArcCosine(0),
+    ArcCosine(1),
+]
+OPTIONS = [
+    {},
+    {"output": "complex"},
+    {"output": "complex_to_real"},
+    {"sketch": "balanced_tensor_sketch", "coefficients": "fitted"},
+    {"sketch": "rademacher", "output": "complex_to_real", "exact_monomials": False},
+    {"mean_split": True},
+    {"mean_split": True, "output": "complex_to_real", "coefficients": "fitted"},
+    {"allocation": "random", "sketch": "tensor_sketch"},
+    {"allocation": "random", "h01": True},
+    {"solver": "exact"},
+]
+
+
+@pytest.fixture(scope="module")
+def X():
+    rng = np.random.default_rng(1)
+    return np.abs(rng.standard_normal((40, 6))) / 2
+
+
+def gram(Z):
+    return (Z @ Z.conj().T).real if np.iscomplexobj(Z) else Z @ Z.T
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+@pytest.mark.parametrize("kernel", KERNELS, ids=str)
+def test_measured_error_is_the_predicted_one(kernel, options, X):
+    """Mean squared error over draws, with its own standard error (z = 6)."""
+    first = MaclaurinFeatures(kernel, n_components=60, random_state=0, **options).fit(X)
+    K = first.kernel_(X)
+    off_diagonal = ~np.eye(len(X), dtype=bool)
+    keep_imaginary = options.get("output") == "complex"
+    errors, predicted = [], []
+    for seed in range(60):
+        features = MaclaurinFeatures(kernel, n_components=60, random_state=seed, **options).fit(X)
+        Z = features.transform(X)
+        assert Z.shape == (40, 60)
+        approximate = Z @ Z.conj().T if keep_imaginary else gram(Z)
+        errors.append(np.mean(np.abs(K - approximate)[off_diagonal] ** 2))
+        predicted.append(features.expected_squared_error_)
+    gap = np.array(errors) - np.array(predicted)
+    threshold = 6 * gap.std(ddof=1) / np.sqrt(len(gap)) + 1e-12
+    assert abs(gap.mean()) <= threshold
+    # a mutant that forgets half of the variance (or doubles it) is seen
+    if np.mean(predicted) > 1e-10 and "random" not in str(options):
+        assert abs(np.mean(errors) - 0.3 * np.mean(predicted)) > threshold / 3
+
+
+def test_mean_of_the_approximation_is_the_truncated_series(X):
+    """Unbiased for Kar and Karnick's random degrees, up to the largest degree."""
+    kernel = Polynomial(3, gamma=0.5, coef0=0.5)
+    draws = []
+    for seed in range(400):
+        features = MaclaurinFeatures(
+            kernel, allocation="random", n_components=40, random_state=seed
+        )
+        Z = features.fit_transform(X[:8])
+        draws.append(Z @ Z.T)
+    draws = np.array(draws)
+    deviation = np.abs(draws.mean(axis=0) - kernel(X[:8]))
+    assert np.all(deviation <= 6 * draws.std(axis=0, ddof=1) / np.sqrt(400))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("squared_norm", [0.0, 1e-8, 52.0, 1e4, 1e8])
+def test_gaussian_features_are_finite_at_any_norm(squared_norm, dtype):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((30, 5))
+    X = X / np.linalg.norm(X, axis=1, keepdims=True) * np.sqrt(squared_norm)
+    X[0] = 0
+    kernel = Gaussian(lengthscale=1.0)
+    for options in ({}, {"mean_split": True}):
+        features = MaclaurinFeatures(kernel, n_components=64, random_state=0, **options)
+        Z = features.fit_transform(X.astype(dtype))
+        assert Z.dtype == dtype
+        assert np.all(np.isfinite(Z))
+        assert np.isfinite(features.expected_relative_error_)
+        assert np.all(np.sum(Z.astype(float) ** 2, axis=1) < 10)
+
+
+def test_gaussian_features_do_not_see_a_shift():
+    X = np.random.default_rng(0).standard_normal((50, 4))
+    first, second = (
+        MaclaurinFeatures(Gaussian(lengthscale=2.0), n_components=64, random_state=0).fit(A)
+        for A in (X, X + 100)
+    )
+    np.testing.assert_allclose(first.transform(X), second.transform(X + 100), atol=1e-9)
+
+
+def test_exact_kernel_where_the_budget_holds_all_monomials(X):
+    kernel = Polynomial(2, gamma=0.7, coef0=0.3)
+    for output, columns in (("real", 28), ("complex", 28), ("complex_to_real", 2 * (1 + 3 + 11))):
+        features = MaclaurinFeatures(kernel, n_components=columns, output=output).fit(X)
+        np.testing.assert_allclose(gram(features.transform(X)), kernel(X), rtol=1e-12)
+        assert features.expected_relative_error_ == 0
+
+
+def test_unused_columns_are_zero(X):
+    features = MaclaurinFeatures(Polynomial(2), n_components=40).fit(X)
+    assert features.allocation_.unused == 40 - 28
+    assert np.all(features.transform(X)[:, 28:] == 0)
+
+
+def test_given_allocation(X):
+    kernel = Polynomial(3)
+    features = MaclaurinFeatures(kernel, allocation=[10, 20, 9], n_components=40).fit(X)
+    assert features.allocation_.projections.tolist() == [1, 10, 20, 9]
+    with pytest.raises(ValueError, match="must be equal"):
+        MaclaurinFeatures(kernel, allocation=[10, 20, 9], n_components=50).fit(X)
+    with pytest.raises(ValueError, match="without a term"):
+        MaclaurinFeatures(kernel, allocation=[10, 20, 8, 1], n_components=40).fit(X)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"sketch": "tree_srht"}, "tensor_srht"),
+        ({"sketch": "none"}, "sketch must be one of"),
+        ({"allocation": "best"}, "allocation must be"),
+        ({"coefficients": "guessed"}, "coefficients must be"),
+        ({"solver": "magic"}, "solver must be"),
+        ({"output": "imaginary"}, "output must be"),
+        ({"output": "complex_to_real", "n_components": 31}, "use 32"),
+        ({"n_components": 0}, "positive integer"),
+        ({"min_degree": 3, "max_degree": 2}, "min_degree"),
+        ({"n_components": 3, "min_degree": 3}, "too few"),
+        ({"allocation": "random", "coefficients": "fitted"}, "optimal"),
+        ({"measure_base": 1.0, "allocation": "random"}, "above 1"),
+        ({"n_pairs_sample": 0}, "n_pairs_sample"),
+    ],
+    ids=str,
+)
+def test_bad_parameters_are_refused_with_advice(X, options, message):
+    with pytest.raises(ValueError, match=message):
+        MaclaurinFeatures(Exponential(), **{"n_components": 30, **options}).fit(X)
+
+
+def test_kernel_must_be_one_of_ours(X):
+    with pytest.raises(TypeError, match="Gaussian"):
+        MaclaurinFeatures("rbf").fit(X)
+
+
+@parametrize_with_checks(
+    [
+        MaclaurinFeatures(Gaussian(), n_components=20, random_state=0),
+        MaclaurinFeatures(Polynomial(2), n_components=20, mean_split=True, coefficients="fitted"),
+    ],
+    # a fitted map serves the arrays of every library, whatever it was fitted on
+    expected_failed_checks=lambda _: {"check_array_api_same_namespace": "not restricted"},
+)
+def test_estimator_contract(estimator, check):
+    check(estimator)
+
+
+def test_refit_clone_and_pickle_give_the_same_features(X):
+    features = MaclaurinFeatures(Gaussian(), n_components=30, random_state=7)
+    Z = features.fit_transform(X)
+    np.testing.assert_array_equal(Z, features.fit(X * 2).fit(X).transform(X))
+    np.testing.assert_array_equal(Z, clone(features).fit_transform(X))
+    np.testing.assert_array_equal(Z, pickle.loads(pickle.dumps(features)).transform(X))
+
+
+def test_parameters_of_the_kernel_can_be_searched(X):
+    features = MaclaurinFeatures(Gaussian(lengthscale=1.0))
+    features.set_params(kernel__lengthscale=2.5, n_components=30)
+    assert features.fit(X).kernel_.lengthscale == 2.5
+
+
+@pytest.mark.parametrize("options", OPTIONS[:7], ids=str)
+def test_same_features_on_every_library(options, X):
+    torch = pytest.importorskip("torch")
+    jax = pytest.importorskip("jax")
+    features = MaclaurinFeatures(Gaussian(), n_components=30, random_state=0, **options).fit(X)
+    single = X.astype(np.float32)
+    Z = features.transform(single)
+    np.testing.assert_allclose(Z, features.transform(X), atol=2e-5)
+    np.testing.assert_allclose(features.transform(torch.tensor(single)).numpy(), Z, atol=2e-5)
+    np.testing.assert_allclose(features.transform(jax.numpy.asarray(single)), Z, atol=2e-5)
+    jitted = jax.jit(features.transform)(jax.numpy.asarray(single))
+    np.testing.assert_allclose(jitted, Z, atol=2e-5)
+    np.testing.assert_allclose(
+        features.transform(scipy.sparse.csr_matrix(X)), features.transform(X), atol=1e-12
+    )
+    again = MaclaurinFeatures(Gaussian(), n_components=30, random_state=0, **options)
+    np.testing.assert_allclose(again.fit(torch.tensor(X)).transform(X), features.transform(X))
+
+
+def test_gradients_flow_to_inputs_and_hyperparameters(X):
+    torch = pytest.importorskip("torch")
+    lengthscale = torch.tensor(1.3, dtype=torch.float64, requires_grad=True)
+    variance = torch.tensor(0.8, dtype=torch.float64, requires_grad=True)
+    rows = torch.tensor(X[:6], requires_grad=True)
+    features = MaclaurinFeatures(Gaussian(lengthscale=1.3), n_components=20, random_state=0).fit(X)
+
+    def transform(rows, lengthscale, variance):
+        kernel = Gaussian(lengthscale=lengthscale, variance=variance)
+        object.__setattr__(features.expansion_, "kernel", kernel)
+        return features.transform(rows)
+
+    assert torch.autograd.gradcheck(transform, (rows, lengthscale, variance))
+    zero = torch.zeros((1, 6), dtype=torch.float64, requires_grad=True)
+    features.transform(zero).sum().backward()
+    assert torch.all(torch.isfinite(zero.grad))
+
+
+@pytest.mark.parametrize("kernel", [Polynomial(7, gamma=0.5, coef0=0.5), Gaussian()], ids=str)
+def test_prediction_holds_on_rows_that_were_not_seen(kernel):
+    X = load_digits().data
+    X = X / np.linalg.norm(X, axis=1, keepdims=True)
+    X = X[np.random.default_rng(0).permutation(len(X))]
+    train, test = X[:1200], X[1200:]
+    off_diagonal = ~np.eye(len(test), dtype=bool)
+    predicted, measured = [], []
+    for seed in range(12):
+        features = MaclaurinFeatures(kernel, n_components=256, random_state=seed).fit(train)
+        Z = features.transform(test)
+        predicted.append(features.expected_squared_error_)
+        measured.append(np.mean((features.kernel_(test) - Z @ Z.T)[off_diagonal] ** 2))
+    spread = np.std(measured, ddof=1) / np.sqrt(len(measured))
+    assert abs(np.mean(measured) - np.mean(predicted)) <= 0.05 * np.mean(predicted) + 6 * spread

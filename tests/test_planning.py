@@ -1,0 +1,129 @@
+"""Plans rank by the error that is measured; bounds hold; tolerances are met."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+
+from dotsketch import (
+    Candidate,
+    Gaussian,
+    MaclaurinFeatures,
+    Polynomial,
+    RademacherSketch,
+    complex_advantage,
+    error_bound,
+    plan,
+    required_components,
+)
+
+
+@pytest.fixture(scope="module")
+def X():
+    X = load_digits().data
+    return X / np.linalg.norm(X, axis=1, keepdims=True)
+
+
+def test_plan_predicts_what_fitting_predicts(X):
+    kernel = Polynomial(3, gamma=0.5, coef0=0.5)
+    table = plan(kernel, X, n_components=100, n_pairs_sample=2000)
+    for row in (table[0], table[len(table) // 2]):
+        c = row.candidate
+        if c.allocation == "random":
+            continue
+        features = MaclaurinFeatures(
+            kernel,
+            sketch=c.sketch,
+            output=c.output,
+            coefficients=c.coefficients,
+            mean_split=c.mean_split,
+            n_components=100,
+        ).fit(X)
+        np.testing.assert_allclose(row.relative_error, features.expected_relative_error_, rtol=1e-6)
+
+
+def test_plan_is_a_readable_table(X):
+    candidates = [Candidate(), Candidate("gaussian"), Candidate(allocation="random")]
+    table = plan(Gaussian(), X, n_components=50, candidates=candidates, n_pairs_sample=200)
+    assert len(table) == 3
+    errors = [row.relative_error for row in table]
+    assert errors == sorted(errors)
+    assert table.best is table[0]
+    text = repr(table)
+    assert text.count("\n") == 3
+    assert "random degrees" in text
+    columns = table.to_dict()
+    assert columns["relative_error"] == errors
+    assert {"sketch", "output", "cost", "squared_bias", "variance"} <= set(columns)
+    with pytest.raises(ValueError, match="candidates"):
+        plan(Gaussian(), X, n_components=50, candidates="some")
+    with pytest.raises(ValueError, match="too few"):
+        plan(Gaussian(), X, n_components=1)
+
+
+def test_plan_plots(X):
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("Agg")
+    axes = plan(Gaussian(), X, n_components=50, n_pairs_sample=100).plot(most=5)
+    assert len(axes.get_yticklabels()) == 5
+
+
+@pytest.mark.parametrize("output", ["real", "complex_to_real"])
+def test_required_components_are_enough_and_least(X, output):
+    kernel = Polynomial(3, gamma=0.5, coef0=0.5)
+    found = required_components(kernel, X, tolerance=0.15, output=output, n_pairs_sample=2000)
+    step = 2 if output == "complex_to_real" else 1
+
+    def predicted(n):
+        features = MaclaurinFeatures(kernel, n_components=n, output=output)
+        return features.fit(X).expected_relative_error_
+
+    assert predicted(found) <= 0.15 < predicted(found - step)
+
+
+def test_unreachable_tolerance_says_why(X):
+    with pytest.raises(ValueError, match="max_degree=2"):
+        required_components(
+            Gaussian(lengthscale=0.3), X, tolerance=0.01, max_degree=2, max_components=1000
+        )
+    with pytest.raises(ValueError, match="positive"):
+        required_components(Gaussian(), X, tolerance=0)
+
+
+@pytest.mark.parametrize("field", ["real", "complex"])
+def test_error_bound_holds(field):
+    """The failure rate over many draws is within δ, and the paper's bound asks for more."""
+    rng = np.random.default_rng(0)
+    x, y = np.abs(rng.standard_normal((2, 4)))
+    options = {"degree": 2, "epsilon": 0.15, "delta": 0.2, "field": field}
+    D = error_bound(x, y, **options)
+    assert D <= error_bound(x, y, **options, scaling="paper")
+    sketch = RademacherSketch(2, D, field)
+    limit = 0.15 * (np.abs(x).sum() * np.abs(y).sum()) ** 2
+    failures = 0
+    for _ in range(300):
+        Z = sketch.apply(np.stack([x, y]), sketch.sample(4, rng))
+        failures += abs(Z[0] @ Z[1].conj() - (x @ y) ** 2) > limit
+    assert failures / 300 <= 0.2
+
+
+def test_error_bound_formula_and_shapes():
+    x = np.array([1.0, 2.0, 2.0]) / 3
+    sigma2 = (1 + 2 * (1 - np.sum(x**4))) ** 2 - 1
+    expected = 2 * (2 / 0.3 + sigma2 / 0.01) * np.log(2 / 0.05)
+    assert error_bound(x, x, degree=2, epsilon=0.1, scaling="paper") == np.ceil(expected)
+    assert error_bound(np.eye(3), np.eye(3)[:2], degree=3, epsilon=0.1).shape == (3, 2)
+    assert np.all(error_bound(1e200 * np.eye(3) * 1e-50, degree=3, epsilon=0.1) > 0)
+    for bad in ({"epsilon": 0}, {"epsilon": 0.1, "delta": 1}, {"epsilon": 0.1, "scaling": "l3"}):
+        with pytest.raises(ValueError, match="must be"):
+            error_bound(x, x, degree=2, **bad)
+
+
+def test_complex_weights_pay_on_nonnegative_data(X):
+    assert complex_advantage(X).fraction == 1.0
+    centred = complex_advantage(X - X.mean(axis=0))
+    assert 0.2 < centred.fraction < 0.8
+    assert centred.mean < complex_advantage(X).mean
+    with pytest.raises(ValueError, match="two rows"):
+        complex_advantage(X[:1])
