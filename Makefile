@@ -9,7 +9,7 @@
 PYTHON ?= python3
 OPTIONS ?=
 
-# One known version of torch, which plain pip finds as a CPU build; the tests need no more than that.
+# One known version of torch, of which plain pip finds a CPU build; the tests need no more.
 TORCH := torch==2.13.0
 
 VENV := .venv
@@ -31,6 +31,9 @@ export TORCHINDUCTOR_CACHE_DIR := $(CURDIR)/$(VENV)/torchinductor
 demo: $(VENV)/.demo
 	$(RUN) examples/compare_sketches.py
 
+# The tests run side by side, so that each process needs one thread only.
+test: export OMP_NUM_THREADS := 1
+test: export OPENBLAS_NUM_THREADS := 1
 test: $(VENV)/.development
 	$(RUN) -m pytest --numprocesses auto
 	DOTSKETCH_FAST=0 $(RUN) -m pytest --numprocesses auto

@@ -30,11 +30,24 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
 
     def _validate(self, X: Array, *, reset: bool) -> Array:
         """X as a real floating matrix of its own library (NumPy or CSR for everything else)."""
+        self._check_library(X, reset=reset)
         if not is_foreign(X):
             return validate_data(
                 self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=reset
             )
         return check_foreign(self, X, reset=reset)
+
+    def _check_library(self, X: Array, *, reset: bool) -> None:
+        """Weights live on the host, so any library may follow any fit; under scikit-learn's
+        array API dispatch its rule holds: one library for fit and transform."""
+        library = namespace(X).__name__ if is_foreign(X) else "numpy"
+        if reset:
+            self._library = library
+        elif get_config()["array_api_dispatch"] and library != self._library:
+            raise ValueError(
+                f"Inputs passed to {type(self).__name__}.transform() must use the same namespace "
+                f"as those passed to fit(): {self._library}, not {library}."
+            )
 
     def _count_projections(self) -> int:
         """How many projections give n_components columns; validates both parameters."""

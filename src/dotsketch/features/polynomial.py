@@ -133,7 +133,7 @@ class PolynomialSketch(FeatureMap):
         of = self.sketch_.variance if part == "complex" else self.sketch_.real_part_variance
         rows = max(1, (1 << 21) // max(B.shape[0], 1))  # 16 MiB an array of statistics
         blocks = [
-            of(PairStatistics.between(A[a : a + rows, :], B))
+            of(PairStatistics.between(A[a : min(a + rows, A.shape[0]), :], B))
             for a in range(0, max(A.shape[0], 1), rows)
         ]
         return blocks[0] if len(blocks) == 1 else namespace(A).concat(blocks, axis=0)

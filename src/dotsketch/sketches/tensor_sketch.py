@@ -84,7 +84,8 @@ class TensorSketch(SeparableSketch):
         d = pairs.dimension
         # The terms are polynomials in ρ; in high dimension ρ < 1/(d−1) and few nodes are enough
         count = 4 if d > 16 else max_degree + 1
-        nodes = self.nodes(d, count) if every_budget else [self.collision(self.n_projections, d)]
+        at = self.nodes(d, count) if every_budget else self.collision(self.n_projections, d)
+        nodes = np.ravel(at).tolist()  # Python numbers, which every array library takes
         both = excess(straight + crossed)
         one_equal = [
             (excess(straight - rho * crossed), excess(crossed - rho * straight)) for rho in nodes

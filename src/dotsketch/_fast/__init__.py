@@ -1,0 +1,42 @@
+"""Compiled CPU kernels: the hot loops of `dotsketch._transforms`, in C++17.
+
+The functions write into arrays that the caller gives, release the GIL, and check every argument:
+
+- `fwht(X, out)`
+- `tensor_srht(X, turns, places, scale, out_re, out_im=None, row_scale=None)`
+- `sign_projection(X, turns, scale, out_re, out_im=None, row_scale=None)`
+- `count_sketch(X, buckets, turns, out_re, out_im=None)`
+- `sorf(X, signs, out)`
+
+`X` is (n, d) float32 or float64 with contiguous rows; outputs have its type and any strides, for
+instance the `.real` and `.imag` views of one complex array. Weights are `i**turns`, int8. A row's
+result has the same bits in any batch, on any number of threads and for any instruction set.
+
+`AVAILABLE` tells whether the extension could be imported and `ISA` which of its versions this CPU
+runs. The environment variable `DOTSKETCH_FAST=0` turns the extension off; `DOTSKETCH_ISA` names
+another version (`baseline`, `v3`, `v4`: levels of x86-64).
+"""
+
+import os
+
+AVAILABLE: bool = False
+ISA: str = "none"
+
+if os.environ.get("DOTSKETCH_FAST", "1") != "0":
+    try:
+        from ._kernels import ISA, count_sketch, fwht, sign_projection, sorf, tensor_srht
+    except ImportError:  # not built for this platform: the portable code serves
+        if os.environ.get("DOTSKETCH_ISA"):  # who names a version wants it, or to know why not
+            raise
+    else:
+        AVAILABLE = True
+
+__all__ = [
+    "AVAILABLE",
+    "ISA",
+    "count_sketch",
+    "fwht",
+    "sign_projection",
+    "sorf",
+    "tensor_srht",
+]

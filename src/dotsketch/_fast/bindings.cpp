@@ -1,0 +1,310 @@
+// Python interface: checks every argument, then calls the selected kernel without the GIL.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
+
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "kernels.h"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace dotsketch {
+namespace {
+
+using InputArray = nb::ndarray<nb::ro, nb::device::cpu>;
+using OutputArray = nb::ndarray<nb::device::cpu>;
+using OptionalInput = std::optional<InputArray>;
+using OptionalOutput = std::optional<OutputArray>;
+
+constexpr Index MAX_DIMENSION = Index(1) << 20;
+
+const KernelTable* kernels = nullptr;  // set once, at import
+
+template <class T>
+const TypedKernels<T>& typed();
+template <>
+const TypedKernels<float>& typed() { return kernels->single_precision; }
+template <>
+const TypedKernels<double>& typed() { return kernels->double_precision; }
+
+[[noreturn]] void value_error(const std::string& message) { throw nb::value_error(message.c_str()); }
+[[noreturn]] void type_error(const std::string& message) { throw nb::type_error(message.c_str()); }
+
+template <class Array>
+std::string shape_text(const Array& array) {
+    std::string text = "(";
+    for (std::size_t i = 0; i < array.ndim(); ++i) text += (i ? ", " : "") + std::to_string(array.shape(i));
+    return text + ")";
+}
+
+template <class Array>
+void require_dimensions(const Array& array, std::size_t ndim, const char* name) {
+    if (array.ndim() != ndim)
+        value_error(std::string(name) + " must have " + std::to_string(ndim) + " axes; its shape is " +
+                    shape_text(array) + ".");
+}
+
+template <class T, class Array>
+void require_type(const Array& array, const char* name, const char* type) {
+    if (array.dtype() != nb::dtype<T>()) type_error(std::string(name) + " must be of type " + type + ".");
+    if (reinterpret_cast<std::uintptr_t>(array.data()) % alignof(T))
+        value_error(std::string(name) + " is not aligned to its elements; pass a copy.");
+}
+
+template <class T>
+constexpr const char* TYPE_NAME = sizeof(T) == 4 ? "float32, as X" : "float64, as X";
+
+bool is_power_of_two(Index d) { return d > 0 && (d & (d - 1)) == 0; }
+
+void require_power_of_two(Index d, const char* name) {
+    if (!is_power_of_two(d) || d > MAX_DIMENSION)
+        value_error(std::string(name) + " must be a power of two up to 2^20, not " + std::to_string(d) + ".");
+}
+
+template <class T>
+Input<T> as_input(const InputArray& X) {
+    require_type<T>(X, "X", TYPE_NAME<T>);
+    require_dimensions(X, 2, "X");
+    if (X.shape(0) > 0 && X.shape(1) > 1 && X.stride(1) != 1)  // empty arrays have any strides
+        value_error("The rows of X must be contiguous; pass numpy.ascontiguousarray(X).");
+    return {static_cast<const T*>(X.data()), Index(X.shape(0)), Index(X.shape(1)), Index(X.stride(0))};
+}
+
+template <class T>
+Output<T> as_output(const Input<T>& X, const OutputArray& re, const OptionalOutput& im = std::nullopt) {
+    require_type<T>(re, "The output", TYPE_NAME<T>);
+    require_dimensions(re, 2, "The output");
+    if (Index(re.shape(0)) != X.rows)
+        value_error("The output has " + std::to_string(re.shape(0)) + " rows, X has " + std::to_string(X.rows) + ".");
+    Output<T> out = {static_cast<T*>(re.data()), Index(re.stride(0)), Index(re.stride(1)), nullptr, 0, 0,
+                     Index(re.shape(1))};
+    if (im) {
+        require_type<T>(*im, "out_im", TYPE_NAME<T>);
+        if (im->ndim() != 2 || im->shape(0) != re.shape(0) || im->shape(1) != re.shape(1))
+            value_error("out_re and out_im must have the same shape; they are " + shape_text(re) + " and " +
+                        shape_text(*im) + ".");
+        out.im = static_cast<T*>(im->data());
+        out.im_row_stride = im->stride(0);
+        out.im_column_stride = im->stride(1);
+    }
+    return out;
+}
+
+template <class T>
+Scaling<T> as_scaling(const Input<T>& X, double scale, const OptionalInput& row_scale) {
+    Scaling<T> scaling = {T(scale), nullptr, 0};
+    if (row_scale) {
+        require_type<T>(*row_scale, "row_scale", TYPE_NAME<T>);
+        if (row_scale->ndim() != 1 || Index(row_scale->shape(0)) != X.rows)
+            value_error("row_scale must have shape (" + std::to_string(X.rows) + ",), one factor for each row of X; "
+                        "its shape is " + shape_text(*row_scale) + ".");
+        scaling.row_scale = static_cast<const T*>(row_scale->data());
+        scaling.row_scale_stride = row_scale->stride(0);
+    }
+    return scaling;
+}
+
+// A contiguous integer array of the given number of axes.
+template <class T>
+const T* as_integers(const InputArray& array, std::size_t ndim, const char* name, const char* type) {
+    require_type<T>(array, name, type);
+    require_dimensions(array, ndim, name);
+    Index expected = 1;
+    for (std::size_t i = ndim; i-- > 0;) {
+        if (array.size() > 0 && array.shape(i) > 1 && array.stride(i) != expected)
+            value_error(std::string(name) + " must be C-contiguous; pass numpy.ascontiguousarray(...).");
+        expected *= Index(array.shape(i));
+    }
+    return static_cast<const T*>(array.data());
+}
+
+// Turns are quarter turns: 0..3, and only 0 and 2 (the signs 1 and -1) where the field is real.
+const std::int8_t* as_turns(const InputArray& array, std::size_t ndim, bool is_complex) {
+    const std::int8_t* turns = as_integers<std::int8_t>(array, ndim, "turns", "int8");
+    int seen = 0;
+    for (std::size_t i = 0; i < array.size(); ++i) seen |= turns[i];
+    if (seen & ~3) value_error("turns must be 0, 1, 2 or 3 (the weights are i**turns).");
+    if (!is_complex && seen & 1)
+        value_error("turns of a real sketch must be 0 or 2 (the weights 1 and -1); pass out_im for complex weights.");
+    return turns;
+}
+
+const std::int32_t* as_permutations(const InputArray& array) {
+    const std::int32_t* places = as_integers<std::int32_t>(array, 3, "places", "int32");
+    const Index dimension = Index(array.shape(2));
+    std::vector<Index> seen_in(std::size_t(dimension), -1);
+    for (Index i = 0; i < Index(array.size()); ++i) {
+        const Index place = places[i], permutation = i / dimension;
+        if (place < 0 || place >= dimension || seen_in[std::size_t(place)] == permutation)
+            value_error("Each places[j, b] must be a permutation of 0, ..., " + std::to_string(dimension - 1) + ".");
+        seen_in[std::size_t(place)] = permutation;
+    }
+    return places;
+}
+
+void require_columns(Index columns, Index d, const char* what) {
+    if (columns < 1 || columns > d)
+        value_error("X has " + std::to_string(columns) + " columns; " + what + " are for 1 to " + std::to_string(d) +
+                    ".");
+}
+
+template <class T>
+void fwht(const InputArray& X_array, const OutputArray& out_array) {
+    const Input<T> X = as_input<T>(X_array);
+    const Output<T> out = as_output<T>(X, out_array);
+    require_power_of_two(X.columns, "The number of columns");
+    if (out.columns != X.columns)
+        value_error("X and out must have the same shape; they are " + shape_text(X_array) + " and " +
+                    shape_text(out_array) + ".");
+    nb::gil_scoped_release release;
+    typed<T>().fwht(X, out);
+}
+
+template <class T>
+void tensor_srht(const InputArray& X_array, const InputArray& turns, const InputArray& places, double scale,
+                 const OutputArray& out_re, const OptionalOutput& out_im, const OptionalInput& row_scale) {
+    const Input<T> X = as_input<T>(X_array);
+    TensorSrhtArguments<T> arguments = {X, as_output<T>(X, out_re, out_im), as_scaling<T>(X, scale, row_scale),
+                                        as_turns(turns, 3, out_im.has_value()), as_permutations(places),
+                                        Index(turns.shape(0)), Index(turns.shape(1)), Index(turns.shape(2))};
+    if (shape_text(turns) != shape_text(places))
+        value_error("turns and places must have the same shape; they are " + shape_text(turns) + " and " +
+                    shape_text(places) + ".");
+    if (arguments.degree < 1) value_error("turns must have at least one degree (its first axis is empty).");
+    require_power_of_two(arguments.dimension, "The last axis of turns");
+    require_columns(X.columns, arguments.dimension, "these turns");
+    if (arguments.out.columns > arguments.blocks * arguments.dimension)
+        value_error("The output has " + std::to_string(arguments.out.columns) + " columns; " +
+                    std::to_string(arguments.blocks) + " blocks of " + std::to_string(arguments.dimension) +
+                    " give fewer. Sample more blocks.");
+    nb::gil_scoped_release release;
+    typed<T>().tensor_srht(arguments);
+}
+
+template <class T>
+void sign_projection(const InputArray& X_array, const InputArray& turns, double scale, const OutputArray& out_re,
+                     const OptionalOutput& out_im, const OptionalInput& row_scale) {
+    const Input<T> X = as_input<T>(X_array);
+    SignProjectionArguments<T> arguments = {X, as_output<T>(X, out_re, out_im), as_scaling<T>(X, scale, row_scale),
+                                            as_turns(turns, 3, out_im.has_value()), Index(turns.shape(0))};
+    if (arguments.degree < 1) value_error("turns must have at least one degree (its first axis is empty).");
+    if (Index(turns.shape(1)) != arguments.out.columns || Index(turns.shape(2)) != X.columns || X.columns < 1)
+        value_error("turns must have shape (degree, " + std::to_string(arguments.out.columns) + ", " +
+                    std::to_string(X.columns) + ") with at least one column of X; its shape is " + shape_text(turns) +
+                    ".");
+    nb::gil_scoped_release release;
+    typed<T>().sign_projection(arguments);
+}
+
+template <class T>
+void count_sketch(const InputArray& X_array, const InputArray& buckets, const InputArray& turns,
+                  const OutputArray& out_re, const OptionalOutput& out_im) {
+    const Input<T> X = as_input<T>(X_array);
+    CountSketchArguments<T> arguments = {X, as_output<T>(X, out_re, out_im),
+                                         as_integers<std::int32_t>(buckets, 1, "buckets", "int32"),
+                                         as_turns(turns, 1, out_im.has_value())};
+    if (Index(buckets.shape(0)) != X.columns || Index(turns.shape(0)) != X.columns)
+        value_error("buckets and turns must have shape (" + std::to_string(X.columns) +
+                    ",), one for each column of X.");
+    if (arguments.out.columns >= Index(1) << 30) value_error("The output has too many columns.");
+    for (Index k = 0; k < X.columns; ++k)
+        if (arguments.buckets[k] < 0 || arguments.buckets[k] >= arguments.out.columns)
+            value_error("buckets must lie in 0, ..., " + std::to_string(arguments.out.columns - 1) +
+                        " (the columns of the output).");
+    nb::gil_scoped_release release;
+    typed<T>().count_sketch(arguments);
+}
+
+template <class T>
+void sorf(const InputArray& X_array, const InputArray& signs, const OutputArray& out) {
+    const Input<T> X = as_input<T>(X_array);
+    SorfArguments<T> arguments = {X, as_output<T>(X, out), as_integers<std::int8_t>(signs, 3, "signs", "int8"),
+                                  Index(signs.shape(0)), Index(signs.shape(2))};
+    if (signs.shape(1) != 3)
+        value_error("signs must have shape (blocks, 3, d); its shape is " + shape_text(signs) + ".");
+    require_power_of_two(arguments.dimension, "The last axis of signs");
+    require_columns(X.columns, arguments.dimension, "these signs");
+    if (arguments.out.columns > arguments.blocks * arguments.dimension)
+        value_error("The output has " + std::to_string(arguments.out.columns) + " columns; " +
+                    std::to_string(arguments.blocks) + " blocks of " + std::to_string(arguments.dimension) +
+                    " give fewer. Sample more blocks.");
+    for (std::size_t i = 0; i < signs.size(); ++i)
+        if (arguments.signs[i] != 1 && arguments.signs[i] != -1) value_error("signs must be 1 or -1.");
+    nb::gil_scoped_release release;
+    typed<T>().sorf(arguments);
+}
+
+// Calls `function` with a null pointer of X's element type, which tells the type.
+template <class Function>
+void for_type_of(const InputArray& X, Function function) {
+    if (X.dtype() == nb::dtype<float>())
+        function(static_cast<float*>(nullptr));
+    else if (X.dtype() == nb::dtype<double>())
+        function(static_cast<double*>(nullptr));
+    else
+        type_error("X must be of type float32 or float64.");
+}
+
+#define DOTSKETCH_ELEMENT_OF(pointer) std::remove_pointer_t<decltype(pointer)>
+
+}  // namespace
+
+NB_MODULE(_kernels, module) {
+    kernels = &select_kernels();
+    module.attr("ISA") = kernels->isa;
+
+    module.def(
+        "fwht",
+        [](const InputArray& X, const OutputArray& out) {
+            for_type_of(X, [&](auto* type) { fwht<DOTSKETCH_ELEMENT_OF(type)>(X, out); });
+        },
+        "X"_a.noconvert(), "out"_a.noconvert(),
+        "out = X H, the unnormalised Walsh-Hadamard transform of every row in natural order; out may be X.");
+    module.def(
+        "tensor_srht",
+        [](const InputArray& X, const InputArray& turns, const InputArray& places, double scale,
+           const OutputArray& out_re, const OptionalOutput& out_im, const OptionalInput& row_scale) {
+            for_type_of(X, [&](auto* type) {
+                tensor_srht<DOTSKETCH_ELEMENT_OF(type)>(X, turns, places, scale, out_re, out_im, row_scale);
+            });
+        },
+        "X"_a.noconvert(), "turns"_a.noconvert(), "places"_a.noconvert(), "scale"_a, "out_re"_a.noconvert(),
+        "out_im"_a.noconvert().none() = nb::none(), "row_scale"_a.noconvert().none() = nb::none(),
+        "Column l of block b: scale * row_scale * prod_j (H (i**turns[j, b] * x))[places[j, b, l]].");
+    module.def(
+        "sign_projection",
+        [](const InputArray& X, const InputArray& turns, double scale, const OutputArray& out_re,
+           const OptionalOutput& out_im, const OptionalInput& row_scale) {
+            for_type_of(X, [&](auto* type) {
+                sign_projection<DOTSKETCH_ELEMENT_OF(type)>(X, turns, scale, out_re, out_im, row_scale);
+            });
+        },
+        "X"_a.noconvert(), "turns"_a.noconvert(), "scale"_a, "out_re"_a.noconvert(),
+        "out_im"_a.noconvert().none() = nb::none(), "row_scale"_a.noconvert().none() = nb::none(),
+        "Column l: scale * row_scale * prod_j sum_k i**turns[j, l, k] x_k.");
+    module.def(
+        "count_sketch",
+        [](const InputArray& X, const InputArray& buckets, const InputArray& turns, const OutputArray& out_re,
+           const OptionalOutput& out_im) {
+            for_type_of(X, [&](auto* type) {
+                count_sketch<DOTSKETCH_ELEMENT_OF(type)>(X, buckets, turns, out_re, out_im);
+            });
+        },
+        "X"_a.noconvert(), "buckets"_a.noconvert(), "turns"_a.noconvert(), "out_re"_a.noconvert(),
+        "out_im"_a.noconvert().none() = nb::none(),
+        "out[:, b] = sum over the k with buckets[k] == b of i**turns[k] * X[:, k].");
+    module.def(
+        "sorf",
+        [](const InputArray& X, const InputArray& signs, const OutputArray& out) {
+            for_type_of(X, [&](auto* type) { sorf<DOTSKETCH_ELEMENT_OF(type)>(X, signs, out); });
+        },
+        "X"_a.noconvert(), "signs"_a.noconvert(), "out"_a.noconvert(),
+        "Block b: H D3 H D2 H D1 x with the diagonals signs[b, 0], signs[b, 1], signs[b, 2] = D1, D2, D3.");
+}
+
+}  // namespace dotsketch

@@ -1,0 +1,109 @@
+// The seam between the Python bindings and the kernels.
+//
+// kernels.cpp is compiled once per instruction set, each time in a namespace of its own, and fills one
+// `KernelTable`. Everything in this header is plain data: an inline function here would be emitted by every
+// one of these compilations, and the linker could keep the AVX copy for a machine without AVX.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace dotsketch {
+
+using Index = std::ptrdiff_t;
+
+// Rows of contiguous elements; strides count elements, not bytes.
+template <class T>
+struct Input {
+    const T* data;
+    Index rows;
+    Index columns;
+    Index row_stride;
+};
+
+// A real matrix (im == nullptr) or the real and imaginary parts of a complex one, with any strides.
+template <class T>
+struct Output {
+    T* re;
+    Index re_row_stride;
+    Index re_column_stride;
+    T* im;
+    Index im_row_stride;
+    Index im_column_stride;
+    Index columns;
+};
+
+// Features are multiplied by `scale`, and row r also by `row_scale[r]` where row_scale is not null.
+template <class T>
+struct Scaling {
+    T scale;
+    const T* row_scale;
+    Index row_scale_stride;
+};
+
+template <class T>
+struct TensorSrhtArguments {
+    Input<T> X;
+    Output<T> out;
+    Scaling<T> scaling;
+    const std::int8_t* turns;    // (degree, blocks, dimension): weight i^turns
+    const std::int32_t* places;  // (degree, blocks, dimension): feature l reads coordinate places[l]
+    Index degree;
+    Index blocks;
+    Index dimension;  // a power of two, at least X.columns
+};
+
+template <class T>
+struct SignProjectionArguments {
+    Input<T> X;
+    Output<T> out;
+    Scaling<T> scaling;
+    const std::int8_t* turns;  // (degree, out.columns, X.columns)
+    Index degree;
+};
+
+template <class T>
+struct CountSketchArguments {
+    Input<T> X;
+    Output<T> out;
+    const std::int32_t* buckets;  // (X.columns,)
+    const std::int8_t* turns;     // (X.columns,)
+};
+
+template <class T>
+struct SorfArguments {
+    Input<T> X;
+    Output<T> out;
+    const std::int8_t* signs;  // (blocks, 3, dimension)
+    Index blocks;
+    Index dimension;
+};
+
+template <class T>
+struct TypedKernels {
+    void (*fwht)(const Input<T>& X, const Output<T>& out);
+    void (*tensor_srht)(const TensorSrhtArguments<T>&);
+    void (*sign_projection)(const SignProjectionArguments<T>&);
+    void (*count_sketch)(const CountSketchArguments<T>&);
+    void (*sorf)(const SorfArguments<T>&);
+};
+
+struct KernelTable {
+    const char* isa;
+    TypedKernels<float> single_precision;
+    TypedKernels<double> double_precision;
+};
+
+// One of these exists for every compilation of kernels.cpp.
+namespace isa_baseline { extern const KernelTable kernel_table; }
+namespace isa_v3 { extern const KernelTable kernel_table; }
+namespace isa_v4 { extern const KernelTable kernel_table; }
+
+// The best table for this CPU, or the one that the environment variable DOTSKETCH_ISA names.
+const KernelTable& select_kernels();
+
+// 64-byte aligned memory, or std::bad_alloc. Compiled once, for the baseline.
+void* allocate_scratch(std::size_t bytes);
+void free_scratch(void* memory);
+
+}  // namespace dotsketch

@@ -1,0 +1,121 @@
+// Tiles: a few rows side by side in the lanes of vectors ("lane = row").
+//
+// A tile holds one vector per coordinate, whose lane r belongs to row r. Sign flips, butterflies, permuted
+// accesses and products are then full-width vector operations for any dimension. Missing rows of the last tile
+// are lanes of zeros, so that a row goes through the same operations wherever it stands in the batch.
+#pragma once
+
+#include "lanes.h"
+
+namespace dotsketch {
+namespace DOTSKETCH_ISA {
+
+// Loads `rows` <= LANES rows of X; coordinate k goes to tile[place(k)].
+template <class T, class Place>
+DOTSKETCH_INLINE void load_tile(const Input<T>& X, Index first_row, Index rows, Vector<T>* tile, Place place) {
+    constexpr Index L = LANES<T>;
+    const T* from = X.data + first_row * X.row_stride;
+    Index column = 0;
+    for (; column + L <= X.columns; column += L) {
+        Vector<T> v[L];
+        for (Index r = 0; r < L; ++r) v[r] = r < rows ? load(from + r * X.row_stride + column) : Vector<T>{};
+        transpose(v);
+        for (Index i = 0; i < L; ++i) tile[place(column + i)] = v[i];
+    }
+    for (; column < X.columns; ++column) {
+        T lanes[L] = {};
+        for (Index r = 0; r < rows; ++r) lanes[r] = from[r * X.row_stride + column];
+        tile[place(column)] = load(lanes);
+    }
+}
+
+template <class T>
+DOTSKETCH_INLINE void load_tile(const Input<T>& X, Index first_row, Index rows, Vector<T>* tile) {
+    load_tile(X, first_row, rows, tile, [](Index k) DOTSKETCH_INLINE_LAMBDA { return k; });
+}
+
+// The factors of the rows of a tile.
+template <class T>
+DOTSKETCH_INLINE Vector<T> tile_factor(const Scaling<T>& scaling, Index first_row, Index rows) {
+    if (!scaling.row_scale) return broadcast<T>(scaling.scale);
+    T lanes[LANES<T>] = {};
+    for (Index r = 0; r < rows; ++r)
+        lanes[r] = scaling.scale * scaling.row_scale[(first_row + r) * scaling.row_scale_stride];
+    return load(lanes);
+}
+
+// One plane of a tile (every `step`-th vector) to a matrix with any strides; `to` is the first element.
+template <class T>
+DOTSKETCH_INLINE void store_plane(const Vector<T>* tile, Index step, Index columns, Index rows, Vector<T> factor, T* to,
+                                  Index row_stride, Index column_stride) {
+    constexpr Index L = LANES<T>;
+    Index column = 0;
+    if (column_stride == 1) {
+        for (; column + L <= columns; column += L) {
+            Vector<T> v[L];
+            for (Index i = 0; i < L; ++i) v[i] = tile[(column + i) * step] * factor;
+            transpose(v);
+            if (rows == L)
+                for (Index r = 0; r < L; ++r) store(to + r * row_stride + column, v[r]);
+            else
+                for (Index r = 0; r < rows; ++r) store(to + r * row_stride + column, v[r]);
+        }
+    } else if (row_stride == 1 && rows == L) {
+        for (; column < columns; ++column) store(to + column * column_stride, tile[column * step] * factor);
+    }
+    for (; column < columns; ++column) {
+        T lanes[L];
+        store(lanes, tile[column * step] * factor);
+        for (Index r = 0; r < rows; ++r) to[r * row_stride + column * column_stride] = lanes[r];
+    }
+}
+
+// The halves of one complex matrix: `to` is the real part of the first element.
+template <class T>
+DOTSKETCH_INLINE void store_complex(const Vector<T>* tile, Index columns, Index rows, Vector<T> factor, T* to,
+                                    Index row_stride) {
+    constexpr Index L = LANES<T>;
+    Index column = 0;
+    for (; column + L / 2 <= columns; column += L / 2) {
+        Vector<T> re[L / 2], im[L / 2], row[L];
+        for (Index i = 0; i < L / 2; ++i) {
+            re[i] = tile[2 * (column + i)] * factor;
+            im[i] = tile[2 * (column + i) + 1] * factor;
+        }
+        transpose_complex(re, im, row);
+        if (rows == L)
+            for (Index r = 0; r < L; ++r) store(to + r * row_stride + 2 * column, row[r]);
+        else
+            for (Index r = 0; r < rows; ++r) store(to + r * row_stride + 2 * column, row[r]);
+    }
+    for (; column < columns; ++column) {
+        T re[L], im[L];
+        store(re, tile[2 * column] * factor);
+        store(im, tile[2 * column + 1] * factor);
+        for (Index r = 0; r < rows; ++r) {
+            to[r * row_stride + 2 * column] = re[r];
+            to[r * row_stride + 2 * column + 1] = im[r];
+        }
+    }
+}
+
+// tile[column * PLANES + plane] times `factor` to columns first_column, ... of the rows first_row, ... of out.
+template <int PLANES, class T>
+DOTSKETCH_INLINE void store_tile(const Vector<T>* tile, const Output<T>& out, Index first_row, Index rows,
+                                 Index first_column, Index columns, Vector<T> factor) {
+    T* re = out.re + first_row * out.re_row_stride + first_column * out.re_column_stride;
+    if constexpr (PLANES == 2) {
+        T* im = out.im + first_row * out.im_row_stride + first_column * out.im_column_stride;
+        const bool is_one_complex_matrix = im == re + 1 && out.re_column_stride == 2 && out.im_column_stride == 2 &&
+                                           out.re_row_stride == out.im_row_stride;
+        if (is_one_complex_matrix) {
+            store_complex<T>(tile, columns, rows, factor, re, out.re_row_stride);
+            return;
+        }
+        store_plane<T>(tile + 1, 2, columns, rows, factor, im, out.im_row_stride, out.im_column_stride);
+    }
+    store_plane<T>(tile, PLANES, columns, rows, factor, re, out.re_row_stride, out.re_column_stride);
+}
+
+}  // namespace DOTSKETCH_ISA
+}  // namespace dotsketch
