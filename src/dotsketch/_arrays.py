@@ -12,13 +12,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import array_api_compat
 import numpy as np
 import scipy.sparse
 from array_api_compat import is_cupy_array, is_jax_array, is_numpy_array, is_torch_array
+from joblib import effective_n_jobs
 from sklearn.utils import check_random_state
+from threadpoolctl import threadpool_limits
 
 Array = Any
 Parts = tuple[Array, Array | None]  # real part, imaginary part (None for real features)
@@ -142,58 +145,115 @@ def join(parts: Parts, output: str) -> Array:  # (n, D), (n, D) -> (n, D) or (n,
     return xp.astype(real, dtype) + 1j * xp.astype(imaginary, dtype)
 
 
-def map_rows(function: Callable[[Array], Parts], X: Array, output: str, chunk: int) -> Array:
+def map_rows(
+    function: Callable[[Array], Parts],
+    X: Array,
+    output: str,
+    width: int,
+    chunk: int,
+    *,
+    write: Callable[[Array, Parts], None] | None = None,
+    n_jobs: int | None = None,
+) -> Array:
     """`join(function(X), output)`, evaluated on `chunk` rows at a time into one result.
 
-    `function` maps (m, d) to parts of shape (m, D), row by row. Beside X and the result only the
-    temporaries of one chunk are in memory (with gradients in torch: those of the whole graph).
-    A single chunk is evaluated directly.
+    `function` maps (m, d) to parts of shape (m, width), row by row. For NumPy and sparse X,
+    `write(rows, out)` may stand in for it: it fills the parts `out`, views of the result, and
+    chunks run on `n_jobs` threads. Beside X and the result only the temporaries of the chunks at
+    work are in memory (with gradients in torch: those of the whole graph).
     """
     n = X.shape[0]
-    if n <= chunk or is_torch_array(X):
-        starts = range(0, max(n, 1), chunk)
-        if len(starts) == 1:
-            return _compact(join(function(X), output))
-        if X.requires_grad:
-            chunks = [join(function(X[a : a + chunk, :]), output) for a in starts]
-            return namespace(X).concat(chunks, axis=0)
+    if is_numpy_array(X) or is_sparse(X):
+        return _map_rows_host(write or _writer(function), X, output, width, chunk, n_jobs)
+    if n <= chunk:
+        Z = join(function(X), output)
+        return Z.contiguous() if is_torch_array(Z) else Z
     if is_jax_array(X):
         return _map_rows_jax(function, X, output, chunk)
+    chunks = (join(function(X[a : min(a + chunk, n), :]), output) for a in range(0, n, chunk))
+    if is_torch_array(X) and X.requires_grad:
+        return namespace(X).concat(list(chunks), axis=0)
     result = None
-    for start in range(0, n, chunk):
-        parts = function(X[start : min(start + chunk, n), :])
+    for step, Z in enumerate(chunks):
         if result is None:
-            result = _allocate(parts, output, n)
-        _write(result, slice(start, start + parts[0].shape[0]), parts, output)
+            device = array_api_compat.device(Z)
+            result = namespace(Z).empty((n, Z.shape[1]), dtype=Z.dtype, device=device)
+        result[step * chunk : step * chunk + Z.shape[0], :] = Z
     return result
 
 
-def _compact(Z: Array) -> Array:
-    """Features laid out row by row (the portable transforms return transposed views)."""
-    if is_numpy_array(Z):
-        return np.ascontiguousarray(Z)
-    return Z.contiguous() if is_torch_array(Z) else Z
+def _map_rows_host(
+    write: Callable[[Array, Parts], None],
+    X: Array,
+    output: str,
+    width: int,
+    chunk: int,
+    n_jobs: int | None,
+) -> np.ndarray:
+    """The loop over chunks for NumPy and sparse rows, on threads if asked."""
+    n = X.shape[0]
+    columns = 2 * width if output == "complex_to_real" else width
+    dtype = np.result_type(X.dtype, np.complex64) if output == "complex" else X.dtype
+    result = np.empty((n, columns), dtype=dtype)
+
+    def run(start: int) -> None:
+        rows = slice(start, min(start + chunk, n))
+        write(X[rows], _views(result[rows], output, width))
+
+    starts = range(0, n, chunk)
+    workers = min(effective_n_jobs(n_jobs), len(starts))
+    if workers <= 1:
+        for start in starts:
+            run(start)
+        return result
+    with threadpool_limits(1), ThreadPoolExecutor(workers) as pool:
+        for _ in pool.map(run, starts):
+            pass
+    return result
 
 
-def _allocate(parts: Parts, output: str, n: int) -> Array:
-    real = parts[0]
-    xp = namespace(real)
-    width = real.shape[1] * (2 if output == "complex_to_real" else 1)
-    dtype = xp.result_type(real.dtype, xp.complex64) if output == "complex" else real.dtype
-    return xp.empty((n, width), dtype=dtype, device=array_api_compat.device(real))
+def _views(result: np.ndarray, output: str, width: int) -> Parts:
+    """Where the real and the imaginary parts of the features stand in a result."""
+    if output == "complex":
+        return result.real, result.imag
+    if output == "complex_to_real":
+        return result[:, :width], result[:, width:]
+    return result, None
 
 
-def _write(result: Array, rows: slice, parts: Parts, output: str) -> None:
-    real, imaginary = parts
-    if imaginary is not None and output == "complex_to_real":
-        width = real.shape[1]
-        result[rows, :width] = real
-        result[rows, width:] = imaginary
-    elif imaginary is not None and output == "complex" and is_numpy_array(result):
-        result.real[rows] = real
-        result.imag[rows] = imaginary
-    else:
-        result[rows, :] = join(parts, output)
+def _writer(function: Callable[[Array], Parts]) -> Callable[[Array, Parts], None]:
+    return lambda rows, out: fill(out, function(rows))
+
+
+def fill(out: Parts, parts: Parts) -> None:
+    """Write parts into views of a result."""
+    for view, part in zip(out, parts, strict=True):
+        if view is not None:
+            view[...] = part
+
+
+def column_views(out: Parts, start: int, stop: int | None) -> Parts:
+    """Some of the columns of the parts."""
+    real, imaginary = out
+    return real[:, start:stop], None if imaginary is None else imaginary[:, start:stop]
+
+
+def host_twin(X: Array) -> np.ndarray | None:
+    """The NumPy view of a torch tensor on the CPU that needs no gradient, otherwise None."""
+    if not is_torch_array(X) or X.device.type != "cpu" or is_traced(X):
+        return None
+    import torch
+
+    if X.requires_grad or X.dtype not in (torch.float32, torch.float64):
+        return None
+    return X.detach().numpy()
+
+
+def from_host(Z: np.ndarray) -> Array:
+    """A NumPy result as a torch tensor, without a copy."""
+    import torch
+
+    return torch.from_numpy(Z)
 
 
 def _map_rows_jax(function: Callable[[Array], Parts], X: Array, output: str, chunk: int) -> Array:

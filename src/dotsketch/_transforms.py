@@ -5,6 +5,9 @@ is a scaling of rows, a permutation or a hash is a gather of whole rows, and a W
 transform is a few large matrix products. Functions here take X as (rows, coordinates) and return
 transposed views, which the caller writes straight into its result.
 
+Where the compiled kernels of `_fast` are there, NumPy rows go to them instead, through the
+functions `…_into`; the code here is their oracle and serves everything else.
+
 Weights with values in {1, i, −1, −i} are stored as `turns`, small integers t that mean iᵗ; real
 signs are the turns 0 and 2.
 """
@@ -14,13 +17,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import scipy.fft
 import scipy.sparse
-from array_api_compat import is_numpy_array
+from array_api_compat import is_numpy_array, is_torch_array
 
-from ._arrays import Array, Parts, is_sparse, join, like, namespace
+from . import _fast
+from ._arrays import Array, Parts, is_sparse, is_traced, join, like, namespace
 
 _LARGEST_FACTOR = 5  # a Walsh–Hadamard transform is done in factors of at most 2⁵ = 32
 
@@ -40,6 +45,8 @@ def _hadamard_matrix(bits: int) -> np.ndarray:
 
 def _fwht_middle(A: Array) -> Array:  # (B, d, n) -> (B, d, n)
     """H_d applied along the middle axis: H = H_f ⊗ H_g ⊗ … as one matrix product a factor."""
+    if uses_fast_autograd(A):
+        return _torch_fwht(A)
     xp = namespace(A)
     blocks, d, n = A.shape
     bits = d.bit_length() - 1
@@ -52,6 +59,77 @@ def _fwht_middle(A: Array) -> Array:  # (B, d, n) -> (B, d, n)
         A = xp.matmul(H, xp.reshape(A, (before, H.shape[0], after)))
         before *= H.shape[0]
     return xp.reshape(A, (blocks, d, n))
+
+
+def uses_fast(X: Array) -> bool:
+    """Whether the compiled kernels serve X: NumPy rows (or sparse ones, made dense by chunks)."""
+    return _fast.AVAILABLE and (is_numpy_array(X) or is_sparse(X))
+
+
+def uses_fast_autograd(A: Array) -> bool:
+    """Whether A is a CPU tensor with a gradient, which the compiled transform can carry."""
+    if not _fast.AVAILABLE or not is_torch_array(A) or is_traced(A):
+        return False
+    import torch
+
+    plain = A.device.type == "cpu" and A.dtype in (torch.float32, torch.float64)
+    return plain and A.requires_grad and not torch._C._functorch.is_functorch_wrapped_tensor(A)
+
+
+def _torch_fwht(A: Array) -> Array:  # (B, d, n) -> (B, d, n)
+    """The compiled transform under autograd: H is symmetric, so its gradient is itself."""
+    import torch
+
+    class Transform(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, rows: Array) -> Array:
+            out = torch.empty_like(rows)
+            d = rows.shape[-1]
+            _fast.fwht(rows.detach().numpy().reshape(-1, d), out.numpy().reshape(-1, d))
+            return out
+
+        @staticmethod
+        def backward(ctx: Any, gradient: Array) -> Array:
+            return Transform.apply(gradient.contiguous())
+
+    return Transform.apply(A.transpose(1, 2).contiguous()).transpose(1, 2)
+
+
+def tensor_srht_into(
+    X: np.ndarray,
+    turns: np.ndarray,
+    places: np.ndarray,
+    scale: float,
+    out: Parts,
+    row_scale: np.ndarray | None = None,
+) -> None:
+    """Compiled TensorSRHT of the rows of X, weights (p, B, d), into views (n, D)."""
+    _fast.tensor_srht(_rows(X), turns, places, scale, *out, _column(row_scale))
+
+
+def sign_projection_into(
+    X: np.ndarray,
+    turns: np.ndarray,
+    scale: float,
+    out: Parts,
+    row_scale: np.ndarray | None = None,
+) -> None:
+    """Compiled products of dense projections by iᵗ, turns (p, D, d), into views (n, D)."""
+    _fast.sign_projection(_rows(X), turns, scale, *out, _column(row_scale))
+
+
+def empty_parts(n: int, width: int, dtype: Any, is_complex: bool) -> Parts:
+    real = np.empty((n, width), dtype=dtype)
+    return real, np.empty_like(real) if is_complex else None
+
+
+def _rows(X: np.ndarray) -> np.ndarray:
+    """X with contiguous rows, as the compiled kernels want them."""
+    return X if X.strides[-1] == X.itemsize or X.shape[-1] == 1 else np.ascontiguousarray(X)
+
+
+def _column(row_scale: np.ndarray | None) -> np.ndarray | None:
+    return None if row_scale is None else row_scale.reshape(-1)
 
 
 def fwht(X: Array) -> Array:  # (n, d) -> (n, d)
@@ -69,6 +147,10 @@ def fwht(X: Array) -> Array:  # (n, d) -> (n, d)
             f"The Walsh–Hadamard transform needs a power of two; X has {d} columns: "
             f"pad it with zeros to {power_of_two(d)}."
         )
+    if uses_fast(X) and X.dtype in (np.float32, np.float64):
+        out = np.empty(X.shape, dtype=X.dtype)
+        _fast.fwht(_rows(X), out)
+        return out
     return _fwht_middle(X.T[None, :, :])[0, :, :].T
 
 
@@ -87,7 +169,7 @@ def multiply(a: Parts, b: Parts) -> Parts:
     return a[0] * b[0] - a[1] * b[1], a[0] * b[1] + a[1] * b[0]
 
 
-def scaled(parts: Parts, scale: float) -> Parts:
+def scaled(parts: Parts, scale: Any) -> Parts:
     real, imaginary = parts
     return real * scale, None if imaginary is None else imaginary * scale
 
@@ -203,28 +285,53 @@ def _gather_buckets(A: Array, members: Array) -> Array:  # (d, n), (load, D) -> 
     return total
 
 
-def fourier(parts: Parts) -> Array:  # (D, n) -> (D, n) or (D // 2 + 1, n), complex
-    """Discrete Fourier transform along the first axis; half of it for a real array."""
+def count_sketch_rows(
+    X: np.ndarray, buckets: np.ndarray, turns: np.ndarray, n_buckets: int, is_complex: bool
+) -> Parts:  # (n, d) -> (n, D) parts
+    """The compiled count sketch; complex counts are the two views of one complex array."""
+    if not is_complex:
+        real = np.empty((X.shape[0], n_buckets), dtype=X.dtype)
+        _fast.count_sketch(_rows(X), buckets, turns, real, None)
+        return real, None
+    counts = np.empty((X.shape[0], n_buckets), dtype=np.result_type(X.dtype, np.complex64))
+    _fast.count_sketch(_rows(X), buckets, turns, counts.real, counts.imag)
+    return counts.real, counts.imag
+
+
+def multiply_into(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """a times b in the memory of a."""
+    return np.multiply(a, b, out=a)
+
+
+def fourier(parts: Parts, axis: int = 0) -> Array:  # D -> D // 2 + 1 (real) or D, complex
+    """Discrete Fourier transform along an axis; half of it for a real array."""
     real, imaginary = parts
     if is_numpy_array(real):
         if imaginary is None:
-            return scipy.fft.rfft(real, axis=0)
-        return scipy.fft.fft(real + np.complex64(1j) * imaginary, axis=0, overwrite_x=True)
+            return scipy.fft.rfft(real, axis=axis)
+        values = real.base if is_complex_view(real) else real + np.complex64(1j) * imaginary
+        return scipy.fft.fft(values, axis=axis, overwrite_x=True)
     xp = namespace(real)
     if imaginary is None:
-        return xp.fft.rfft(real, axis=0)
-    return xp.fft.fft(join(parts, "complex"), axis=0)
+        return xp.fft.rfft(real, axis=axis)
+    return xp.fft.fft(join(parts, "complex"), axis=axis)
 
 
-def inverse_fourier(spectrum: Array, length: int, is_complex: bool) -> Parts:
-    """Inverse of `fourier`, as parts of shape (length, n)."""
+def is_complex_view(real: np.ndarray) -> bool:
+    """Whether this is the real part of a whole complex array."""
+    base = real.base
+    return base is not None and np.iscomplexobj(base) and base.shape == real.shape
+
+
+def inverse_fourier(spectrum: Array, length: int, is_complex: bool, axis: int = 0) -> Parts:
+    """Inverse of `fourier`, as parts with `length` entries along the axis."""
     if is_numpy_array(spectrum):
         if not is_complex:
-            return scipy.fft.irfft(spectrum, n=length, axis=0), None
-        values = scipy.fft.ifft(spectrum, axis=0, overwrite_x=True)
+            return scipy.fft.irfft(spectrum, n=length, axis=axis, overwrite_x=True), None
+        values = scipy.fft.ifft(spectrum, axis=axis, overwrite_x=True)
         return values.real, values.imag
     xp = namespace(spectrum)
     if not is_complex:
-        return xp.fft.irfft(spectrum, n=length, axis=0), None
-    values = xp.fft.ifft(spectrum, axis=0)
+        return xp.fft.irfft(spectrum, n=length, axis=axis), None
+    values = xp.fft.ifft(spectrum, axis=axis)
     return xp.real(values), xp.imag(values)

@@ -225,7 +225,7 @@ def evaluate(
     theta = used * (1.0 if coefficients is None else coefficients)
     sketched = used & ~exact & (moments.degrees > 0)
     variances = np.zeros(len(projections))
-    for b in np.flatnonzero(sketched):
+    for b in np.flatnonzero(sketched).tolist():
         variances[b] = theta[b] ** 2 * moments.variance(b, int(projections[b]))
     return Allocation(
         degrees=moments.degrees,
@@ -254,7 +254,7 @@ class _Search:
         D = np.arange(1, max(self.budget, 1) + 1)
         self.curves: dict[int, np.ndarray] = {}
         self.gains: dict[int, np.ndarray] = {}
-        for b in np.flatnonzero(moments.degrees > 0):
+        for b in np.flatnonzero(moments.degrees > 0).tolist():
             terms = moments.terms[b]
             if solver == "exact":
                 self.curves[b] = moments.variance(b, D)
@@ -361,7 +361,7 @@ def fitted_coefficients(
     moments: ExpansionMoments, projections: np.ndarray, exact: np.ndarray
 ) -> np.ndarray:
     """argmin over θ ≥ 0 of the squared error: nonnegative least squares, diagonal penalty."""
-    used = np.flatnonzero(projections > 0)
+    used = np.flatnonzero(projections > 0).tolist()
     variances = np.array(
         [
             0.0 if exact[b] or moments.degrees[b] == 0 else moments.variance(b, int(projections[b]))

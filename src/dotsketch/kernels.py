@@ -21,7 +21,17 @@ import numpy as np
 from scipy.special import gammaln
 from sklearn.base import BaseEstimator
 
-from ._arrays import Array, double, host, is_sparse, is_traced, namespace, plain, square_root
+from ._arrays import (
+    Array,
+    double,
+    host,
+    is_foreign,
+    is_sparse,
+    is_traced,
+    namespace,
+    plain,
+    square_root,
+)
 
 
 class DotProductKernel(BaseEstimator):
@@ -80,6 +90,15 @@ class DotProductKernel(BaseEstimator):
         X, _ = _matching(X, None)
         S = self.scale(X)
         return self.value(namespace(X).sum(S * S, axis=1), 2 * self.log_weight(S))
+
+    @property
+    def is_differentiable(self) -> bool:
+        """Whether a parameter is an array of another library, which may have a gradient."""
+        return any(is_foreign(value) for value in self.get_params().values())
+
+    def detached(self) -> DotProductKernel:
+        """This kernel with plain numbers for parameters."""
+        return type(self)(**{name: plain(host(v)) for name, v in self.get_params().items()})
 
     def validate(self) -> None:
         """Raise ValueError if a parameter has no meaning."""

@@ -247,7 +247,7 @@ class _Study:
     ):
         self.rng = as_generator(random_state)
         self.max_degree = max_degree
-        self.kernel = kernel.resolve(X)
+        self.kernel = kernel.resolve(X).detached()
         self.sample = sample_rows(X, n_pairs_sample, self.rng)
         self.mean = column_means(X)
         self.moments: dict[tuple[str, str, bool], ExpansionMoments] = {}

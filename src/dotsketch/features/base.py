@@ -10,9 +10,21 @@ from typing import Any
 import numpy as np
 from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils.validation import _check_n_features, validate_data
+from sklearn.utils.validation import _check_n_features, check_is_fitted, validate_data
 
-from .._arrays import OUTPUTS, Array, double, is_foreign, is_sparse, is_traced, namespace
+from .. import _fast
+from .._arrays import (
+    OUTPUTS,
+    Array,
+    double,
+    from_host,
+    host_twin,
+    is_foreign,
+    is_sparse,
+    is_traced,
+    namespace,
+)
+from ..kernels import DotProductKernel
 
 
 class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -20,6 +32,7 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
 
     n_components: int
     output: str
+    kernel_: DotProductKernel
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -48,6 +61,19 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
                 f"Inputs passed to {type(self).__name__}.transform() must use the same namespace "
                 f"as those passed to fit(): {self._library}, not {library}."
             )
+
+    def transform(self, X: Array) -> Array:  # (n, d) -> (n, n_components)
+        """The features of every row of X, in its library, dtype and device."""
+        check_is_fitted(self)
+        X = self._validate(X, reset=False)
+        twin = None
+        if _fast.AVAILABLE and not self.kernel_.is_differentiable:
+            twin = host_twin(X)  # the compiled kernels work on the memory of a CPU tensor
+        return self._features(X) if twin is None else from_host(self._features(twin))
+
+    def _features(self, X: Array) -> Array:
+        """The features of validated rows."""
+        raise NotImplementedError
 
     def _count_projections(self) -> int:
         """How many projections give n_components columns; validates both parameters."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
-from .._arrays import Array, Parts, as_generator, is_sparse, map_rows, namespace
+from .._arrays import Array, Parts, as_generator, column_views, fill, is_sparse, map_rows, namespace
+from .._transforms import scaled
 from ..allocation import (
     Allocation,
     ExpansionMoments,
@@ -25,7 +26,7 @@ from .base import FeatureMap
 class SketchedBlock(NamedTuple):
     """One block of an expansion with its random feature map; no sketch for a constant."""
 
-    index: int  # which weight function of the expansion
+    number: int  # which weight function of the expansion
     root: float  # √θ
     sketch: Sketch | None
     weights: Any
@@ -73,6 +74,8 @@ class MaclaurinFeatures(FeatureMap):
     measure_base, h01 : float and bool, default=2.0 and False
         For allocation="random": degrees are drawn ∝ base^−(n+1); `h01` takes degree 0 and 1
         exactly and draws from degree 2 on.
+    n_jobs : int or None, default=None
+        Threads that `transform` uses on NumPy rows (-1: all); the result does not depend on it.
     random_state : int, RandomState, Generator or None
 
     Attributes
@@ -112,6 +115,7 @@ class MaclaurinFeatures(FeatureMap):
         mean_split: bool = False,
         measure_base: float = 2.0,
         h01: bool = False,
+        n_jobs: int | None = None,
         random_state: Any = None,
     ):
         self.kernel = kernel
@@ -128,6 +132,7 @@ class MaclaurinFeatures(FeatureMap):
         self.mean_split = mean_split
         self.measure_base = measure_base
         self.h01 = h01
+        self.n_jobs = n_jobs
         self.random_state = random_state
 
     def fit(self, X: Array, y: Any = None) -> MaclaurinFeatures:
@@ -139,47 +144,65 @@ class MaclaurinFeatures(FeatureMap):
         sample_rng, allocation_rng, weights_rng = rng.spawn(3)
         sample = sample_rows(X, self.n_pairs_sample, sample_rng)
         self.kernel_ = self.kernel.resolve(X)
-        self.expansion_ = expand(
-            self.kernel_, self.max_degree, sample, column_means(X), mean_split=self.mean_split
+        kernel = self.kernel_.detached()  # the statistics are of numbers on the host
+        expansion = expand(
+            kernel, self.max_degree, sample, column_means(X), mean_split=self.mean_split
         )
         [moments] = ExpansionMoments.of(
-            self.expansion_.inputs(sample),
-            self.expansion_.degrees,
-            self.kernel_,
-            [(self._prototype, self._part)],
+            expansion.inputs(sample), expansion.degrees, kernel, [(self._prototype, self._part)]
         )
+        self.expansion_ = replace(expansion, kernel=self.kernel_)
         self.allocation_ = self._allocate(moments, budget, allocation_rng)
         self.expected_squared_error_ = self.allocation_.expected_squared_error
         self.expected_relative_error_ = self.allocation_.expected_relative_error
         self.blocks_ = self._draw(weights_rng)
         return self
 
-    def transform(self, X: Array) -> Array:  # (n, d) -> (n, n_components)
-        """The features of every row of X, in its library, dtype and device."""
-        check_is_fitted(self)
-        X = self._validate(X, reset=False)
+    def _features(self, X: Array) -> Array:
         prepared = [
             None if block.sketch is None else block.sketch.prepare(block.weights, X)
             for block in self.blocks_
         ]
 
-        def evaluate_rows(rows: Array) -> Parts:
-            if is_sparse(rows):
-                rows = rows.toarray()
-            inputs = self.expansion_.inputs(rows)
-            parts = []
-            for block, weights in zip(self.blocks_, prepared, strict=True):
-                scale = block.root * inputs.weights[:, block.index : block.index + 1]
-                if block.sketch is None:
-                    imaginary = None if self._field == "real" else 0 * scale
-                    parts.append((scale, imaginary))
-                    continue
-                real, imaginary = block.sketch.parts(inputs.unit, weights)
-                parts.append((scale * real, None if imaginary is None else scale * imaginary))
-            return self._concatenate(parts)
+        def weighted(rows: Array) -> tuple[Array, list[Array]]:
+            """The inputs of the sketches, and the weights (n, 1) of their features."""
+            inputs = self.expansion_.inputs(rows.toarray() if is_sparse(rows) else rows)
+            columns = (inputs.weights[:, b.number : b.number + 1] for b in self.blocks_)
+            scales = [b.root * w for b, w in zip(self.blocks_, columns, strict=True)]
+            return inputs.unit, scales
 
-        chunk = max(64, (1 << 20) // (4 * self.n_components))
-        return map_rows(evaluate_rows, X, self.output, chunk)
+        def parts(rows: Array) -> Parts:
+            unit, scales = weighted(rows)
+            found = []
+            for block, weights, scale in zip(self.blocks_, prepared, scales, strict=True):
+                if block.sketch is None:
+                    found.append((scale, None if self._field == "real" else 0 * scale))
+                else:
+                    found.append(scaled(block.sketch.parts(unit, weights), scale))
+            return self._concatenate(found)
+
+        def write(rows: Array, out: Parts) -> None:
+            unit, scales = weighted(rows)
+            start = 0
+            for block, weights, scale in zip(self.blocks_, prepared, scales, strict=True):
+                stop = start + (1 if block.sketch is None else block.sketch.n_projections)
+                views = column_views(out, start, stop)
+                if block.sketch is None:
+                    fill(views, (scale, 0.0))
+                else:
+                    block.sketch.write(unit, weights, views, scale)
+                start = stop
+            fill(column_views(out, start, None), (0.0, 0.0))
+
+        return map_rows(
+            parts,
+            X,
+            self.output,
+            self._count_projections(),
+            max(64, (1 << 20) // (4 * self.n_components)),
+            write=write,
+            n_jobs=self.n_jobs,
+        )
 
     def _concatenate(self, parts: list[Parts]) -> Parts:
         xp = namespace(parts[0][0])

@@ -46,6 +46,8 @@ class PolynomialSketch(FeatureMap):
         The distribution of the weights of sketch="rademacher" (see RademacherSketch).
     compact : int or None, default=None
         Sketch to compact · n_components features first, then project them down.
+    n_jobs : int or None, default=None
+        Threads that `transform` uses on NumPy rows (-1: all); the result does not depend on it.
     random_state : int, RandomState, Generator or None
 
     Attributes
@@ -80,6 +82,7 @@ class PolynomialSketch(FeatureMap):
         output: str = "real",
         weights: str | float | None = None,
         compact: int | None = None,
+        n_jobs: int | None = None,
         random_state: Any = None,
     ):
         self.degree = degree
@@ -90,6 +93,7 @@ class PolynomialSketch(FeatureMap):
         self.output = output
         self.weights = weights
         self.compact = compact
+        self.n_jobs = n_jobs
         self.random_state = random_state
 
     def fit(self, X: Array, y: Any = None) -> PolynomialSketch:
@@ -109,12 +113,15 @@ class PolynomialSketch(FeatureMap):
         self.weights_ = self.sketch_.sample(self._dimension, rng)
         return self
 
-    def transform(self, X: Array) -> Array:  # (n, d) -> (n, n_components)
-        """The features of every row of X, in its library, dtype and device."""
-        check_is_fitted(self)
-        X = self._validate(X, reset=False)
+    def _features(self, X: Array) -> Array:
         with np.errstate(over="ignore", invalid="ignore"):  # check_overflow says it better
-            Z = self.sketch_.apply(X, self.weights_, output=self.output, preprocess=self._inputs)
+            Z = self.sketch_.apply(
+                X,
+                self.weights_,
+                output=self.output,
+                preprocess=self._inputs,
+                n_jobs=self.n_jobs,
+            )
         return check_overflow(Z, X, self._largest_feature)
 
     def variance(self, X: Array, Y: Array | None = None, *, part: str | None = None) -> Array:

@@ -16,7 +16,18 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from .._arrays import Array, Parts, is_sparse, like, map_rows, namespace
+from .._arrays import (
+    Array,
+    Parts,
+    fill,
+    from_host,
+    host_twin,
+    is_sparse,
+    like,
+    map_rows,
+    namespace,
+)
+from .._transforms import scaled, uses_fast
 from ..pairs import PairStatistics
 from .moments import VectorMoments
 
@@ -99,6 +110,15 @@ class Sketch:
         """Weights in the library, dtype and device of X: done once for all chunks."""
         return type(weights)(*(like(array, X) for array in weights))
 
+    def write(
+        self, X: np.ndarray, prepared: Any, out: Parts, row_scale: np.ndarray | None = None
+    ) -> None:
+        """Features of NumPy (or CSR) rows, times row_scale (n, 1), into views of a result."""
+        parts = self.parts(X, prepared)
+        if row_scale is not None:
+            parts = scaled(parts, row_scale)
+        fill(out, parts)
+
     def apply(
         self,
         X: Array,
@@ -106,21 +126,33 @@ class Sketch:
         *,
         output: str | None = None,
         preprocess: Callable[[Array], Array] | None = None,
+        n_jobs: int | None = None,
     ) -> Array:  # (n, d) -> (n, D), or (n, 2D) for "complex_to_real"
         """Features of all rows, computed in chunks.
 
         `output` is "real" or "complex" after the field, or "complex_to_real" for [Re, Im];
-        `preprocess` maps a chunk of rows of X to the inputs of the sketch.
+        `preprocess` maps a chunk of rows of X to the inputs of the sketch; `n_jobs` threads work
+        on NumPy rows, with the same result for any number of them.
         """
+        twin = host_twin(X) if preprocess is None else None
+        if twin is not None and uses_fast(twin):
+            return from_host(self.apply(twin, weights, output=output, n_jobs=n_jobs))
         prepared = self.prepare(weights, X)
 
-        def evaluate(rows: Array) -> Parts:
+        def inputs(rows: Array) -> Array:
             if is_sparse(rows) and not self.accepts_sparse:
                 rows = rows.toarray()
-            return self.parts(rows if preprocess is None else preprocess(rows), prepared)
+            return rows if preprocess is None else preprocess(rows)
 
-        chunk = self.chunk_rows(X.shape[1], np.dtype(np.float32).itemsize)
-        return map_rows(evaluate, X, output or self.field, chunk)
+        return map_rows(
+            lambda rows: self.parts(inputs(rows), prepared),
+            X,
+            output or self.field,
+            self.n_projections,
+            self.chunk_rows(X.shape[1], np.dtype(np.float32).itemsize),
+            write=lambda rows, out: self.write(inputs(rows), prepared, out),
+            n_jobs=n_jobs,
+        )
 
     def chunk_rows(self, dimension: int, itemsize: int) -> int:
         """How many rows to work on at a time so that the temporaries stay small."""

@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._arrays import Array, Parts, like
-from .._transforms import columns, linear_on_parts, power_of_two, srht, transposed
+from .._arrays import Array, Parts
+from .._transforms import linear_on_parts, power_of_two, transposed
 from ..pairs import PairStatistics
 from .base import Sketch
 from .moments import VectorMoments, projection_moments
-from .tensor_srht import SRHTWeights, flat_places, sample_srht
+from .tensor_srht import SRHTWeights, hadamard_tables, project_hadamard, sample_srht
 
 
 class CompactWeights(NamedTuple):
@@ -63,16 +63,14 @@ class CompactSketch(Sketch):
         )
 
     def prepare(self, weights: CompactWeights, X: Array) -> Any:
-        turns = like(weights.down.turns[0], X)
-        places = like(flat_places(weights.down.places, self.n_projections)[0], X)
-        return self.up.prepare(weights.up, X), turns, places
+        [down] = hadamard_tables(weights.down, self.n_projections, X)
+        return self.up.prepare(weights.up, X), down
 
     def parts(self, X: Array, prepared: Any) -> Parts:
-        inner, turns, places = prepared
-        features = self.up.parts(X, inner)
+        up, down = prepared
         projected = linear_on_parts(
-            lambda part: srht(columns(part, turns.shape[1]), turns, places, self.is_complex),
-            features,
+            lambda part: project_hadamard(part, down, self.n_projections, self.is_complex),
+            self.up.parts(X, up),
         )
         return transposed(projected, self.scale)
 

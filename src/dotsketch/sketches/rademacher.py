@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from numbers import Real
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._arrays import Array, like
-from .._transforms import signs
+from .._arrays import Array, Parts, is_sparse, like
+from .._transforms import empty_parts, sign_projection_into, signs, uses_fast
 from .base import Sketch
 from .independent import IndependentSketch
 
@@ -70,13 +70,30 @@ class RademacherSketch(IndependentSketch):
     def dense_weights(self, prepared: tuple[list, list], X: Array) -> tuple[list, list]:
         return prepared
 
-    def prepare(self, weights: TurnWeights | AngleWeights, X: Array) -> tuple[list, list]:
+    def prepare(self, weights: TurnWeights | AngleWeights, X: Array) -> Any:
         if isinstance(weights, AngleWeights):
             real = [like(np.cos(angles), X) for angles in weights.angles]
             imaginary = [like(np.sin(angles), X) for angles in weights.angles]
             return real, imaginary
+        if uses_fast(X) and not is_sparse(X):
+            return weights
         pairs = [signs(like(turns, X), X) for turns in weights.turns]
         return [a for a, _ in pairs], [b if self.is_complex else None for _, b in pairs]
+
+    def parts(self, X: Array, prepared: Any) -> Parts:
+        if not isinstance(prepared, TurnWeights):
+            return super().parts(X, prepared)
+        out = empty_parts(X.shape[0], self.n_projections, X.dtype, self.is_complex)
+        self.write(X, prepared, out)
+        return out
+
+    def write(
+        self, X: np.ndarray, prepared: Any, out: Parts, row_scale: np.ndarray | None = None
+    ) -> None:
+        if isinstance(prepared, TurnWeights):
+            sign_projection_into(X, prepared.turns, self.scale, out, row_scale)
+        else:
+            super().write(X, prepared, out, row_scale)
 
 
 def sample_turns(rng: np.random.Generator, shape: tuple[int, ...], is_complex: bool) -> np.ndarray:

@@ -8,8 +8,16 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from .._arrays import Array, Parts
-from .._transforms import CountTable, count_sketch, fourier, inverse_fourier
+from .._arrays import Array, Parts, is_sparse
+from .._transforms import (
+    CountTable,
+    count_sketch,
+    count_sketch_rows,
+    fourier,
+    inverse_fourier,
+    multiply_into,
+    uses_fast,
+)
 from ..pairs import PairStatistics
 from .base import SeparableSketch, power_differences
 from .rademacher import sample_turns
@@ -44,19 +52,32 @@ class TensorSketch(SeparableSketch):
         """A random bucket for every coordinate."""
         return rng.integers(0, self.n_projections, dimension, dtype=np.int32)
 
-    def prepare(self, weights: HashWeights, X: Array) -> list[CountTable]:
+    def prepare(self, weights: HashWeights, X: Array) -> Any:
+        if uses_fast(X) and not is_sparse(X):
+            return weights
         return [
             CountTable(buckets, turns, self.n_projections, X)
             for buckets, turns in zip(weights.buckets, weights.turns, strict=True)
         ]
 
-    def parts(self, X: Array, prepared: list[CountTable]) -> Parts:
+    def parts(self, X: Array, prepared: Any) -> Parts:
+        if isinstance(prepared, HashWeights):
+            return self._row_parts(X, prepared)
         spectrum: Any = None
         for table in prepared:
             transformed = fourier(count_sketch(X, table, self.is_complex))
             spectrum = transformed if spectrum is None else spectrum * transformed
         real, imaginary = inverse_fourier(spectrum, self.n_projections, self.is_complex)
         return real.T, None if imaginary is None else imaginary.T
+
+    def _row_parts(self, X: np.ndarray, weights: HashWeights) -> Parts:
+        """The same with compiled count sketches, row by row in memory."""
+        spectrum: Any = None
+        for buckets, turns in zip(*weights, strict=True):
+            counts = count_sketch_rows(X, buckets, turns, self.n_projections, self.is_complex)
+            transformed = fourier(counts, axis=1)
+            spectrum = transformed if spectrum is None else multiply_into(spectrum, transformed)
+        return inverse_fourier(spectrum, self.n_projections, self.is_complex, axis=1)
 
     def cost(self, dimension: int) -> float:
         D = self.n_projections

@@ -8,7 +8,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._arrays import Array, Parts, like
-from .._transforms import columns, multiply, power_of_two, srht, transposed
+from .._transforms import (
+    columns,
+    empty_parts,
+    multiply,
+    power_of_two,
+    srht,
+    tensor_srht_into,
+    transposed,
+    uses_fast,
+)
 from .independent import ProductSketch
 from .rademacher import sample_turns
 
@@ -35,11 +44,15 @@ class TensorSRHT(ProductSketch):
         return sample_srht(self.degree, self.n_projections, dimension, self.is_complex, rng)
 
     def prepare(self, weights: SRHTWeights, X: Array) -> Any:
-        turns = like(weights.turns, X)
-        places = like(flat_places(weights.places, self.n_projections), X)
-        return [(turns[i, :, :], places[i, :]) for i in range(self.degree)]
+        if uses_fast(X):
+            return weights
+        return hadamard_tables(weights, self.n_projections, X)
 
     def parts(self, X: Array, prepared: Any) -> Parts:
+        if isinstance(prepared, SRHTWeights):
+            out = empty_parts(X.shape[0], self.n_projections, X.dtype, self.is_complex)
+            self.write(X, prepared, out)
+            return out
         A = columns(X, prepared[0][0].shape[1])
         product: Parts | None = None
         for turns, places in prepared:
@@ -47,6 +60,14 @@ class TensorSRHT(ProductSketch):
             product = projected if product is None else multiply(product, projected)
         assert product is not None
         return transposed(product, self.scale)
+
+    def write(
+        self, X: np.ndarray, prepared: Any, out: Parts, row_scale: np.ndarray | None = None
+    ) -> None:
+        if isinstance(prepared, SRHTWeights):
+            tensor_srht_into(X, prepared.turns, prepared.places, self.scale, out, row_scale)
+        else:
+            super().write(X, prepared, out, row_scale)
 
     def cost(self, dimension: int) -> float:
         d = power_of_two(dimension)
@@ -66,7 +87,26 @@ def sample_srht(
     shape = (degree, -(-n_projections // d), d)
     turns = sample_turns(rng, shape, is_complex)
     places = rng.permuted(np.broadcast_to(np.arange(d, dtype=np.int32), shape), axis=2)
-    return SRHTWeights(turns, places)
+    return SRHTWeights(turns, np.ascontiguousarray(places))
+
+
+def hadamard_tables(weights: SRHTWeights, n_projections: int, X: Array) -> list:
+    """The projections one by one, for `project_hadamard` on arrays like X."""
+    if uses_fast(X):
+        return [SRHTWeights(*(w[i : i + 1] for w in weights)) for i in range(len(weights.turns))]
+    turns = like(weights.turns, X)
+    places = like(flat_places(weights.places, n_projections), X)
+    return [(turns[i, :, :], places[i, :]) for i in range(turns.shape[0])]
+
+
+def project_hadamard(X: Array, table: Any, n_projections: int, is_complex: bool) -> Parts:
+    """One projection by signed, permuted Hadamard blocks, (n, d) -> (D, n) parts."""
+    if isinstance(table, SRHTWeights):
+        real, imaginary = out = empty_parts(X.shape[0], n_projections, X.dtype, is_complex)
+        tensor_srht_into(X, *table, 1.0, out)
+        return real.T, None if imaginary is None else imaginary.T
+    turns, places = table
+    return srht(columns(X, turns.shape[1]), turns, places, is_complex)
 
 
 def flat_places(places: np.ndarray, n_projections: int) -> np.ndarray:  # (p, B, d) -> (p, D)

@@ -9,21 +9,22 @@ import numpy as np
 
 from .._arrays import Array, Parts, like
 from .._transforms import (
-    columns,
+    empty_parts,
     linear_on_parts,
     multiply,
     power_of_two,
     project,
     scaled,
+    sign_projection_into,
     signs,
-    srht,
     transposed,
+    uses_fast,
 )
 from ..pairs import PairStatistics
 from .base import Sketch
 from .moments import ProjectionMoments, VectorMoments, projection_moments
 from .rademacher import TurnWeights, sample_turns
-from .tensor_srht import SRHTWeights, flat_places, sample_srht
+from .tensor_srht import SRHTWeights, hadamard_tables, project_hadamard, sample_srht
 
 
 class TreeWeights(NamedTuple):
@@ -122,11 +123,22 @@ class RademacherTree(TreeSketch):
         )
 
     def prepare_projections(self, weights: TurnWeights, X: Array) -> list:
+        if uses_fast(X):
+            return [weights.turns[i : i + 1] for i in range(len(weights.turns))]
         pairs = [signs(like(turns, X), X) for turns in weights.turns]
         return [(real, imaginary if self.is_complex else None) for real, imaginary in pairs]
 
     def project(self, A: Parts, projection: Any) -> Parts:
-        return linear_on_parts(lambda part: project(part.T, *projection), A)
+        if not isinstance(projection, np.ndarray):
+            return linear_on_parts(lambda part: project(part.T, *projection), A)
+
+        def compiled(part: np.ndarray) -> Parts:
+            n = part.shape[1]
+            real, imaginary = out = empty_parts(n, self.n_projections, part.dtype, self.is_complex)
+            sign_projection_into(part.T, projection, 1.0, out)
+            return real.T, None if imaginary is None else imaginary.T
+
+        return linear_on_parts(compiled, A)
 
 
 @dataclass(frozen=True)
@@ -140,13 +152,10 @@ class SRHTTree(TreeSketch):
         return sample_srht(count, self.n_projections, dimension, self.is_complex, rng)
 
     def prepare_projections(self, weights: SRHTWeights, X: Array) -> list:
-        turns = like(weights.turns, X)
-        places = like(flat_places(weights.places, self.n_projections), X)
-        return [(turns[i, :, :], places[i, :]) for i in range(turns.shape[0])]
+        return hadamard_tables(weights, self.n_projections, X)
 
     def project(self, A: Parts, projection: Any) -> Parts:
-        turns, places = projection
-        d = turns.shape[1]
+        D = self.n_projections
         return linear_on_parts(
-            lambda part: srht(columns(part.T, d), turns, places, self.is_complex), A
+            lambda part: project_hadamard(part.T, projection, D, self.is_complex), A
         )

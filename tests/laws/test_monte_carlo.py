@@ -1,0 +1,77 @@
+"""The laws where outcomes are too many to enumerate, by simulation with computed thresholds."""
+
+import numpy as np
+import pytest
+
+from dotsketch import SKETCHES, GaussianSketch, Polynomial, PolynomialSketch, make_sketch
+from laws.moments import assert_mean, assert_simulated_laws, rows
+
+
+@pytest.mark.parametrize("field", ["real", "complex"])
+@pytest.mark.parametrize(("degree", "D", "d"), [(2, 11, 6), (3, 13, 3)])
+@pytest.mark.parametrize("name", SKETCHES)
+def test_laws_of_sampled_weights(name, field, degree, D, d):
+    assert_simulated_laws(make_sketch(name, degree, D, field), rows(d), n_draws=1000)
+
+
+@pytest.mark.parametrize("field", ["real", "complex"])
+@pytest.mark.parametrize(("degree", "D", "d"), [(3, 2, 3), (4, 9, 5), (5, 16, 3)])
+@pytest.mark.parametrize("name", ["tree_rademacher", "tree_srht"])
+def test_laws_of_trees(name, field, degree, D, d):
+    """Trees of more than one level, with padding leaves and partial blocks at the nodes."""
+    assert_simulated_laws(make_sketch(name, degree, D, field), rows(d), n_draws=1000)
+
+
+@pytest.mark.parametrize("field", ["real", "complex"])
+@pytest.mark.parametrize("name", SKETCHES)
+def test_laws_of_compact_compositions(name, field):
+    assert_simulated_laws(make_sketch(name, 3, 4, field, compact=2), rows(3), n_draws=800)
+
+
+@pytest.mark.parametrize("weights", ["circle", 0.2])
+def test_laws_of_other_weights(weights):
+    sketch = make_sketch("rademacher", 3, 8, "complex", weights=weights)
+    assert_simulated_laws(sketch, rows(3), n_draws=1500)
+
+
+@pytest.mark.parametrize("output", ["real", "complex", "complex_to_real"])
+@pytest.mark.parametrize("name", SKETCHES)
+def test_estimator_has_mean_and_variance_of_the_kernel_value_the_user_gets(name, output):
+    """`transform` approximates (γ x·y + c)ⁿ without bias; `variance` is that of its Gram matrix."""
+    X = rows(4)
+    rng = np.random.RandomState(0)
+    features = PolynomialSketch(
+        3, gamma=0.7, coef0=0.4, sketch=name, n_components=6, output=output, random_state=rng
+    )
+    features.fit(X)
+    kernel = Polynomial(3, gamma=0.7, coef0=0.4)(X)
+    K = []
+    for _ in range(400):
+        Z = features.fit(X).transform(X)
+        K.append(Z @ Z.conj().T)
+    K = np.stack(K)
+    assert_mean(K, kernel, "mean")
+    assert_mean(abs(K - kernel) ** 2, features.variance(X), "variance")
+    assert_mean((K.real - kernel) ** 2, features.variance(X, part="real"), "variance, real part")
+
+
+def test_wrong_fourth_moment_fails_the_simulation():
+    """A mutant: Gaussian weights with the variance of Rademacher weights."""
+
+    class Mutant(GaussianSketch):
+        m4 = 1.0
+
+    with pytest.raises(AssertionError, match="variance"):
+        assert_simulated_laws(Mutant(1, 4), rows(1), n_draws=500)
+
+
+def test_wrong_scale_fails_the_simulation():
+    """A mutant: features that are two percent too long."""
+
+    class Mutant(GaussianSketch):
+        @property
+        def scale(self):
+            return 1.02 * super().scale
+
+    with pytest.raises(AssertionError, match="mean"):
+        assert_simulated_laws(Mutant(1, 200, "complex"), rows(2), n_draws=1500)

@@ -1,0 +1,137 @@
+"""Imports go one way, as HOUSE.md draws them, and stand at the top of a module."""
+
+import ast
+import doctest
+import importlib
+import pkgutil
+from pathlib import Path
+
+import pytest
+
+import dotsketch
+
+ROOT = Path(dotsketch.__file__).parent
+
+# Modules of one group may import those of the groups before it.
+LAYERS = [
+    ("_fast",),
+    ("_arrays", "_transforms"),
+    ("kernels", "pairs"),
+    ("sketches",),
+    ("expansions", "allocation"),
+    ("fourier", "spherical"),
+    ("planning",),
+    ("features",),
+    ("linear_gaussian", "metrics"),
+    ("gp",),
+    ("datasets", "persistence"),
+    ("cli", "paper"),
+]
+RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
+OUTSIDE = ("__init__", "__main__", "_versions")  # the flat API and the bug report see everything
+OPTIONAL = {"torch", "jax", "cupy", "dask", "matplotlib", "rich", "pandas", "pyarrow"}
+# Within a layer of two modules the order is fixed too
+WITHIN = {("_transforms", "_arrays"), ("allocation", "expansions")}
+
+FILES = sorted(ROOT.rglob("*.py"))
+
+
+def layer(path):
+    return path.relative_to(ROOT).with_suffix("").parts[0]
+
+
+def imported_modules(tree, path):
+    """(first name inside dotsketch, or None for other packages; top package; node)."""
+    package = ("dotsketch", *path.relative_to(ROOT).parent.parts)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else ()
+            module = ".".join([*base, *([node.module] if node.module else [])])
+            is_package = module == "dotsketch"
+            names = [f"{module}.{a.name}" for a in node.names] if is_package else [module]
+        else:
+            continue
+        for name in names:
+            top, *rest = name.split(".")
+            yield (rest[0] if top == "dotsketch" and rest else None), top, node
+
+
+def violations(source, path):
+    """Imports that go up, sideways, or hide in a function."""
+    tree = ast.parse(source)
+    inside = {
+        id(node)
+        for function in ast.walk(tree)
+        if isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))
+        for node in ast.walk(function)
+    }
+    here = layer(path)
+    found = []
+    for name, top, node in imported_modules(tree, path):
+        if id(node) in inside and top not in OPTIONAL:
+            found.append(f"{here}, line {node.lineno}: {top} is imported inside a function")
+        if top == "dotsketch" and here not in OUTSIDE and name != here:
+            allowed = RANK.get(name, 99) < RANK[here] or (here, name) in WITHIN
+            if not allowed:
+                found.append(f"{here}, line {node.lineno}: imports {name}")
+    return found
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_imports_go_one_way(path):
+    assert layer(path) in RANK or layer(path) in OUTSIDE, f"give {layer(path)} a place in LAYERS"
+    assert violations(path.read_text(encoding="utf-8"), path) == []
+
+
+@pytest.mark.parametrize(
+    ("module", "source"),
+    [
+        ("kernels.py", "from .sketches import make_sketch"),
+        ("sketches/base.py", "from ..features import PolynomialSketch"),
+        ("pairs.py", "from . import features"),
+        ("pairs.py", "import dotsketch.kernels"),
+        ("_arrays.py", "def f():\n    import scipy.fft"),
+        ("_arrays.py", "from ._transforms import fwht"),
+    ],
+)
+def test_wrong_imports_are_found(module, source):
+    assert len(violations(source, ROOT / module)) == 1
+
+
+@pytest.mark.parametrize(
+    ("module", "source"),
+    [
+        ("features/base.py", "from ..kernels import Polynomial\nfrom .polynomial import x"),
+        ("_arrays.py", "def f():\n    import torch"),
+        ("kernels.py", "import numpy\nfrom ._arrays import host"),
+    ],
+)
+def test_right_imports_pass(module, source):
+    assert violations(source, ROOT / module) == []
+
+
+def modules():
+    names = [m.name for m in pkgutil.walk_packages([str(ROOT)], "dotsketch.")]
+    return ["dotsketch", *(name for name in names if "._fast." not in name)]
+
+
+@pytest.mark.parametrize("name", modules())
+def test_examples_in_docstrings_are_right(name):
+    result = doctest.testmod(importlib.import_module(name))
+    assert result.failed == 0
+
+
+def test_public_names_exist():
+    """`__all__` is sorted, complete, and every name in it can be imported."""
+    assert len(set(dotsketch.__all__)) == len(dotsketch.__all__)
+    for name in dotsketch.__all__:
+        assert getattr(dotsketch, name) is not None
+
+
+def test_show_versions_names_the_libraries(capsys):
+    dotsketch.show_versions()
+    text = capsys.readouterr().out
+    for name in ("python", "dotsketch", "numpy", "scipy", "scikit-learn", "fast kernels"):
+        assert name in text

@@ -1,0 +1,385 @@
+"""The exact kernels: closed forms, Maclaurin series, parameters and messages."""
+
+import math
+import pickle
+
+import numpy as np
+import pytest
+from scipy import integrate, sparse
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.datasets import load_digits
+from sklearn.metrics.pairwise import polynomial_kernel, rbf_kernel
+from sklearn.model_selection import GridSearchCV
+from sklearn.svm import SVC
+
+from dotsketch import ArcCosine, Exponential, Gaussian, Maclaurin, Polynomial
+from dotsketch.kernels import directions, median_distance
+
+KERNELS = [
+    Polynomial(3),
+    Polynomial(2, gamma=0.5, coef0=0.0, variance=2.0),
+    Exponential(lengthscale=1.3, variance=0.5),
+    Gaussian(lengthscale=0.8, variance=3.0),
+    Gaussian(lengthscale=[0.5, 1.0, 2.0, 1.0, 3.0]),
+    Maclaurin([0.5, 1, 0, 2], gamma=0.7, variance=2.0),
+    ArcCosine(0),
+    ArcCosine(1, variance=2.0),
+]
+every_kernel = pytest.mark.parametrize("kernel", KERNELS, ids=repr)
+
+
+# -- values -----------------------------------------------------------------------------------
+
+
+def closed_form(kernel, x, y):
+    t = x @ y
+    if isinstance(kernel, Polynomial):
+        return kernel.variance * (kernel.gamma * t + kernel.coef0) ** kernel.degree
+    if isinstance(kernel, Exponential):
+        return kernel.variance * math.exp(t / kernel.lengthscale**2)
+    if isinstance(kernel, Gaussian):
+        difference = (x - y) / np.asarray(kernel.lengthscale)
+        return kernel.variance * math.exp(-difference @ difference / 2)
+    if isinstance(kernel, Maclaurin):
+        series = sum(a * (kernel.gamma * t) ** n for n, a in enumerate([0.5, 1, 0, 2]))
+        return kernel.variance * series
+    cosine = t / math.sqrt((x @ x) * (y @ y))
+    angle = math.acos(min(1, max(-1, cosine)))
+    if kernel.order == 0:
+        return kernel.variance * (1 - angle / math.pi)
+    sine = math.sin(angle)
+    return kernel.variance * (sine + (math.pi - angle) * cosine) / math.pi
+
+
+@every_kernel
+def test_gram_matrix_is_the_closed_form(kernel, X, rng, library):
+    Y = rng.standard_normal((3, 5))
+    expected = [[closed_form(kernel, x, y) for y in Y] for x in X]
+    K = library.numpy(kernel(library.asarray(X), library.asarray(Y)))
+    np.testing.assert_allclose(K, expected, rtol=1e-12, atol=1e-14)
+
+
+@every_kernel
+def test_gram_matrix_of_one_set_is_symmetric_with_diag(kernel, X):
+    K = kernel(X)
+    np.testing.assert_allclose(K, K.T, rtol=1e-14)
+    np.testing.assert_allclose(K, kernel(X, X), rtol=1e-7, atol=1e-12)
+    np.testing.assert_allclose(np.diag(K), kernel.diag(X), rtol=1e-7)
+    assert np.linalg.eigvalsh(K).min() > -1e-10
+
+
+@every_kernel
+def test_kernel_is_its_weighted_series(kernel, X, rng):
+    """k(x, y) = w(x) w(y) Σ a_n ⟨s(x), s(y)⟩ⁿ, the triple that features are built from."""
+    Y = rng.standard_normal((3, 5)) / 3
+    t = kernel.scale(X) @ kernel.scale(Y).T
+    a = kernel.coefficients(1000 if isinstance(kernel, ArcCosine) else 40)
+    assert np.all(a >= 0)
+    series = sum(c * t**n for n, c in enumerate(a))
+    K = kernel.weight(X)[:, None] * kernel.weight(Y)[None, :] * series
+    np.testing.assert_allclose(K, kernel(X, Y), rtol=1e-10)
+
+
+@every_kernel
+def test_coefficients_of_a_lower_degree_are_the_first_ones(kernel):
+    for degree in range(8):
+        a = kernel.coefficients(degree)
+        assert a.shape == (degree + 1,)
+        np.testing.assert_array_equal(a, kernel.coefficients(20)[: degree + 1])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@every_kernel
+def test_dtype_is_kept(kernel, X, dtype, library):
+    """Also for parameters that are NumPy scalars, as a grid over np.logspace gives them."""
+    params = {k: np.float64(v) for k, v in kernel.get_params().items() if isinstance(v, float)}
+    kernel = clone(kernel).set_params(**params)
+    A = library.asarray(X.astype(dtype))
+    for values in (kernel(A), kernel(A, A), kernel.diag(A)):
+        assert library.numpy(values).dtype == dtype
+
+
+def test_scikit_learn_agrees(X):
+    K = polynomial_kernel(X, degree=3, gamma=0.7, coef0=1.5)
+    np.testing.assert_allclose(Polynomial(3, gamma=0.7, coef0=1.5)(X), K)
+    np.testing.assert_allclose(Gaussian(lengthscale=2.0)(X), rbf_kernel(X, gamma=1 / 8))
+
+
+@pytest.mark.parametrize("order", [0, 1])
+@pytest.mark.parametrize("angle", [0.0, 0.4, 1.5, 2.9, math.pi])
+def test_arc_cosine_is_an_expectation_over_random_units(order, angle):
+    """2 E[Θ(w·x) Θ(w·y) (w·x)ⁿ (w·y)ⁿ] for normal w, in polar coordinates (Cho and Saul)."""
+
+    def integrand(phi):
+        u, v = math.cos(phi), math.cos(phi - angle)
+        return (u * v) ** order if u > 0 and v > 0 else 0.0
+
+    radius = 2 * math.gamma(order + 1) * 2**order / 2  # ∫ r^(2n+1) exp(−r²/2) dr
+    breaks = [angle - math.pi / 2, math.pi / 2]
+    value, _ = integrate.quad(integrand, -math.pi, math.pi, points=breaks, limit=200)
+    expected = 2 * radius * value / (2 * math.pi)
+    x, y = np.array([[2.0, 0.0]]), 3 * np.array([[math.cos(angle), math.sin(angle)]])
+    assert ArcCosine(order)(x, y)[0, 0] == pytest.approx(expected, abs=1e-7)
+
+
+def test_arc_cosine_coefficients_by_hand():
+    pi = math.pi
+    np.testing.assert_allclose(
+        ArcCosine(0).coefficients(5), [1 / 2, 1 / pi, 0, 1 / (6 * pi), 0, 3 / (40 * pi)]
+    )
+    np.testing.assert_allclose(
+        ArcCosine(1).coefficients(5), [1 / pi, 1 / 2, 1 / (2 * pi), 0, 1 / (24 * pi), 0]
+    )
+    assert np.all(np.isfinite(ArcCosine(1).coefficients(5000)))
+
+
+def test_sparse_and_integer_input(X):
+    A = np.round(3 * X).astype(int)
+    for kernel in KERNELS:
+        expected = kernel(A.astype(float))
+        np.testing.assert_allclose(kernel(A), expected)
+        np.testing.assert_allclose(kernel(sparse.csr_array(A.astype(float))), expected)
+
+
+# -- degenerate data --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_gaussian_kernel_of_huge_and_tiny_norms(dtype):
+    """Squares of these norms overflow or vanish; the kernel is one or zero all the same."""
+    big = 1e200 if dtype == "float64" else 1e30
+    X = np.array([[big, 0], [0, big], [0, 0]], dtype=dtype)
+    np.testing.assert_array_equal(Gaussian(lengthscale=1.0)(X), np.eye(3))
+    np.testing.assert_array_equal(Gaussian(lengthscale=1.0)(X, -X[:2]), np.eye(3)[:, 2:] * [[0, 0]])
+    np.testing.assert_array_equal(Gaussian(lengthscale=1.0)(X / big / big), np.ones((3, 3)))
+
+
+def test_gaussian_kernel_does_not_see_a_common_offset(X):
+    kernel = Gaussian(lengthscale=1.0)
+    np.testing.assert_allclose(kernel(X + 1e6), kernel(X), rtol=1e-8)
+    np.testing.assert_allclose(kernel(X + 1e6, X[:2] + 1e6), kernel(X, X[:2]), rtol=1e-8)
+
+
+@pytest.mark.parametrize("size", [1e-300, 1e-30, 1.0, 1e30, 1e300])
+def test_arc_cosine_kernel_sees_only_angles(X, size):
+    np.testing.assert_allclose(ArcCosine(1)(size * X), ArcCosine(1)(X), rtol=1e-12)
+
+
+@every_kernel
+def test_zero_rows(kernel):
+    X = np.zeros((2, 5))
+    K = kernel(X)
+    assert np.all(np.isfinite(K))
+    np.testing.assert_allclose(K, kernel.coefficients(0)[0])
+    np.testing.assert_allclose(kernel.diag(X), kernel.coefficients(0)[0])
+
+
+def test_directions_have_unit_norm_whatever_the_norm(X, library):
+    """x = |x|·u with |u| = 1; a zero row has the direction zero."""
+    A = np.vstack([X, np.zeros(5), 1e-200 * X[:1], 1e200 * X[:1]])
+    units, _ = directions(library.asarray(A))
+    norms = np.linalg.norm(library.numpy(units), axis=1)
+    np.testing.assert_allclose(norms, [1] * 7 + [0, 1, 1], rtol=1e-14)
+
+
+# -- lengthscale ------------------------------------------------------------------------------
+
+
+def test_median_lengthscale_is_the_median_distance(X, library):
+    i, j = np.triu_indices(len(X), 1)
+    expected = np.median(np.linalg.norm(X[i] - X[j], axis=1))
+    kernel = Gaussian(variance=2.0)
+    resolved = kernel.resolve(library.asarray(X))
+    assert resolved.lengthscale == pytest.approx(expected, rel=1e-9)
+    assert resolved.variance == 2.0
+    assert kernel.lengthscale == "median"
+    assert resolved.resolve(X) is resolved
+
+
+def test_median_of_many_rows_is_that_of_a_subsample():
+    X = load_digits().data
+    i, j = np.triu_indices(len(X), 1)
+    everything = np.median(np.linalg.norm(X[i[::50]] - X[j[::50]], axis=1))
+    assert median_distance(X) == pytest.approx(everything, rel=0.05)
+    assert median_distance(sparse.csr_array(X)) == pytest.approx(median_distance(X))
+
+
+@pytest.mark.parametrize("size", [1e-200, 1.0, 1e200])
+def test_median_lengthscale_of_repeated_rows(size, rng):
+    """Most distances are zero (up to rounding): the median of the others, never a tiny number."""
+    X = np.repeat(rng.random((2, 300)) + 1, [30, 3], axis=0) * size
+    assert median_distance(X) == pytest.approx(size * np.linalg.norm((X[0] - X[-1]) / size))
+
+
+def test_median_lengthscale_without_distances():
+    assert median_distance(np.ones((5, 2))) == 1.0
+    assert median_distance(np.ones((1, 2))) == 1.0
+
+
+def test_median_must_be_resolved_first(X):
+    with pytest.raises(ValueError, match=r"call kernel\.resolve\(X\) first"):
+        Gaussian()(X)
+
+
+def test_one_lengthscale_for_every_feature(X):
+    lengthscale = np.array([1.0, 2, 3, 4, 5])
+    for kernel in (Gaussian, Exponential):
+        scaled = kernel(lengthscale=lengthscale)(X)
+        np.testing.assert_allclose(scaled, kernel(lengthscale=1.0)(X / lengthscale))
+        with pytest.raises(ValueError, match="lengthscale has 3 values for 5 features"):
+            kernel(lengthscale=[1, 2, 3])(X)
+
+
+# -- parameters -------------------------------------------------------------------------------
+
+
+@every_kernel
+def test_clone_pickle_equality_and_hash(kernel):
+    for copy in (clone(kernel), pickle.loads(pickle.dumps(kernel))):
+        assert copy is not kernel
+        assert copy == kernel
+        assert hash(copy) == hash(kernel)
+    assert len({kernel, clone(kernel)}) == 1
+    other = clone(kernel).set_params(variance=7.0)
+    assert other != kernel
+    assert other.get_params()["variance"] == 7.0
+    assert kernel != "a kernel"
+
+
+def test_kernels_of_different_classes_differ():
+    assert Gaussian(lengthscale=1.0) != Exponential(lengthscale=1.0)
+    assert Gaussian() != Gaussian(lengthscale=1.0)
+    assert len(set(KERNELS)) == len(KERNELS)
+
+
+def test_equal_kernels_have_equal_hashes():
+    a, b = Polynomial(2, gamma=1, coef0=0), Polynomial(2, gamma=1.0, coef0=0.0)
+    assert a == b
+    assert hash(a) == hash(b)
+    a, b = Gaussian(lengthscale=[1, 2]), Gaussian(lengthscale=np.array([1.0, 2.0]))
+    assert a == b
+    assert hash(a) == hash(b)
+
+
+def test_repr_is_the_call():
+    assert repr(Polynomial(2, coef0=0.5)) == "Polynomial(coef0=0.5, degree=2)"
+    assert repr(Gaussian()) == "Gaussian()"
+    assert repr(Maclaurin([1, 2])) == "Maclaurin(coefficients=[1, 2])"
+
+
+def test_maclaurin_parameters():
+    kernel = Maclaurin([1.0, 2.0])
+    kernel.set_params(coefficients=[0.0, 3.0], gamma=2.0)
+    assert kernel.get_params() == {"coefficients": [0.0, 3.0], "gamma": 2.0, "variance": 1.0}
+    assert kernel(np.array([[1.0]]))[0, 0] == pytest.approx(6.0)
+
+
+class KernelClassifier(ClassifierMixin, BaseEstimator):
+    """A support vector machine with a kernel of ours."""
+
+    def __init__(self, kernel=None):
+        self.kernel = kernel
+
+    def fit(self, X, y):
+        self.X_, self.classes_ = X, np.unique(y)
+        self.machine_ = SVC(kernel="precomputed").fit(self.kernel(X), y)
+        return self
+
+    def predict(self, X):
+        return self.machine_.predict(self.kernel(X, self.X_))
+
+
+def test_grid_search_over_a_parameter_of_the_kernel():
+    """`kernel__lengthscale` is found, set, and the good value wins."""
+    X, y = load_digits(n_class=4, return_X_y=True)
+    model = KernelClassifier(Gaussian(lengthscale=1.0))
+    grid = {"kernel__lengthscale": [1e-3, 20.0]}
+    search = GridSearchCV(model, grid, cv=2).fit(X[:120], y[:120])
+    assert search.best_params_ == {"kernel__lengthscale": 20.0}
+    assert search.best_estimator_.kernel == Gaussian(lengthscale=20.0)
+    assert model.kernel == Gaussian(lengthscale=1.0)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Polynomial(0), "degree must be a positive integer; got 0"),
+        (lambda: Polynomial(2.5), "degree must be a positive integer; got 2.5"),
+        (lambda: Polynomial(True), "degree must be a positive integer; got True"),
+        (lambda: Polynomial(coef0=-1), "coef0 must be a nonnegative number; got -1: a negative"),
+        (lambda: Polynomial(gamma=0), "gamma must be a positive number; got 0"),
+        (lambda: Polynomial(gamma="scale"), "gamma must be a positive number; got 'scale'"),
+        (lambda: Polynomial(variance=-2.0), "variance must be a positive number; got -2.0"),
+        (lambda: Exponential(lengthscale=0.0), "lengthscale must be a positive number; got 0.0"),
+        (lambda: Exponential(lengthscale=np.nan), "lengthscale must be a positive number; got nan"),
+        (lambda: Gaussian(lengthscale=-1), "lengthscale must be a positive number; got -1"),
+        (
+            lambda: Gaussian(lengthscale=[1, 0]),
+            r"lengthscale must be a positive number; got \[1, 0",
+        ),
+        (lambda: Gaussian(lengthscale="mean"), "must be positive or \"median\"; got 'mean'"),
+        (lambda: Gaussian(variance=np.inf), "variance must be a positive number; got inf"),
+        (lambda: Maclaurin([1, -2]), "coefficients must be nonnegative.*got a_1 = -2"),
+        (lambda: Maclaurin([]), r"list of finite numbers a_0, a_1, …; got \[\]"),
+        (lambda: Maclaurin([[1.0]]), "list of finite numbers"),
+        (lambda: Maclaurin([np.nan]), "list of finite numbers"),
+        (lambda: Maclaurin("ab"), "list of finite numbers"),
+        (lambda: Maclaurin([1], gamma=-1), "gamma must be a positive number"),
+        (lambda: ArcCosine(2), "order must be 0 or 1; got 2"),
+        (lambda: ArcCosine(variance=0), "variance must be a positive number; got 0"),
+        (lambda: Gaussian().set_params(lengthscale=0), "lengthscale must be a positive number"),
+        (lambda: Polynomial().set_params(coef0=-1), "coef0 must be a nonnegative number"),
+        (lambda: Maclaurin([1]).set_params(coefficients=[-1]), "coefficients must be nonnegative"),
+        (lambda: Polynomial().set_params(sigma=1), "Invalid parameter 'sigma'"),
+    ],
+)
+def test_parameters_without_meaning_are_refused(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+@pytest.mark.parametrize(
+    ("X", "Y", "message"),
+    [
+        (np.ones(3), None, r"X must have two dimensions \(rows, features\); got \(3,\)"),
+        (np.ones((2, 3)), np.ones((2, 2)), "X has 3 features and Y has 2"),
+        (np.ones((2, 3)), np.ones((2, 3), complex), "Y must be real and numeric.*complex128"),
+        (np.array([["a"]]), None, "X must be real and numeric"),
+        (np.array([[None]]), None, "X must be real and numeric"),
+    ],
+)
+def test_input_without_meaning_is_refused(X, Y, message):
+    with pytest.raises(ValueError, match=message):
+        Polynomial()(X, Y)
+
+
+# -- gradients --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("make", [Gaussian, Exponential])
+def test_gradients_reach_the_lengthscale(make, X):
+    torch = pytest.importorskip("torch")
+    jax = pytest.importorskip("jax")
+
+    def total(lengthscale, A):
+        return make(lengthscale=lengthscale)(A).sum()
+
+    lengthscale = torch.tensor(1.5, dtype=torch.float64, requires_grad=True)
+    total(lengthscale, torch.tensor(X)).backward()
+    step = 1e-6
+    expected = (total(1.5 + step, X) - total(1.5 - step, X)) / (2 * step)
+    assert float(lengthscale.grad) == pytest.approx(expected, rel=1e-7)
+    for differentiate in (jax.grad(total), jax.jit(jax.grad(total))):
+        assert float(differentiate(1.5, jax.numpy.asarray(X))) == pytest.approx(expected, rel=1e-7)
+
+
+@every_kernel
+def test_gradients_reach_the_inputs(kernel, X):
+    jax = pytest.importorskip("jax")
+    Y, step = X[::-1] + 0.1, 1e-6
+    gradient = np.asarray(jax.grad(lambda A: kernel(A, jax.numpy.asarray(Y)).sum())(X))
+    for i, k in [(0, 0), (3, 4)]:
+        E = np.zeros_like(X)
+        E[i, k] = step
+        expected = (kernel(X + E, Y).sum() - kernel(X - E, Y).sum()) / (2 * step)
+        assert gradient[i, k] == pytest.approx(expected, rel=1e-6, abs=1e-8)
