@@ -253,6 +253,7 @@ class _Search:
         ]
         D = np.arange(1, max(self.budget, 1) + 1)
         self.curves: dict[int, np.ndarray] = {}
+        self.tables: dict[bytes, dict[tuple[int, ...], np.ndarray]] = {}
         self.gains: dict[int, np.ndarray] = {}
         for b in np.flatnonzero(moments.degrees > 0).tolist():
             terms = moments.terms[b]
@@ -317,27 +318,39 @@ class _Search:
         return 1 + above + ties
 
     def _dynamic(self, blocks: np.ndarray, budget: int, theta: np.ndarray) -> np.ndarray:
-        """The exact minimum of Σ θ² V(D): best[s] of the first blocks with s projections."""
-        best = theta[blocks[0]] ** 2 * self.curves[blocks[0]][:budget]
-        best = np.concatenate([[np.inf], best])
-        choices = []
-        for b in blocks[1:]:
-            curve = np.concatenate([[np.inf], theta[b] ** 2 * self.curves[b][:budget]])
-            total = np.full(budget + 1, np.inf)
-            choice = np.zeros(budget + 1, dtype=int)
-            for D in range(1, budget + 1):
-                candidate = best[: budget + 1 - D] + curve[D]
-                improved = candidate < total[D:]
-                total[D:] = np.where(improved, candidate, total[D:])
-                choice[D:] = np.where(improved, D, choice[D:])
-            best = total
-            choices.append(choice)
-        projections = []
+        """The exact minimum of Σ θ² V(D), by dynamic programming over the blocks.
+
+        best[k][s] is the least variance of the first k blocks with s projections in all; one
+        table serves every truncation. The choices are found again on the way back.
+        """
+        curves = [self._curve(b, theta) for b in blocks]
+        key = theta.tobytes()
+        best = self.tables.setdefault(key, {})
+        for k in range(1, len(blocks) + 1):
+            state = tuple(blocks[:k].tolist())
+            if state in best:
+                continue
+            if k == 1:
+                best[state] = curves[0]
+                continue
+            before, total = best[state[:-1]], np.full(self.budget + 1, np.inf)
+            for D in range(1, self.budget):
+                candidate = before[: self.budget + 1 - D] + curves[k - 1][D]
+                np.minimum(total[D:], candidate, out=total[D:])
+            best[state] = total
+        projections = np.zeros(len(blocks), dtype=int)
         rest = budget
-        for choice in reversed(choices):
-            projections.append(choice[rest])
-            rest -= choice[rest]
-        return np.array([rest, *reversed(projections)])
+        for k in range(len(blocks) - 1, 0, -1):
+            before = best[tuple(blocks[:k].tolist())]
+            D = np.arange(1, rest)
+            projections[k] = D[np.argmin(before[rest - D] + curves[k][D])]
+            rest -= projections[k]
+        projections[0] = rest
+        return projections
+
+    def _curve(self, b: int, theta: np.ndarray) -> np.ndarray:
+        """θ² V(D) of a block for D = 0 … budget; no projection is not allowed."""
+        return np.concatenate([[np.inf], theta[b] ** 2 * self.curves[b][: self.budget]])
 
 
 def _fit(moments: ExpansionMoments, search: _Search, p: int, start: Allocation) -> Allocation:
