@@ -65,6 +65,7 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
     def transform(self, X: Array) -> Array:  # (n, d) -> (n, n_components)
         """The features of every row of X, in its library, dtype and device."""
         check_is_fitted(self)
+        self.kernel_.validate()  # a parameter that is trained may have left its range
         X = self._validate(X, reset=False)
         twin = None
         if _fast.AVAILABLE and not self.kernel_.is_differentiable:

@@ -1,0 +1,112 @@
+"""The compiled kernels behind the estimators: same features as the portable code, on any thread."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse
+
+from dotsketch import SKETCHES, Gaussian, MaclaurinFeatures, PolynomialSketch, _fast
+
+OUTPUTS = ["real", "complex", "complex_to_real"]
+needs_kernels = pytest.mark.skipif(not _fast.AVAILABLE, reason="the extension is not built")
+
+
+def estimators():
+    for sketch in SKETCHES:
+        for output in OUTPUTS:
+            yield PolynomialSketch(
+                3, coef0=0.3, sketch=sketch, n_components=38, output=output, random_state=0
+            )
+    for sketch in ("tensor_srht", "rademacher", "balanced_tensor_sketch"):
+        for output in OUTPUTS:
+            yield MaclaurinFeatures(
+                Gaussian(), sketch=sketch, n_components=38, output=output, random_state=0
+            )
+    yield PolynomialSketch(2, sketch="tensor_srht", compact=3, n_components=20, random_state=0)
+
+
+@pytest.fixture
+def X():
+    return np.random.default_rng(5).standard_normal((150, 11)) / 3
+
+
+@needs_kernels
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("estimator", list(estimators()), ids=str)
+def test_compiled_and_portable_features_agree(estimator, dtype, X, monkeypatch):
+    X = X.astype(dtype)
+    compiled = estimator.fit(X).transform(X)
+    monkeypatch.setattr(_fast, "AVAILABLE", False)
+    portable = estimator.transform(X)
+    assert compiled.dtype == portable.dtype
+    tolerance = 1e-12 if dtype == np.float64 else 2e-5
+    np.testing.assert_allclose(compiled, portable, atol=tolerance * np.abs(portable).max())
+
+
+@pytest.mark.parametrize("estimator", list(estimators()), ids=str)
+def test_threads_and_layout_do_not_change_a_bit(estimator, X):
+    X = np.repeat(X, 8, axis=0)
+    expected = estimator.fit(X).transform(X)
+    for n_jobs in (2, 3, -1):
+        np.testing.assert_array_equal(estimator.set_params(n_jobs=n_jobs).transform(X), expected)
+    if _fast.AVAILABLE or "sketch" not in str(estimator.sketch):
+        np.testing.assert_allclose(estimator.transform(np.asfortranarray(X)), expected, atol=1e-12)
+        np.testing.assert_allclose(estimator.transform(X[::-1])[::-1], expected, atol=1e-12)
+        wide = np.zeros((X.shape[0], 22))
+        wide[:, ::2] = X
+        np.testing.assert_allclose(estimator.transform(wide[:, ::2]), expected, atol=1e-12)
+
+
+@needs_kernels
+@pytest.mark.parametrize("sketch", ["tensor_srht", "rademacher", "tensor_sketch"])
+@pytest.mark.parametrize("output", OUTPUTS)
+def test_bits_do_not_depend_on_the_chunks(sketch, output, X, monkeypatch):
+    estimator = PolynomialSketch(3, sketch=sketch, n_components=38, output=output, random_state=0)
+    expected = estimator.fit(X).transform(X)
+    for rows in (1, 7, 64):
+        monkeypatch.setattr(type(estimator.sketch_), "chunk_rows", lambda *_, rows=rows: rows)
+        np.testing.assert_array_equal(estimator.transform(X), expected)
+
+
+@pytest.mark.parametrize("estimator", list(estimators()), ids=str)
+def test_sparse_rows_give_the_features_of_dense_rows(estimator, X):
+    X[np.abs(X) < 0.2] = 0
+    expected = estimator.fit(X).transform(X)
+    np.testing.assert_allclose(estimator.transform(scipy.sparse.csr_matrix(X)), expected, atol=1e-12)
+
+
+@needs_kernels
+@pytest.mark.parametrize("estimator", list(estimators()), ids=str)
+def test_tensors_share_memory_with_the_kernels(estimator, X):
+    """A CPU tensor without gradient gets the bits of NumPy; with one, the same features."""
+    torch = pytest.importorskip("torch")
+    expected = estimator.fit(X).transform(X)
+    found = estimator.transform(torch.from_numpy(X))
+    np.testing.assert_array_equal(found.numpy(), expected)
+    tracked = estimator.transform(torch.tensor(X, requires_grad=True))
+    assert tracked.requires_grad
+    np.testing.assert_allclose(tracked.detach().numpy(), expected, atol=1e-12)
+
+
+@needs_kernels
+@pytest.mark.parametrize("sketch", ["tensor_srht", "tree_srht"])
+def test_gradient_through_the_compiled_transform_is_the_portable_one(sketch, X, monkeypatch):
+    torch = pytest.importorskip("torch")
+    estimator = PolynomialSketch(
+        3, sketch=sketch, n_components=20, output="complex_to_real", random_state=0
+    ).fit(X)
+    weights = torch.randn(20, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+
+    def gradient():
+        rows = torch.tensor(X[:20], requires_grad=True)
+        (estimator.transform(rows) @ weights).sum().backward()
+        return rows.grad
+
+    compiled = gradient()
+    monkeypatch.setattr(_fast, "AVAILABLE", False)
+    torch.testing.assert_close(compiled, gradient())
+    rows = torch.tensor(X[:3], requires_grad=True)
+    monkeypatch.setattr(_fast, "AVAILABLE", True)
+    assert torch.autograd.gradcheck(estimator.transform, (rows,))
+    assert torch.autograd.gradgradcheck(lambda r: estimator.transform(r)[:, :4], (rows[:2],))
