@@ -40,7 +40,7 @@ def off_diagonal(A):
 
 
 @pytest.mark.parametrize(
-    "field,part", [("real", "real"), ("complex", "real"), ("complex", "complex")]
+    ("field", "part"), [("real", "real"), ("complex", "real"), ("complex", "complex")]
 )
 @pytest.mark.parametrize("sketch", SKETCHES)
 def test_moments_are_averages_over_pairs_of_distinct_rows(X, sketch, field, part):

@@ -12,9 +12,10 @@ import sys
 import numpy as np
 import pytest
 import scipy.linalg
-from dotsketch import _fast
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from dotsketch import _fast
 
 pytestmark = pytest.mark.skipif(not _fast.AVAILABLE, reason="the extension is not built")
 

@@ -73,7 +73,9 @@ def test_bits_do_not_depend_on_the_chunks(sketch, output, X, monkeypatch):
 def test_sparse_rows_give_the_features_of_dense_rows(estimator, X):
     X[np.abs(X) < 0.2] = 0
     expected = estimator.fit(X).transform(X)
-    np.testing.assert_allclose(estimator.transform(scipy.sparse.csr_matrix(X)), expected, atol=1e-12)
+    np.testing.assert_allclose(
+        estimator.transform(scipy.sparse.csr_matrix(X)), expected, atol=1e-12
+    )
 
 
 @needs_kernels

@@ -27,11 +27,14 @@ def X():
 
 def test_plan_predicts_what_fitting_predicts(X):
     kernel = Polynomial(3, gamma=0.5, coef0=0.5)
-    table = plan(kernel, X, n_components=100, n_pairs_sample=2000)
-    for row in (table[0], table[len(table) // 2]):
+    candidates = [
+        Candidate(),
+        Candidate("balanced_tensor_sketch", "complex_to_real", coefficients="fitted"),
+        Candidate("rademacher", "complex_to_real", mean_split=True),
+    ]
+    table = plan(kernel, X, n_components=100, n_pairs_sample=2000, candidates=candidates)
+    for row in table:
         c = row.candidate
-        if c.allocation == "random":
-            continue
         features = MaclaurinFeatures(
             kernel,
             sketch=c.sketch,
@@ -98,7 +101,7 @@ def test_error_bound_holds(field):
     x, y = np.abs(rng.standard_normal((2, 4)))
     options = {"degree": 2, "epsilon": 0.15, "delta": 0.2, "field": field}
     D = error_bound(x, y, **options)
-    assert D <= error_bound(x, y, **options, scaling="paper")
+    assert error_bound(x, y, **options, scaling="paper") >= D
     sketch = RademacherSketch(2, D, field)
     limit = 0.15 * (np.abs(x).sum() * np.abs(y).sum()) ** 2
     failures = 0

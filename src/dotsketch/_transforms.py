@@ -118,6 +118,14 @@ def sign_projection_into(
     _fast.sign_projection(_rows(X), turns, scale, *out, _column(row_scale))
 
 
+def pair_sums_into(arguments: tuple, totals: tuple[np.ndarray, ...], weight: float) -> None:
+    """Compiled sums over a block of pairs (`_fast.pair_sums`), added to the totals times weight."""
+    sums = [np.zeros_like(total) for total in totals]
+    _fast.pair_sums(*arguments, *sums)
+    for total, found in zip(totals, sums, strict=True):
+        total += weight * found
+
+
 def empty_parts(n: int, width: int, dtype: Any, is_complex: bool) -> Parts:
     real = np.empty((n, width), dtype=dtype)
     return real, np.empty_like(real) if is_complex else None

@@ -22,10 +22,12 @@ from scipy.linalg import LinAlgError, cholesky, solve_triangular
 from scipy.optimize import nnls
 from sklearn.isotonic import isotonic_regression
 
+from ._transforms import pair_sums_into, uses_fast
 from .expansions import Inputs
 from .kernels import DotProductKernel
 from .pairs import PairStatistics
 from .sketches.base import SeparableSketch
+from .sketches.independent import ProductSketch
 from .sketches.monomials import monomial_projections
 
 SOLVERS = ("greedy", "exact")
@@ -74,8 +76,8 @@ class ExpansionMoments:
                 degrees=np.array(degrees),
                 gram=sums.gram / sums.count,
                 tail=0 * sums.tail if complete else sums.tail / sums.count,
-                tail_square=0.0 if complete else sums.tail_square / sums.count,
-                kernel_square=sums.kernel_square / sums.count,
+                tail_square=0.0 if complete else sums.rest_and_kernel[0] / sums.count,
+                kernel_square=sums.rest_and_kernel[1] / sums.count,
                 terms=[list(np.atleast_1d(total) / sums.count) for total in totals],
                 dimension=inputs.unit.shape[1],
                 sketch=sketch,
@@ -430,8 +432,10 @@ class _PairSums:
         self.squared_unit = inputs.unit**2
         self.lengths = self.squared_unit.sum(axis=1)  # 1, or 0 for a zero row
         self.squared_weights = inputs.weights**2
+        self.weights = np.ascontiguousarray(inputs.weights)
         self.gram, self.tail = np.zeros((B, B)), np.zeros(B)
-        self.tail_square = self.kernel_square = self.count = 0.0
+        self.rest_and_kernel = np.zeros(2)  # Σ R², Σ k²
+        self.count = 0.0
         self.terms: list[list[Any]] = [[0.0] * B for _ in range(n_sketches)]
 
     def add(
@@ -450,25 +454,90 @@ class _PairSums:
             squares=self.squared_unit[rows] @ self.squared_unit[columns].T,
             dimension=unit.shape[1],
         )
-        powers = self._powers(pairs.dot, rows, columns)
         values = _kernel_values(kernel, self.inputs, rows, columns, pairs.dot)
+        self.count += float(np.sum(np.broadcast_to(pair_weight, values.shape)))
+        bare = True  # whether the sums that all sketches share are still to be added
+        for (sketch, part), totals in zip(sketches, self.terms, strict=True):
+            if uses_fast(values) and isinstance(sketch, ProductSketch):
+                self._add_compiled(
+                    sketch, part, pairs, values, rows, columns, pair_weight, totals, bare
+                )
+                bare = False
+            else:
+                self._add_terms(sketch, part, pairs, rows, columns, pair_weight, totals)
+        if bare:
+            self._add_powers(pairs.dot, values, rows, columns, pair_weight)
+
+    def _add_powers(
+        self, dot: np.ndarray, values: np.ndarray, rows: slice, columns: slice, pair_weight: Any
+    ) -> None:
+        """Add E[t t'], E[t R], E[R²] and E[k²] of the block."""
+        powers = self._powers(dot, rows, columns)
         rest = values - powers.sum(axis=0)
         flat = powers.reshape(len(powers), -1)
         weighted = flat * np.ravel(np.broadcast_to(pair_weight, values.shape))
         self.gram += weighted @ flat.T
         self.tail += weighted @ rest.ravel()
-        self.tail_square += float(np.sum(pair_weight * rest * rest))
-        self.kernel_square += float(np.sum(pair_weight * values * values))
-        self.count += float(np.sum(np.broadcast_to(pair_weight, values.shape)))
+        self.rest_and_kernel[0] += np.sum(pair_weight * rest * rest)
+        self.rest_and_kernel[1] += np.sum(pair_weight * values * values)
+
+    def _add_terms(
+        self,
+        sketch: SeparableSketch,
+        part: str,
+        pairs: PairStatistics,
+        rows: slice,
+        columns: slice,
+        pair_weight: Any,
+        totals: list[Any],
+    ) -> None:
+        """Add the variance terms of one sketch."""
         max_degree = int(self.degrees.max())
         if max_degree == 0:
             return
-        for (sketch, part), totals in zip(sketches, self.terms, strict=True):
-            every = sketch.terms(pairs, max_degree, part, every_budget=True)
-            for n, terms in enumerate(every, start=1):
-                for b in np.flatnonzero(self.degrees == n):
-                    u, v = self.squared_weights[rows, b], self.squared_weights[columns, b]
-                    totals[b] = totals[b] + np.array([u @ (pair_weight * t) @ v for t in terms])
+        every = sketch.terms(pairs, max_degree, part, every_budget=True)
+        for n, terms in enumerate(every, start=1):
+            for b in np.flatnonzero(self.degrees == n):
+                u, v = self.squared_weights[rows, b], self.squared_weights[columns, b]
+                totals[b] = totals[b] + np.array([u @ (pair_weight * t) @ v for t in terms])
+
+    def _add_compiled(
+        self,
+        sketch: ProductSketch,
+        part: str,
+        pairs: PairStatistics,
+        values: np.ndarray,
+        rows: slice,
+        columns: slice,
+        pair_weight: Any,
+        totals: list[Any],
+        bare: bool,
+    ) -> None:
+        """All of the above in one compiled pass over the block."""
+        block = sketch.block(pairs.dimension)
+        is_square = np.ndim(pair_weight) > 0
+        skip_diagonal = is_square and len(values) > 1
+        arguments = (
+            pairs.dot,
+            pairs.squares,
+            values,
+            self.weights[rows],
+            self.weights[columns],
+            self.degrees.astype(np.int32),
+            self.lengths[rows],
+            self.lengths[columns],
+            np.array(sketch.excess_weights(part), dtype=np.float64),
+            1 / (block - 1) if block > 1 else 0.0,
+            skip_diagonal,
+        )
+        shared = (self.gram, self.tail, self.rest_and_kernel)
+        if not bare:
+            shared = tuple(np.zeros_like(total) for total in shared)
+        found = np.zeros((len(self.degrees), 2))
+        pair_sums_into(arguments, (*shared, found), 1.0 if is_square else pair_weight)
+        n_terms = 2 if block > 1 else 1
+        for b in np.flatnonzero(self.degrees > 0):
+            totals[b] = totals[b] + found[b, :n_terms]
 
     def _powers(self, dot: np.ndarray, rows: slice, columns: slice) -> np.ndarray:
         """t_b of every block, (n_blocks, rows, columns)."""

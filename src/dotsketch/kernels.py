@@ -157,7 +157,7 @@ class Polynomial(DotProductKernel):
         return binomial * powers
 
     def profile(self, t: Array) -> Array:
-        return plain(self.variance) * (t + plain(self.coef0)) ** self.degree
+        return plain(self.variance) * _integer_power(t + plain(self.coef0), self.degree)
 
 
 class Exponential(DotProductKernel):
@@ -448,6 +448,14 @@ def _matching(X: Array, Y: Array | None) -> tuple[Array, Array | None]:
 
 def _floating(X: Array) -> Array:
     return X.astype(np.float64) if isinstance(X, np.ndarray) else double(X)
+
+
+def _integer_power(t: Array, n: int) -> Array:
+    """tⁿ for n ≥ 1 by squaring: a few products, where a general power is slow."""
+    if n == 1:
+        return t
+    half = _integer_power(t, n // 2)
+    return half * half * t if n % 2 else half * half
 
 
 def _times_root(X: Array, gamma: Any) -> Array:

@@ -39,9 +39,9 @@ class ProductSketch(SeparableSketch):
     def _terms(
         self, pairs: PairStatistics, max_degree: int, pseudo: bool, every_budget: bool
     ) -> Iterator[list[Array]]:
-        beta, gamma = (pairs.gamma, pairs.beta) if pseudo else (pairs.beta, pairs.gamma)
-        excess = beta + self.kappa2 * gamma + (self.m4 - 1) * pairs.squares
-        if not pseudo:  # V₁ is a sum of squares: what is below zero is rounding
+        beta, gamma, squares, clip = self.excess_weights("pseudo" if pseudo else "complex")[0]
+        excess = beta * pairs.beta + gamma * pairs.gamma + squares * pairs.squares
+        if clip:
             xp = namespace(excess)
             excess = xp.maximum(excess, xp.zeros_like(excess))
         squared_dot = pairs.dot * pairs.dot
@@ -53,6 +53,17 @@ class ProductSketch(SeparableSketch):
         shared = excess / (block - 1)
         covariances = power_differences(squared_dot - shared, squared_dot, -shared, max_degree)
         yield from map(list, zip(singles, covariances, strict=True))
+
+    def excess_weights(self, part: str) -> list[tuple[float, float, float, bool]]:
+        """V₁ as weights of β, γ and S, and whether to clip it; two of them for the real part.
+
+        V₁ is a sum of squares, so what is below zero is rounding; its pseudo twin is not.
+        """
+        straight = (1.0, self.kappa2, self.m4 - 1, True)
+        pseudo = (self.kappa2, 1.0, self.m4 - 1, False)
+        if not self.is_complex or part == "complex":
+            return [straight]
+        return [pseudo] if part == "pseudo" else [straight, pseudo]
 
     def combine(self, terms: list[Array], n_projections: Any, dimension: int) -> Array:
         total = terms[0]
