@@ -9,13 +9,13 @@ import pytest
 
 from dotsketch import Exponential, Gaussian, Maclaurin, PairStatistics, Polynomial, make_sketch
 from dotsketch.allocation import (
-    ExpansionMoments,
     _Search,
     allocate,
     evaluate,
     fitted_coefficients,
     random_projections,
 )
+from dotsketch.expansion_moments import ExpansionMoments
 from dotsketch.expansions import column_means, expand
 
 SKETCHES = ["gaussian", "rademacher", "tensor_srht", "tensor_sketch", "balanced_tensor_sketch"]
@@ -25,14 +25,14 @@ def moments_of(kernel, X, sketch="tensor_srht", field="real", part="real", **opt
     expansion = expand(kernel, options.pop("max_degree", 6), X, column_means(X), **options)
     prototype = make_sketch(sketch, 1, 1, field)
     [moments] = ExpansionMoments.of(
-        expansion.inputs(X), expansion.degrees, kernel, [(prototype, part)], block=7
+        expansion.inputs(X), expansion.degrees, kernel, [(prototype, part)], block_size=7
     )
     return moments
 
 
 @pytest.fixture
-def X(rng=np.random.default_rng(3)):
-    return rng.standard_normal((20, 4)) / 2 + 0.3
+def X():
+    return np.random.default_rng(3).standard_normal((20, 4)) / 2 + 0.3
 
 
 def off_diagonal(A):

@@ -1,4 +1,4 @@
-"""Imports go one way, as HOUSE.md draws them, and stand at the top of a module."""
+"""Imports go one way, as CONTRIBUTING.md draws them, and stand at the top of a module."""
 
 import ast
 import doctest
@@ -18,7 +18,9 @@ LAYERS = [
     ("_arrays", "_transforms"),
     ("kernels", "pairs"),
     ("sketches",),
-    ("expansions", "allocation"),
+    ("expansions",),
+    ("expansion_moments",),
+    ("allocation",),
     ("fourier", "spherical"),
     ("planning",),
     ("features",),
@@ -31,7 +33,7 @@ RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 OUTSIDE = ("__init__", "__main__", "_versions")  # the flat API and the bug report see everything
 OPTIONAL = {"torch", "jax", "cupy", "dask", "matplotlib", "rich", "pandas", "pyarrow"}
 # Within a layer of two modules the order is fixed too
-WITHIN = {("_transforms", "_arrays"), ("allocation", "expansions")}
+WITHIN = {("_transforms", "_arrays")}
 
 FILES = sorted(ROOT.rglob("*.py"))
 

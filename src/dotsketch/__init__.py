@@ -6,6 +6,7 @@ The layers, each importing only those above it:
 - `pairs`: the statistics of a pair of inputs that every variance depends on
 - `sketches`: random feature maps of ⟨x, y⟩ᵖ, with variance and pseudo-variance in closed form
 - `expansions`: a kernel as a weighted sum of powers of one dot product
+- `expansion_moments`: averages over pairs of rows that decide an allocation
 - `allocation`: how a budget is spread over the powers, and their coefficients fitted
 - `planning`: the predicted error of every candidate; how many features a tolerance takes
 - `features`: the scikit-learn transformers

@@ -5,104 +5,26 @@ and projections D_b of every block b,
 
     E (k − Σ_b θ_b t_b)² + Σ_b θ_b² V_b(D_b),    t_b = ω_b(x) ω_b(y) ⟨u(x), u(y)⟩^{n_b},
 
-squared bias plus variance. `ExpansionMoments` holds the averages that this depends on, computed
-once; `allocate` then minimises it over the truncation, the projections, and (if asked) the
-coefficients, without looking at the data again.
+squared bias plus variance. `ExpansionMoments` holds the averages that this depends on;
+`allocate` minimises it over the truncation, the projections, and (if asked) the coefficients,
+without looking at the data again.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.linalg import LinAlgError, cholesky, solve_triangular
 from scipy.optimize import nnls
 from sklearn.isotonic import isotonic_regression
 
-from ._transforms import pair_sums_into, uses_fast
-from .expansions import Inputs
-from .kernels import DotProductKernel
-from .pairs import PairStatistics
-from .sketches.base import SeparableSketch
-from .sketches.independent import ProductSketch
-from .sketches.monomials import monomial_projections
+from .expansion_moments import ExpansionMoments
 
 SOLVERS = ("greedy", "exact")
 COEFFICIENTS = ("taylor", "fitted")
-
-
-@dataclass(frozen=True)
-class ExpansionMoments:
-    """Averages over pairs of distinct rows (U-statistics) that decide an allocation.
-
-    gram[b, c] = E[t_b t_c]; tail[b] = E[t_b R] and tail_square = E[R²] for the part R of the
-    kernel that the expansion leaves out; kernel_square = E[k²]; terms[b] the mean variance terms
-    of block b (`SeparableSketch.terms`, empty for degree 0).
-    """
-
-    degrees: np.ndarray
-    gram: np.ndarray
-    tail: np.ndarray
-    tail_square: float
-    kernel_square: float
-    terms: list[list[float]]
-    dimension: int
-    sketch: SeparableSketch
-    packed: bool
-    _curves: dict[int, np.ndarray] = field(default_factory=dict, repr=False)
-
-    @classmethod
-    def of(
-        cls,
-        inputs: Inputs,
-        degrees: tuple[int, ...],
-        kernel: DotProductKernel,
-        sketches: list[tuple[SeparableSketch, str]],
-        block: int = 256,
-    ) -> list[ExpansionMoments]:
-        """One pass over the pairs of m rows for several sketches (and parts: real or complex).
-
-        Works block by block: memory is a few times block · 4 block numbers a degree.
-        """
-        sums = _PairSums(inputs, np.array(degrees), len(sketches))
-        for rows, columns, pair_weight in _pair_blocks(len(inputs.unit), block):
-            sums.add(kernel, sketches, rows, columns, pair_weight)
-        complete = series_is_complete(kernel, degrees)
-        return [
-            cls(
-                degrees=np.array(degrees),
-                gram=sums.gram / sums.count,
-                tail=0 * sums.tail if complete else sums.tail / sums.count,
-                tail_square=0.0 if complete else sums.rest_and_kernel[0] / sums.count,
-                kernel_square=sums.rest_and_kernel[1] / sums.count,
-                terms=[list(np.atleast_1d(total) / sums.count) for total in totals],
-                dimension=inputs.unit.shape[1],
-                sketch=sketch,
-                packed=sketch.is_complex and part == "real",
-            )
-            for (sketch, part), totals in zip(sketches, sums.terms, strict=True)
-        ]
-
-    def variance(self, b: int, n_projections: Any) -> Any:
-        """Mean variance of block b at θ = 1 with that many projections (a number or an array)."""
-        largest = int(np.max(n_projections))
-        if len(self._curves.get(b, ())) < largest:
-            D = np.arange(1, 1 << largest.bit_length())
-            curve = self.sketch.combine(self.terms[b], D, self.dimension)
-            self._curves[b] = np.maximum(curve, 0.0)
-        return self._curves[b][n_projections - 1]
-
-    def squared_bias(self, theta: np.ndarray) -> float:
-        """E (k − Σ θ_b t_b)²: no cancellation where θ is near 1."""
-        missing = 1 - theta
-        value = self.tail_square + 2 * missing @ self.tail + missing @ self.gram @ missing
-        return max(float(value), 0.0)
-
-    def exact_projections(self, degree: int) -> int:
-        return monomial_projections(degree, self.dimension, self.packed)
 
 
 @dataclass(frozen=True)
@@ -344,8 +266,8 @@ class _Search:
         rest = budget
         for k in range(len(blocks) - 1, 0, -1):
             before = best[tuple(blocks[:k].tolist())]
-            D = np.arange(1, rest)
-            projections[k] = D[np.argmin(before[rest - D] + curves[k][D])]
+            counts = np.arange(1, rest)
+            projections[k] = counts[np.argmin(before[rest - counts] + curves[k][counts])]
             rest -= projections[k]
         projections[0] = rest
         return projections
@@ -414,162 +336,3 @@ def random_projections(
     theta = np.divide(projections, budget * measure, out=np.zeros(len(measure)), where=measure > 0)
     constant = degrees == 0
     return projections + constant, np.where(constant, 1.0, theta)
-
-
-def series_is_complete(kernel: DotProductKernel, degrees: tuple[int, ...]) -> bool:
-    """Whether the series ends within these degrees, so that nothing but rounding is left out."""
-    further = kernel.coefficients(max(degrees) + 60)
-    return np.flatnonzero(further > 0).tolist() == list(degrees)
-
-
-class _PairSums:
-    """Running sums over pairs, in float64."""
-
-    def __init__(self, inputs: Inputs, degrees: np.ndarray, n_sketches: int):
-        B = len(degrees)
-        self.inputs = inputs
-        self.degrees = degrees
-        self.squared_unit = inputs.unit**2
-        self.lengths = self.squared_unit.sum(axis=1)  # 1, or 0 for a zero row
-        self.squared_weights = inputs.weights**2
-        self.weights = np.ascontiguousarray(inputs.weights)
-        self.gram, self.tail = np.zeros((B, B)), np.zeros(B)
-        self.rest_and_kernel = np.zeros(2)  # Σ R², Σ k²
-        self.count = 0.0
-        self.terms: list[list[Any]] = [[0.0] * B for _ in range(n_sketches)]
-
-    def add(
-        self,
-        kernel: DotProductKernel,
-        sketches: list[tuple[SeparableSketch, str]],
-        rows: slice,
-        columns: slice,
-        pair_weight: Any,
-    ) -> None:
-        """Add the pairs of a block of rows and a block of columns, each counted pair_weight."""
-        unit = self.inputs.unit
-        pairs = PairStatistics(
-            dot=unit[rows] @ unit[columns].T,
-            norms=self.lengths[rows, None] * self.lengths[None, columns],
-            squares=self.squared_unit[rows] @ self.squared_unit[columns].T,
-            dimension=unit.shape[1],
-        )
-        values = _kernel_values(kernel, self.inputs, rows, columns, pairs.dot)
-        self.count += float(np.sum(np.broadcast_to(pair_weight, values.shape)))
-        bare = True  # whether the sums that all sketches share are still to be added
-        for (sketch, part), totals in zip(sketches, self.terms, strict=True):
-            if uses_fast(values) and isinstance(sketch, ProductSketch):
-                self._add_compiled(
-                    sketch, part, pairs, values, rows, columns, pair_weight, totals, bare
-                )
-                bare = False
-            else:
-                self._add_terms(sketch, part, pairs, rows, columns, pair_weight, totals)
-        if bare:
-            self._add_powers(pairs.dot, values, rows, columns, pair_weight)
-
-    def _add_powers(
-        self, dot: np.ndarray, values: np.ndarray, rows: slice, columns: slice, pair_weight: Any
-    ) -> None:
-        """Add E[t t'], E[t R], E[R²] and E[k²] of the block."""
-        powers = self._powers(dot, rows, columns)
-        rest = values - powers.sum(axis=0)
-        flat = powers.reshape(len(powers), -1)
-        weighted = flat * np.ravel(np.broadcast_to(pair_weight, values.shape))
-        self.gram += weighted @ flat.T
-        self.tail += weighted @ rest.ravel()
-        self.rest_and_kernel[0] += np.sum(pair_weight * rest * rest)
-        self.rest_and_kernel[1] += np.sum(pair_weight * values * values)
-
-    def _add_terms(
-        self,
-        sketch: SeparableSketch,
-        part: str,
-        pairs: PairStatistics,
-        rows: slice,
-        columns: slice,
-        pair_weight: Any,
-        totals: list[Any],
-    ) -> None:
-        """Add the variance terms of one sketch."""
-        max_degree = int(self.degrees.max())
-        if max_degree == 0:
-            return
-        every = sketch.terms(pairs, max_degree, part, every_budget=True)
-        for n, terms in enumerate(every, start=1):
-            for b in np.flatnonzero(self.degrees == n):
-                u, v = self.squared_weights[rows, b], self.squared_weights[columns, b]
-                totals[b] = totals[b] + np.array([u @ (pair_weight * t) @ v for t in terms])
-
-    def _add_compiled(
-        self,
-        sketch: ProductSketch,
-        part: str,
-        pairs: PairStatistics,
-        values: np.ndarray,
-        rows: slice,
-        columns: slice,
-        pair_weight: Any,
-        totals: list[Any],
-        bare: bool,
-    ) -> None:
-        """All of the above in one compiled pass over the block."""
-        block = sketch.block(pairs.dimension)
-        is_square = np.ndim(pair_weight) > 0
-        skip_diagonal = is_square and len(values) > 1
-        arguments = (
-            pairs.dot,
-            pairs.squares,
-            values,
-            self.weights[rows],
-            self.weights[columns],
-            self.degrees.astype(np.int32),
-            self.lengths[rows],
-            self.lengths[columns],
-            np.array(sketch.excess_weights(part), dtype=np.float64),
-            1 / (block - 1) if block > 1 else 0.0,
-            skip_diagonal,
-        )
-        shared = (self.gram, self.tail, self.rest_and_kernel)
-        if not bare:
-            shared = tuple(np.zeros_like(total) for total in shared)
-        found = np.zeros((len(self.degrees), 2))
-        pair_sums_into(arguments, (*shared, found), 1.0 if is_square else pair_weight)
-        n_terms = 2 if block > 1 else 1
-        for b in np.flatnonzero(self.degrees > 0):
-            totals[b] = totals[b] + found[b, :n_terms]
-
-    def _powers(self, dot: np.ndarray, rows: slice, columns: slice) -> np.ndarray:
-        """t_b of every block, (n_blocks, rows, columns)."""
-        left, right = self.inputs.weights[rows], self.inputs.weights[columns]
-        powers = np.empty((len(self.degrees), *dot.shape))
-        power = np.ones_like(dot)
-        for n in range(int(self.degrees.max()) + 1):
-            for b in np.flatnonzero(self.degrees == n):
-                np.multiply(left[:, b, None] * power, right[None, :, b], out=powers[b])
-            power = power * dot
-        return powers
-
-
-def _kernel_values(
-    kernel: DotProductKernel, inputs: Inputs, rows: slice, columns: slice, cosines: np.ndarray
-) -> np.ndarray:
-    t = inputs.radius[rows, None] * inputs.radius[None, columns] * cosines
-    if inputs.offset is not None:
-        t = t + inputs.offset[rows, None] * inputs.offset[None, columns]
-    return kernel.value(t, inputs.log_weight[rows, None] + inputs.log_weight[None, columns])
-
-
-def _pair_blocks(m: int, block: int) -> Iterator[tuple[slice, slice, Any]]:
-    """Blocks that cover every ordered pair i ≠ j: squares, and rectangles that count twice.
-
-    A single row has no pair; then the pair of the row with itself stands in.
-    """
-    if m == 1:
-        yield slice(0, 1), slice(0, 1), np.ones((1, 1))
-        return
-    for start in range(0, m, block):
-        stop = min(start + block, m)
-        yield slice(start, stop), slice(start, stop), 1.0 - np.eye(stop - start)
-        for left in range(stop, m, 4 * block):
-            yield slice(start, stop), slice(left, min(left + 4 * block, m)), 2.0

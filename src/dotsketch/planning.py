@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ._arrays import Array, as_generator, host
-from .allocation import ExpansionMoments, allocate, evaluate, random_projections
+from .allocation import allocate, evaluate, random_projections
+from .expansion_moments import ExpansionMoments
 from .expansions import column_means, expand, sample_rows
 from .kernels import DotProductKernel
 from .pairs import PairStatistics

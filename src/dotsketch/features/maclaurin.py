@@ -11,11 +11,11 @@ from .._arrays import Array, Parts, as_generator, column_views, fill, is_sparse,
 from .._transforms import scaled
 from ..allocation import (
     Allocation,
-    ExpansionMoments,
     allocate,
     evaluate,
     random_projections,
 )
+from ..expansion_moments import ExpansionMoments
 from ..expansions import column_means, expand, sample_rows
 from ..kernels import DotProductKernel
 from ..sketches import MonomialSketch, Sketch, make_sketch
