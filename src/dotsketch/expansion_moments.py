@@ -145,6 +145,8 @@ class _PairSums:
         self.squared_weights = inputs.weights**2
         self.squared_unit = inputs.unit**2
         self.lengths = self.squared_unit.sum(axis=1)  # 1, or 0 for a zero row
+        # the compiled pass has room for so many blocks and degrees
+        self.compiled = uses_fast(inputs.unit) and B <= 128 and degrees.max() <= 64
         self.count = 0.0
         self.gram, self.tail = np.zeros((B, B)), np.zeros(B)
         self.rest_and_kernel = np.zeros(2)  # Σ R², Σ k²
@@ -170,7 +172,7 @@ class _PairSums:
         self.count += block.weight * (n * m - (n if block.skips_diagonal else 0))
         shared: tuple[np.ndarray, ...] | None = (self.gram, self.tail, self.rest_and_kernel)
         for (sketch, part), totals in zip(sketches, self.terms, strict=True):
-            if uses_fast(values) and isinstance(sketch, ProductSketch):
+            if self.compiled and isinstance(sketch, ProductSketch):
                 self._add_compiled(sketch, part, pairs, values, block, totals, shared)
                 shared = None  # the sums that all sketches share are added once
             else:

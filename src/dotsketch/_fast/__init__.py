@@ -7,6 +7,8 @@ The functions write into arrays that the caller gives, release the GIL, and chec
 - `sign_projection(X, turns, scale, out_re, out_im=None, row_scale=None)`
 - `count_sketch(X, buckets, turns, out_re, out_im=None)`
 - `sorf(X, signs, out)`
+- `pair_sums(dot, squares, values, left, right, degrees, left_lengths, right_lengths, excess,
+  shared, skip_diagonal, gram, tail, squares_out, terms)`
 
 `X` is (n, d) float32 or float64 with contiguous rows; outputs have its type and any strides, for
 instance the `.real` and `.imag` views of one complex array. Weights are `i**turns`, int8. A row's
@@ -24,18 +26,26 @@ ISA: str = "none"
 
 if os.environ.get("DOTSKETCH_FAST", "1") != "0":
     try:
-        from ._kernels import ISA, count_sketch, fwht, sign_projection, sorf, tensor_srht
+        from . import _kernels
     except ImportError:  # not built for this platform: the portable code serves
         if os.environ.get("DOTSKETCH_ISA"):  # who names a version wants it, or to know why not
             raise
     else:
         AVAILABLE = True
+        ISA = _kernels.ISA
+        count_sketch = _kernels.count_sketch
+        fwht = _kernels.fwht
+        pair_sums = _kernels.pair_sums
+        sign_projection = _kernels.sign_projection
+        sorf = _kernels.sorf
+        tensor_srht = _kernels.tensor_srht
 
 __all__ = [
     "AVAILABLE",
     "ISA",
     "count_sketch",
     "fwht",
+    "pair_sums",
     "sign_projection",
     "sorf",
     "tensor_srht",

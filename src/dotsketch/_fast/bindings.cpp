@@ -3,6 +3,7 @@
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
 
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <type_traits>
@@ -22,6 +23,7 @@ using OptionalInput = std::optional<InputArray>;
 using OptionalOutput = std::optional<OutputArray>;
 
 constexpr Index MAX_DIMENSION = Index(1) << 20;
+constexpr Index MAX_BLOCKS = 128, MAX_DEGREE = 64;  // of pair_sums
 
 const KernelTable* kernels = nullptr;  // set once, at import
 
@@ -67,11 +69,12 @@ void require_power_of_two(Index d, const char* name) {
 }
 
 template <class T>
-Input<T> as_input(const InputArray& X) {
-    require_type<T>(X, "X", TYPE_NAME<T>);
-    require_dimensions(X, 2, "X");
+Input<T> as_input(const InputArray& X, const char* name = "X", const char* type = TYPE_NAME<T>) {
+    require_type<T>(X, name, type);
+    require_dimensions(X, 2, name);
     if (X.shape(0) > 0 && X.shape(1) > 1 && X.stride(1) != 1)  // empty arrays have any strides
-        value_error("The rows of X must be contiguous; pass numpy.ascontiguousarray(X).");
+        value_error(std::string("The rows of ") + name + " must be contiguous; pass numpy.ascontiguousarray(" + name +
+                    ").");
     return {static_cast<const T*>(X.data()), Index(X.shape(0)), Index(X.shape(1)), Index(X.stride(0))};
 }
 
@@ -109,9 +112,9 @@ Scaling<T> as_scaling(const Input<T>& X, double scale, const OptionalInput& row_
     return scaling;
 }
 
-// A contiguous integer array of the given number of axes.
-template <class T>
-const T* as_integers(const InputArray& array, std::size_t ndim, const char* name, const char* type) {
+// A contiguous array of the given number of axes.
+template <class T, class Array>
+auto as_contiguous(const Array& array, std::size_t ndim, const char* name, const char* type) {
     require_type<T>(array, name, type);
     require_dimensions(array, ndim, name);
     Index expected = 1;
@@ -120,12 +123,13 @@ const T* as_integers(const InputArray& array, std::size_t ndim, const char* name
             value_error(std::string(name) + " must be C-contiguous; pass numpy.ascontiguousarray(...).");
         expected *= Index(array.shape(i));
     }
-    return static_cast<const T*>(array.data());
+    using Element = std::conditional_t<std::is_same_v<Array, OutputArray>, T, const T>;
+    return static_cast<Element*>(array.data());
 }
 
 // Turns are quarter turns: 0..3, and only 0 and 2 (the signs 1 and -1) where the field is real.
 const std::int8_t* as_turns(const InputArray& array, std::size_t ndim, bool is_complex) {
-    const std::int8_t* turns = as_integers<std::int8_t>(array, ndim, "turns", "int8");
+    const std::int8_t* turns = as_contiguous<std::int8_t>(array, ndim, "turns", "int8");
     int seen = 0;
     for (std::size_t i = 0; i < array.size(); ++i) seen |= turns[i];
     if (seen & ~3) value_error("turns must be 0, 1, 2 or 3 (the weights are i**turns).");
@@ -135,7 +139,7 @@ const std::int8_t* as_turns(const InputArray& array, std::size_t ndim, bool is_c
 }
 
 const std::int32_t* as_permutations(const InputArray& array) {
-    const std::int32_t* places = as_integers<std::int32_t>(array, 3, "places", "int32");
+    const std::int32_t* places = as_contiguous<std::int32_t>(array, 3, "places", "int32");
     const Index dimension = Index(array.shape(2));
     std::vector<Index> seen_in(std::size_t(dimension), -1);
     for (Index i = 0; i < Index(array.size()); ++i) {
@@ -206,7 +210,7 @@ void count_sketch(const InputArray& X_array, const InputArray& buckets, const In
                   const OutputArray& out_re, const OptionalOutput& out_im) {
     const Input<T> X = as_input<T>(X_array);
     CountSketchArguments<T> arguments = {X, as_output<T>(X, out_re, out_im),
-                                         as_integers<std::int32_t>(buckets, 1, "buckets", "int32"),
+                                         as_contiguous<std::int32_t>(buckets, 1, "buckets", "int32"),
                                          as_turns(turns, 1, out_im.has_value())};
     if (Index(buckets.shape(0)) != X.columns || Index(turns.shape(0)) != X.columns)
         value_error("buckets and turns must have shape (" + std::to_string(X.columns) +
@@ -223,7 +227,7 @@ void count_sketch(const InputArray& X_array, const InputArray& buckets, const In
 template <class T>
 void sorf(const InputArray& X_array, const InputArray& signs, const OutputArray& out) {
     const Input<T> X = as_input<T>(X_array);
-    SorfArguments<T> arguments = {X, as_output<T>(X, out), as_integers<std::int8_t>(signs, 3, "signs", "int8"),
+    SorfArguments<T> arguments = {X, as_output<T>(X, out), as_contiguous<std::int8_t>(signs, 3, "signs", "int8"),
                                   Index(signs.shape(0)), Index(signs.shape(2))};
     if (signs.shape(1) != 3)
         value_error("signs must have shape (blocks, 3, d); its shape is " + shape_text(signs) + ".");
@@ -237,6 +241,59 @@ void sorf(const InputArray& X_array, const InputArray& signs, const OutputArray&
         if (arguments.signs[i] != 1 && arguments.signs[i] != -1) value_error("signs must be 1 or -1.");
     nb::gil_scoped_release release;
     typed<T>().sorf(arguments);
+}
+
+// A contiguous float64 array of a given shape.
+template <class Array>
+auto as_doubles(const Array& array, std::initializer_list<Index> shape, const char* name) {
+    auto* data = as_contiguous<double>(array, shape.size(), name, "float64");
+    bool agrees = true;
+    std::string expected;
+    std::size_t axis = 0;
+    for (const Index length : shape) {
+        agrees = agrees && Index(array.shape(axis++)) == length;
+        expected += (expected.empty() ? "(" : ", ") + std::to_string(length);
+    }
+    if (!agrees)
+        value_error(std::string(name) + " must have shape " + expected + (shape.size() == 1 ? ",)" : ")") +
+                    "; its shape is " + shape_text(array) + ".");
+    return data;
+}
+
+void pair_sums(const InputArray& dot, const InputArray& squares, const InputArray& values, const InputArray& left,
+               const InputArray& right, const InputArray& degrees, const InputArray& left_lengths,
+               const InputArray& right_lengths, const InputArray& excess, double shared, bool skip_diagonal,
+               const OutputArray& gram, const OutputArray& tail, const OutputArray& squares_out,
+               const OutputArray& terms) {
+    PairSumsArguments arguments = {};
+    arguments.dot = as_input<double>(dot, "dot", "float64");
+    arguments.squares = as_input<double>(squares, "squares", "float64");
+    arguments.values = as_input<double>(values, "values", "float64");
+    if (shape_text(squares) != shape_text(dot) || shape_text(values) != shape_text(dot))
+        value_error("dot, squares and values must have the same shape; they are " + shape_text(dot) + ", " +
+                    shape_text(squares) + " and " + shape_text(values) + ".");
+    const Index r = arguments.dot.rows, c = arguments.dot.columns;
+    arguments.degrees = as_contiguous<std::int32_t>(degrees, 1, "degrees", "int32");
+    const Index B = arguments.blocks = Index(degrees.shape(0));
+    if (B < 1 || B > MAX_BLOCKS)
+        value_error("degrees must have 1 to " + std::to_string(MAX_BLOCKS) + " blocks, not " + std::to_string(B) + ".");
+    for (Index b = 0; b < B; ++b)
+        if (arguments.degrees[b] < 0 || arguments.degrees[b] > MAX_DEGREE)
+            value_error("degrees must lie in 0, ..., " + std::to_string(MAX_DEGREE) + ".");
+    arguments.left = as_doubles(left, {r, B}, "left");
+    arguments.right = as_doubles(right, {c, B}, "right");
+    arguments.left_lengths = as_doubles(left_lengths, {r}, "left_lengths");
+    arguments.right_lengths = as_doubles(right_lengths, {c}, "right_lengths");
+    arguments.excesses = excess.ndim() == 2 && excess.shape(0) == 2 ? 2 : 1;
+    arguments.excess = as_doubles(excess, {arguments.excesses, 4}, "excess");
+    arguments.shared = shared;
+    arguments.skip_diagonal = skip_diagonal;
+    arguments.gram = as_doubles(gram, {B, B}, "gram");
+    arguments.tail = as_doubles(tail, {B}, "tail");
+    arguments.squares_out = as_doubles(squares_out, {2}, "squares_out");
+    arguments.terms = as_doubles(terms, {B, 2}, "terms");
+    nb::gil_scoped_release release;
+    kernels->pair_sums(arguments);
 }
 
 // Calls `function` with a null pointer of X's element type, which tells the type.
@@ -305,6 +362,18 @@ NB_MODULE(_kernels, module) {
         },
         "X"_a.noconvert(), "signs"_a.noconvert(), "out"_a.noconvert(),
         "Block b: H D3 H D2 H D1 x with the diagonals signs[b, 0], signs[b, 1], signs[b, 2] = D1, D2, D3.");
+    module.def(
+        "pair_sums", &pair_sums, "dot"_a.noconvert(), "squares"_a.noconvert(), "values"_a.noconvert(),
+        "left"_a.noconvert(), "right"_a.noconvert(), "degrees"_a.noconvert(), "left_lengths"_a.noconvert(),
+        "right_lengths"_a.noconvert(), "excess"_a.noconvert(), "shared"_a, "skip_diagonal"_a, "gram"_a.noconvert(),
+        "tail"_a.noconvert(), "squares_out"_a.noconvert(), "terms"_a.noconvert(),
+        "Adds sums over the pairs (i, j), without i == j if skip_diagonal, of t[b] = left[i, b] right[j, b] "
+        "dot[i, j]**degrees[b] and rest = values[i, j] - sum_b t[b]:\n\n"
+        "gram[b, c] += t[b] t[c];  tail[b] += t[b] rest;  squares_out += (rest**2, values**2);\n"
+        "terms[b, 0] += w (mean over x of (s + x)**n - s**n),  terms[b, 1] += w (the same with -shared x for x),\n\n"
+        "where n = degrees[b], w = (left[i, b] right[j, b])**2, s = dot**2, N = left_lengths[i] right_lengths[j] and\n"
+        "each row (f, g, h, clip) of excess gives x = f max(N - squares, 0) + g (s - squares) + h squares, at least 0 "
+        "if clip.");
 }
 
 }  // namespace dotsketch

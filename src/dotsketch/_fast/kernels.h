@@ -79,6 +79,25 @@ struct SorfArguments {
     Index dimension;
 };
 
+// Pairs (i, j) of r rows and c columns; what is summed stands at the Python function of that name.
+struct PairSumsArguments {
+    Input<double> dot, squares, values;  // (r, c)
+    const double* left;                  // (r, blocks)
+    const double* right;                 // (c, blocks)
+    const std::int32_t* degrees;         // (blocks,)
+    Index blocks;
+    const double* left_lengths;   // (r,)
+    const double* right_lengths;  // (c,)
+    const double* excess;         // (excesses, 4)
+    Index excesses;               // 1 or 2
+    double shared;
+    bool skip_diagonal;
+    double* gram;         // (blocks, blocks)
+    double* tail;         // (blocks,)
+    double* squares_out;  // (2,)
+    double* terms;        // (blocks, 2)
+};
+
 template <class T>
 struct TypedKernels {
     void (*fwht)(const Input<T>& X, const Output<T>& out);
@@ -92,6 +111,7 @@ struct KernelTable {
     const char* isa;
     TypedKernels<float> single_precision;
     TypedKernels<double> double_precision;
+    void (*pair_sums)(const PairSumsArguments&);
 };
 
 // One of these exists for every compilation of kernels.cpp.

@@ -1,0 +1,82 @@
+"""Predicted against measured error on rows that were not seen.
+
+    DOTSKETCH_DATA=folder python benchmarks/prediction.py [--draws 50]
+
+The mean squared error of the approximate kernel over pairs of distinct held-out rows, averaged over
+draws of the weights, against `expected_squared_error_` of the fit. Digits come with scikit-learn;
+MNIST and FashionMNIST are read from the folder if it has them. Asserts nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+
+import numpy as np
+from rich.progress import track
+from sklearn.datasets import load_digits
+
+from dotsketch import Gaussian, MaclaurinFeatures, Polynomial
+
+KERNELS = {
+    "p = 3": Polynomial(3, gamma=0.5, coef0=0.5),
+    "p = 7": Polynomial(7, gamma=0.5, coef0=0.5),
+    "p = 10": Polynomial(10, gamma=0.5, coef0=0.5),
+    "Gaussian": Gaussian(),
+}
+OPTIONS = {
+    "real": {},
+    "complex": {"output": "complex_to_real"},
+    "fitted": {"output": "complex_to_real", "coefficients": "fitted"},
+    "split": {"output": "complex_to_real", "mean_split": True},
+}
+
+
+def data_sets() -> dict[str, np.ndarray]:
+    found = {"digits": load_digits().data}
+    folder = Path(os.environ.get("DOTSKETCH_DATA", "."))
+    for name in ("mnist", "fashion_mnist"):
+        if (folder / f"{name}.npz").exists():
+            with np.load(folder / f"{name}.npz") as file:
+                found[name] = np.asarray(file["X_train"][:6000], dtype=np.float64)
+    return found
+
+
+def compare(X: np.ndarray, kernel, options: dict, draws: int) -> tuple[float, float, float]:
+    """Predicted and measured mean squared error, and the standard error of the latter."""
+    X = X / np.linalg.norm(X, axis=1, keepdims=True)
+    X = X[np.random.default_rng(0).permutation(len(X))]
+    test, train = X[: min(600, len(X) // 3)], X[min(600, len(X) // 3) :]
+    features = MaclaurinFeatures(kernel, n_components=512, random_state=0, **options).fit(train)
+    K = features.kernel_(test)
+    off_diagonal = ~np.eye(len(test), dtype=bool)
+    errors = []
+    for seed in range(draws):
+        features.blocks_ = features._draw(np.random.default_rng(seed))
+        Z = features.transform(test)
+        errors.append(np.mean((K - Z @ Z.T)[off_diagonal] ** 2))
+    standard_error = np.std(errors, ddof=1) / np.sqrt(draws)
+    return features.expected_squared_error_, float(np.mean(errors)), float(standard_error)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--draws", type=int, default=50)
+    arguments = parser.parse_args()
+    cells = [
+        (name, X, label, choice)
+        for name, X in data_sets().items()
+        for label in KERNELS
+        for choice in OPTIONS
+    ]
+    lines = ["| data | kernel | features | predicted | measured / predicted |", "|" + " --- |" * 5]
+    for name, X, label, choice in track(cells, description="cells"):
+        predicted, measured, spread = compare(X, KERNELS[label], OPTIONS[choice], arguments.draws)
+        ratio = f"{measured / predicted:.3f} ± {spread / predicted:.3f}"
+        lines.append(f"| {name} | {label} | {choice} | {predicted:.3g} | {ratio} |")
+    print("\n".join(lines))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,261 @@
+"""pair_sums: one compiled pass equals the sums written out in NumPy."""
+
+import numpy as np
+import pytest
+
+from dotsketch import _fast
+
+if not _fast.AVAILABLE:
+    pytest.skip("The compiled kernels are not built.", allow_module_level=True)
+
+
+def power_difference(a, b, difference, n):
+    """aⁿ − bⁿ without cancellation."""
+    return difference * sum(a**k * b ** (n - 1 - k) for k in range(n))
+
+
+def naive(p):
+    """The outputs of pair_sums, started at zero, formula by formula."""
+    counted = np.ones(p["dot"].shape)
+    if p["skip_diagonal"]:
+        np.fill_diagonal(counted, 0)
+    dot, squares, values = p["dot"], p["squares"], p["values"]
+    B = len(p["degrees"])
+    weights = p["left"][:, None, :] * p["right"][None, :, :]
+    t = weights * dot[:, :, None] ** p["degrees"]
+    rest = values - t.sum(axis=2)
+    s = dot**2
+    N = p["left_lengths"][:, None] * p["right_lengths"][None, :]
+    beta, gamma = np.maximum(N - squares, 0), s - squares
+    terms = np.zeros((B, 2))
+    for b, n in enumerate(p["degrees"]):
+        for w_beta, w_gamma, w_squares, clip in p["excess"]:
+            x = w_beta * beta + w_gamma * gamma + w_squares * squares
+            x = np.maximum(x, 0) if clip else x
+            for k, y in enumerate((x, -p["shared"] * x)):
+                difference = power_difference(s + y, s, y, n)
+                terms[b, k] += np.sum(counted * weights[:, :, b] ** 2 * difference)
+    return {
+        "gram": np.einsum("ijb,ijc,ij->bc", t, t, counted),
+        "tail": np.einsum("ijb,ij,ij->b", t, rest, counted),
+        "squares_out": np.array([np.sum(counted * rest**2), np.sum(counted * values**2)]),
+        "terms": terms / len(p["excess"]),
+    }
+
+
+def problem(r=5, c=9, degrees=(0, 1, 2, 3), E=1, shared=0.25, skip_diagonal=False, seed=0):
+    rng = np.random.default_rng(seed)
+    d, B = 5, len(degrees)
+
+    def unit(n):
+        U = rng.normal(size=(n, d)) + 0.5
+        U /= np.linalg.norm(U, axis=1, keepdims=True)
+        U[rng.random(n) < 0.1] = 0
+        return U
+
+    U, V = unit(r), unit(c)
+    excess = np.array([[1.0, 0.5, 0.2, 1.0], [0.3, 1.0, 0.0, 0.0]])[:E]
+    return {
+        "dot": U @ V.T,
+        "squares": U**2 @ (V**2).T,
+        "values": rng.normal(size=(r, c)),
+        "left": rng.normal(size=(r, B)),
+        "right": rng.normal(size=(c, B)),
+        "degrees": np.array(degrees, dtype=np.int32),
+        "left_lengths": (U**2).sum(axis=1),
+        "right_lengths": (V**2).sum(axis=1),
+        "excess": excess,
+        "shared": shared,
+        "skip_diagonal": skip_diagonal,
+    }
+
+
+def outputs(B):
+    return {
+        "gram": np.zeros((B, B)),
+        "tail": np.zeros(B),
+        "squares_out": np.zeros(2),
+        "terms": np.zeros((B, 2)),
+    }
+
+
+def run(p, out=None):
+    out = outputs(len(p["degrees"])) if out is None else out
+    _fast.pair_sums(**p, **out)
+    return out
+
+
+def magnitudes(p):
+    """Sums of moduli, the scale of rounding."""
+    positive = {k: np.abs(v) if isinstance(v, np.ndarray) else v for k, v in p.items()}
+    positive["values"] = np.abs(p["values"])
+    sums = naive({**positive, "skip_diagonal": False, "shared": -p["shared"]})
+    B = len(p["degrees"])
+    rest = np.abs(p["values"]) + np.abs(
+        p["left"][:, None] * p["right"][None] * np.abs(p["dot"])[:, :, None] ** p["degrees"]
+    ).sum(axis=2)
+    sums["squares_out"] = np.array([np.sum(rest**2), np.sum(rest**2)])
+    sums["tail"] = np.full(B, np.sqrt(np.sum(rest**2) * sums["gram"].trace()))
+    return sums
+
+
+def assert_agrees(p, actual, expected):
+    scale = magnitudes(p)
+    for name, value in expected.items():
+        assert np.all(np.isfinite(value)), name
+        error = np.abs(actual[name] - value)
+        assert np.all(error <= 1e-13 * scale[name] + 1e-300), (name, error / (scale[name] + 1e-300))
+
+
+SHAPES = [
+    (1, 1),
+    (1, 2),
+    (2, 1),
+    (3, 3),
+    (2, 7),
+    (3, 8),
+    (5, 9),
+    (4, 63),
+    (7, 64),
+    (3, 65),
+    (70, 130),
+    (131, 20),
+]
+DEGREES = [
+    (0,),
+    (1,),
+    (5,),
+    (0, 1),
+    (0, 1, 2),
+    (3, 1, 1, 0),
+    (2, 2),
+    (0, 2, 7),
+    tuple(range(11)),
+    (9, 0, 4, 4, 0, 1, 30),
+]
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("degrees", DEGREES, ids=str)
+def test_agrees_with_numpy(shape, degrees):
+    for E in (1, 2):
+        for shared in (0.0, 0.25):
+            for skip in (False, True):
+                p = problem(*shape, degrees, E, shared, skip, seed=sum(shape) + len(degrees))
+                assert_agrees(p, run(p), naive(p))
+
+
+def test_largest_case():
+    p = problem(6, 70, tuple(np.random.default_rng(1).permutation(np.arange(128) % 65)), 2)
+    assert_agrees(p, run(p), naive(p))
+
+
+def test_tiny_excess_keeps_its_digits():
+    p = problem(6, 10, tuple(range(6)), shared=0.5)
+    p["excess"] = np.array([[1e-14, 0.0, 0.0, 0.0]])
+    np.testing.assert_allclose(run(p)["terms"], naive(p)["terms"], rtol=1e-13)
+
+
+def test_no_covariance_without_shared_blocks():
+    assert np.all(run(problem(shared=0.0))["terms"][:, 1] == 0)
+
+
+def test_degree_zero_adds_no_terms():
+    assert np.all(run(problem(degrees=(0, 0, 2)))["terms"][:2] == 0)
+
+
+def test_adds_to_what_is_there():
+    p = problem(20, 30)
+    once, twice = run(p), run(p, run(p))
+    for name, value in once.items():
+        np.testing.assert_array_equal(twice[name], 2 * value)
+
+
+def test_same_bits_at_every_call_and_symmetric():
+    p = problem(33, 100, tuple(range(11)))
+    one, other = run(p), run(p)
+    for name, value in one.items():
+        np.testing.assert_array_equal(other[name], value)
+    np.testing.assert_array_equal(one["gram"], one["gram"].T)
+
+
+def test_order_of_blocks_does_not_matter():
+    p = problem(9, 21, (0, 1, 2, 3, 5))
+    order = np.array([3, 0, 4, 2, 1])
+    q = {**p, "left": p["left"][:, order].copy(), "right": p["right"][:, order].copy()}
+    q["degrees"] = p["degrees"][order]
+    one, other = run(p), run(q)
+    np.testing.assert_allclose(other["gram"], one["gram"][np.ix_(order, order)], rtol=1e-13)
+    np.testing.assert_allclose(other["terms"], one["terms"][order], rtol=1e-13)
+
+
+def test_what_the_diagonal_holds_is_not_read_into_the_sums():
+    p = problem(9, 21, (0, 1, 2), skip_diagonal=True)
+    expected = run(p)
+    for name in ("dot", "squares", "values"):
+        p[name] = p[name].copy()
+        np.fill_diagonal(p[name], np.nan)
+    for name, value in run(p).items():
+        np.testing.assert_array_equal(value, expected[name])
+
+
+def test_nan_is_not_hidden():
+    p = problem()
+    p["squares"][2, 3] = np.nan
+    assert np.isnan(run(p)["terms"][1, 0])
+
+
+def test_row_strides():
+    p = problem(12, 20)
+    expected = run(p)
+    for name in ("dot", "squares", "values"):
+        wide = np.full((24, 27), np.nan)
+        wide[::2, 3:23] = p[name]
+        p[name] = wide[::2, 3:23]
+    for name, value in run(p).items():
+        np.testing.assert_array_equal(value, expected[name])
+
+
+@pytest.mark.parametrize("shape", [(0, 5), (5, 0), (0, 0)])
+def test_no_pairs(shape):
+    assert all(np.all(value == 0) for value in run(problem(*shape)).values())
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "error", "message"),
+    [
+        ("dot", lambda a: a.astype(np.float32), TypeError, "dot must be of type float64"),
+        ("values", lambda a: a.astype(int), TypeError, "values must be of type float64"),
+        ("dot", lambda a: np.asfortranarray(a), ValueError, "rows of dot must be contiguous"),
+        ("squares", lambda a: a[:, :-1], ValueError, "same shape"),
+        ("values", lambda a: a[0], ValueError, "values must have 2 axes"),
+        ("left", lambda a: a[:-1].copy(), ValueError, r"left must have shape \(5, 4\)"),
+        ("right", lambda a: a.T, ValueError, "right must be C-contiguous"),
+        ("right", lambda a: a.T.copy(), ValueError, r"right must have shape \(9, 4\)"),
+        ("left_lengths", lambda a: a[1:], ValueError, r"left_lengths must have shape \(5,\)"),
+        ("right_lengths", lambda a: a[::2], ValueError, "right_lengths must be C-contiguous"),
+        ("degrees", lambda a: a.astype(np.int64), TypeError, "degrees must be of type int32"),
+        ("degrees", lambda a: a - 1, ValueError, "degrees must lie in 0, ..., 64"),
+        ("degrees", lambda a: a + 62, ValueError, "degrees must lie in 0, ..., 64"),
+        ("degrees", lambda a: a[:0], ValueError, "degrees must have 1 to 128 blocks"),
+        ("degrees", lambda a: a[:2], ValueError, "left must have shape"),
+        ("excess", lambda a: np.vstack([a, a, a]), ValueError, r"excess must have shape \(1, 4\)"),
+        ("excess", lambda a: a[:, :3].copy(), ValueError, r"excess must have shape \(1, 4\)"),
+        ("gram", lambda a: a[:-1], ValueError, r"gram must have shape \(4, 4\)"),
+        ("tail", lambda a: a[:-1], ValueError, r"tail must have shape \(4,\)"),
+        ("terms", lambda a: a.T, ValueError, "terms must be C-contiguous"),
+        ("squares_out", lambda a: np.zeros(3), ValueError, r"squares_out must have shape \(2,\)"),
+    ],
+)
+def test_errors(name, change, error, message):
+    p = {**problem(), **outputs(4)}
+    p[name] = change(p[name])
+    with pytest.raises(error, match=message):
+        _fast.pair_sums(**p)
+
+
+def test_outputs_must_be_writable():
+    p = {**problem(), **outputs(4)}
+    p["gram"].flags.writeable = False
+    with pytest.raises(TypeError):
+        _fast.pair_sums(**p)
