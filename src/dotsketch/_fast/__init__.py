@@ -26,19 +26,13 @@ ISA: str = "none"
 
 if os.environ.get("DOTSKETCH_FAST", "1") != "0":
     try:
-        from . import _kernels
+        from ._kernels import ISA as _isa
+        from ._kernels import count_sketch, fwht, pair_sums, sign_projection, sorf, tensor_srht
     except ImportError:  # not built for this platform: the portable code serves
         if os.environ.get("DOTSKETCH_ISA"):  # who names a version wants it, or to know why not
             raise
     else:
-        AVAILABLE = True
-        ISA = _kernels.ISA
-        count_sketch = _kernels.count_sketch
-        fwht = _kernels.fwht
-        pair_sums = _kernels.pair_sums
-        sign_projection = _kernels.sign_projection
-        sorf = _kernels.sorf
-        tensor_srht = _kernels.tensor_srht
+        AVAILABLE, ISA = True, _isa
 
 __all__ = [
     "AVAILABLE",
