@@ -79,6 +79,8 @@ class Allocation:
     def __repr__(self) -> str:
         lines = ["degree  projections  coefficient  share of error"]
         for n, D, theta, exact, share in zip(*self.to_dict().values(), strict=True):
+            if D == 0:
+                continue
             note = "  exact" if exact else ""
             lines.append(f"{n:6d}  {D:11d}  {theta:11.4g}  {share:14.1%}{note}")
         bias = self.squared_bias / (self.expected_squared_error or 1.0)
