@@ -21,7 +21,7 @@ from scipy.linalg import LinAlgError, cholesky, solve_triangular
 from scipy.optimize import nnls
 from sklearn.isotonic import isotonic_regression
 
-from .expansion_moments import ExpansionMoments
+from .expansion_moments import ExpansionMoments, relative_error
 
 SOLVERS = ("greedy", "exact")
 COEFFICIENTS = ("taylor", "fitted")
@@ -56,10 +56,7 @@ class Allocation:
     @property
     def expected_relative_error(self) -> float:
         """√(E(k − k̂)² / E k²): the relative Frobenius error to expect."""
-        if self.expected_squared_error == 0:
-            return 0.0
-        ratio = self.expected_squared_error / self.kernel_square if self.kernel_square else np.inf
-        return float(np.sqrt(ratio))
+        return relative_error(self.expected_squared_error, self.kernel_square)
 
     @property
     def max_degree(self) -> int:
@@ -112,32 +109,32 @@ def allocate(
     if coefficients not in COEFFICIENTS:
         raise ValueError(f"coefficients must be one of {COEFFICIENTS}; got {coefficients!r}.")
     top = int(moments.degrees.max())
-    constants = int(np.sum(moments.degrees == 0))
     search = _Search(moments, budget, solver, exact_monomials)
-    best: Allocation | None = None
-    for p in range(min(min_degree, max(top, 1)), min(max_degree, top) + 1):
+    lowest = min(min_degree, max(top, 1))
+    best = search.constant_only() if lowest <= 1 else None
+    for p in range(lowest, min(max_degree, top) + 1):
         for projections, exact in search.solutions(p, np.ones(len(moments.degrees))):
             candidate = evaluate(moments, projections, exact)
             if coefficients == "fitted":
-                candidate = _fit(moments, search, p, candidate)
-            if best is None or _clearly_better(candidate, best):
+                candidate = _fit(moments, search, candidate)
+            if best is None or _better(candidate, best):
                 best = candidate
-    if best is None and min(min_degree, top) <= 1 and constants > 0:
-        best = evaluate(moments, search.constant_only(), np.zeros(len(moments.degrees), bool))
     if best is None:
-        needed = int(np.sum(moments.degrees <= max(min_degree, 1)))
+        needed = len({n for n in moments.degrees.tolist() if n <= lowest})
         raise ValueError(
-            f"{budget} projections are too few: truncation at degree {min_degree} needs at least "
+            f"{budget} projections are too few: truncation at degree {lowest} needs at least "
             f"{needed} (one for every degree and the constant); raise n_components or lower "
             "min_degree."
         )
     return replace(best, unused=budget - int(best.projections.sum()))
 
 
-def _clearly_better(one: Allocation, other: Allocation) -> bool:
-    """Whether the error is less by more than rounding, so that ties do not depend on it."""
+def _better(one: Allocation, other: Allocation) -> bool:
+    """Whether the error is less by more than rounding, or the same with more blocks in use."""
     margin = 1e-9 * other.expected_squared_error + 1e-24 * other.kernel_square
-    return one.expected_squared_error < other.expected_squared_error - margin
+    difference = one.expected_squared_error - other.expected_squared_error
+    more = np.count_nonzero(one.projections) > np.count_nonzero(other.projections)
+    return difference < -margin or (more and difference <= margin)
 
 
 def evaluate(
@@ -169,9 +166,11 @@ class _Search:
 
     def __init__(self, moments: ExpansionMoments, budget: int, solver: str, exact: bool):
         self.moments = moments
-        self.total = budget
-        self.budget = budget - int(np.sum(moments.degrees == 0))
+        self.budget = budget
         self.solver = solver
+        # the place of a block among those of its degree
+        degrees = moments.degrees
+        self.ranks = np.array([int(np.sum(degrees[:b] == n)) for b, n in enumerate(degrees)])
         self.exact_degrees = [
             n
             for n in (1, 2)
@@ -191,33 +190,47 @@ class _Search:
             self.gains[b] = isotonic_regression(gains, increasing=False) if len(gains) else gains
 
     def solutions(self, p: int, theta: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Projections and exact blocks, one for every choice of degrees that are exact.
+        """Projections and exact blocks: one for every choice of exact degrees and of blocks.
 
-        The most exact choice comes first, so that it wins ties.
+        The most exact choice comes first, so that it wins ties. Of several blocks of one degree
+        (eigenfunctions, the largest first) the first, the first two or all may be used.
         """
         degrees = self.moments.degrees
-        for k in reversed(range(len(self.exact_degrees) + 1)):
-            for chosen in itertools.combinations(self.exact_degrees, k):
-                exact = np.isin(degrees, chosen) & (degrees <= p)
-                if len(chosen) and not np.all(np.isin(chosen, degrees[exact])):
+        chosen = [
+            set(c)
+            for k in reversed(range(len(self.exact_degrees) + 1))
+            for c in itertools.combinations(self.exact_degrees, k)
+        ]
+        ranks = self.ranks
+        for n_constants, n_others in itertools.product(
+            _depths(ranks[degrees == 0]), _depths(ranks[(degrees > 0) & (degrees <= p)])
+        ):
+            active = ranks < np.where(degrees == 0, n_constants, n_others)
+            active &= degrees <= p
+            for degrees_taken in chosen:
+                exact = np.isin(degrees, list(degrees_taken)) & active
+                if not degrees_taken <= set(degrees[exact].tolist()):
                     continue
-                projections = self.solve(p, exact, theta)
-                if projections is not None:
+                projections = self.solve(active, exact, theta)
+                if projections is not None and np.any(projections):
                     yield projections, exact
 
-    def constant_only(self) -> np.ndarray:
-        """The blocks of degree 0, as many as the budget holds."""
+    def constant_only(self) -> Allocation | None:
+        """The blocks of degree 0 alone, as many as the budget holds; None if there is none."""
         constant = self.moments.degrees == 0
-        return np.where(constant & (np.cumsum(constant) <= self.total), 1, 0)
+        projections = np.where(constant & (np.cumsum(constant) <= self.budget), 1, 0)
+        if not np.any(projections):
+            return None
+        return evaluate(self.moments, projections, np.zeros(len(constant), dtype=bool))
 
-    def solve(self, p: int, exact: np.ndarray, theta: np.ndarray) -> np.ndarray | None:
-        """Projections of every block, or None if the budget is too small."""
+    def solve(self, active: np.ndarray, exact: np.ndarray, theta: np.ndarray) -> np.ndarray | None:
+        """Projections of the active blocks, or None if the budget is too small."""
         degrees = self.moments.degrees
-        projections = self.constant_only()
+        projections = np.where(active & (degrees == 0), 1, 0)
         for b in np.flatnonzero(exact):
             projections[b] = self.moments.exact_projections(int(degrees[b]))
-        blocks = np.flatnonzero((degrees > 0) & (degrees <= p) & ~exact)
-        rest = self.budget - int(projections[degrees > 0].sum())
+        blocks = np.flatnonzero(active & (degrees > 0) & ~exact)
+        rest = self.budget - int(projections.sum())
         if rest < len(blocks):
             return None
         if len(blocks):
@@ -279,7 +292,13 @@ class _Search:
         return np.concatenate([[np.inf], theta[b] ** 2 * self.curves[b][: self.budget]])
 
 
-def _fit(moments: ExpansionMoments, search: _Search, p: int, start: Allocation) -> Allocation:
+def _depths(ranks: np.ndarray) -> list[int]:
+    """How many blocks of a degree to use: one, two, or all."""
+    deepest = int(ranks.max(initial=0)) + 1
+    return sorted({1, min(2, deepest), deepest})
+
+
+def _fit(moments: ExpansionMoments, search: _Search, start: Allocation) -> Allocation:
     """Alternate between the coefficients for given projections and the projections for those."""
     best = start
     projections = start.projections
@@ -289,7 +308,7 @@ def _fit(moments: ExpansionMoments, search: _Search, p: int, start: Allocation) 
         if not candidate.expected_squared_error < (1 - 1e-6) * best.expected_squared_error:
             return best
         best = candidate
-        solved = search.solve(p, start.exact, np.maximum(theta, 1e-6))
+        solved = search.solve(start.projections > 0, start.exact, np.maximum(theta, 1e-6))
         if solved is None or np.array_equal(solved, projections):
             return best
         projections = solved
@@ -301,6 +320,8 @@ def fitted_coefficients(
 ) -> np.ndarray:
     """argmin over θ ≥ 0 of the squared error: nonnegative least squares, diagonal penalty."""
     used = np.flatnonzero(projections > 0).tolist()
+    if not used:
+        return np.zeros(len(projections))
     variances = np.array(
         [
             0.0 if exact[b] or moments.degrees[b] == 0 else moments.variance(b, int(projections[b]))
@@ -332,9 +353,11 @@ def random_projections(
     Returns the projections of every block and the coefficients D_n/(D μ(n)) that make the
     approximation unbiased for the series up to the largest degree.
     """
+    constant = degrees == 0
     measure = np.where(degrees > 0, float(base) ** -(degrees + 1.0), 0.0)
+    if not measure.any():
+        return constant.astype(int), np.where(constant, 1.0, 0.0)
     measure = measure / measure.sum()
     projections = rng.multinomial(budget, measure)
     theta = np.divide(projections, budget * measure, out=np.zeros(len(measure)), where=measure > 0)
-    constant = degrees == 0
     return projections + constant, np.where(constant, 1.0, theta)

@@ -57,9 +57,16 @@ class ExpansionMoments:
         Works block by block: memory is a few times block_size · 4 block_size numbers a degree.
         """
         sums = _PairSums(inputs, np.array(degrees), len(sketches))
-        for block in _pair_blocks(len(inputs.unit), block_size):
-            sums.add(kernel, sketches, block)
-        complete = series_is_complete(kernel, degrees)
+        with np.errstate(over="ignore", invalid="ignore"):  # said better below
+            for block in _pair_blocks(len(inputs.unit), block_size):
+                sums.add(kernel, sketches, block)
+        if not all(np.all(np.isfinite(total)) for total in (sums.gram, sums.rest_and_kernel)):
+            raise ValueError(
+                "The squares of the kernel's values overflow on these data: scale X down, or use a "
+                "larger lengthscale or a smaller gamma."
+            )
+        last = kernel.last_degree
+        complete = last is not None and last <= max(degrees) and len(set(degrees)) == len(degrees)
         return [
             cls(
                 degrees=np.array(degrees),
@@ -94,10 +101,11 @@ class ExpansionMoments:
         return monomial_projections(degree, self.dimension, self.packed)
 
 
-def series_is_complete(kernel: DotProductKernel, degrees: tuple[int, ...]) -> bool:
-    """Whether the series ends within these degrees, so that nothing but rounding is left out."""
-    further = kernel.coefficients(max(degrees) + 60)
-    return np.flatnonzero(further > 0).tolist() == list(degrees)
+def relative_error(squared_error: float, kernel_square: float) -> float:
+    """√(squared_error / kernel_square), 0 without an error and infinite for a zero kernel."""
+    if squared_error == 0:
+        return 0.0
+    return float(np.sqrt(squared_error / kernel_square)) if kernel_square > 0 else np.inf
 
 
 class _Block(NamedTuple):

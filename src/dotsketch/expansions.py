@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import gammaln
 
 from ._arrays import Array, host, is_sparse, like, namespace, square_root
 from .kernels import DotProductKernel, directions
@@ -32,21 +33,24 @@ class Inputs(NamedTuple):
 
 @dataclass(frozen=True)
 class MaclaurinExpansion:
-    """The Maclaurin series up to `max_degree`, one block for every degree with a_n > 0."""
+    """The Maclaurin series, one block for every degree with a_n > 0."""
 
     kernel: DotProductKernel
-    max_degree: int
+    degrees: tuple[int, ...]
     mean: np.ndarray | None = None  # what a shift-invariant kernel subtracts first
 
-    @property
-    def degrees(self) -> tuple[int, ...]:
-        return tuple(int(n) for n in np.flatnonzero(self.kernel.series(self.max_degree) > 0))
+    @classmethod
+    def of(
+        cls, kernel: DotProductKernel, max_degree: int, mean: np.ndarray | None = None
+    ) -> MaclaurinExpansion:
+        degrees = np.flatnonzero(kernel.series(max_degree) > 0)
+        return cls(kernel, tuple(degrees.tolist()), mean)
 
     def inputs(self, X: Array) -> Inputs:  # (n, d)
         S = self.kernel.scale(_centred(X, self.mean))
         unit, radius = directions(S)
         log_weight = self.kernel.log_weight(S)
-        logs = np.log(self.kernel.series(self.max_degree)[list(self.degrees)])
+        logs = np.log(self.kernel.series(max(self.degrees))[list(self.degrees)])
         xp = namespace(X)
         log_radius = xp.log(xp.where(radius > 0, radius, xp.ones_like(radius)))
         powers = like(np.array(self.degrees, dtype=float), X)
@@ -91,14 +95,17 @@ class MeanSplitExpansion:
         radius = np.linalg.norm(S - alpha[:, None] * direction, axis=1)
         reach = float(np.abs(alpha).max()) or 1.0
         weight = np.exp(kernel.log_weight(S))
-        n_series = max_degree + 40
-        a = kernel.series(n_series)
+        last = kernel.last_degree
+        n_series = max_degree + 40 if last is None else max(last, max_degree)
+        with np.errstate(divide="ignore"):
+            log_a = np.log(kernel.series(n_series))
         degrees, functions = [], []
         powers = (alpha / reach)[:, None] ** np.arange(n_series + 1)
         for degree in range(max_degree + 1):
             n = np.arange(n_series + 1 - degree)
-            binomial = np.array([math.comb(int(k) + degree, degree) for k in n], dtype=float)
-            roots = np.sqrt(a[degree:] * binomial) * reach**n
+            log_binomial = gammaln(n + degree + 1.0) - gammaln(n + 1.0) - gammaln(degree + 1.0)
+            # in logarithms: 0 · ∞ where the series has ended
+            roots = np.exp((log_a[degree:] + log_binomial) / 2 + n * math.log(reach))
             values = powers[:, : len(n)] * roots * (weight * radius**degree)[:, None]
             eigenvalues, vectors = np.linalg.eigh(values.T @ values)
             # a block of degree 0 costs one exact column: keep more of them
@@ -133,15 +140,20 @@ def expand(
     mean_split: bool = False,
 ) -> MaclaurinExpansion | MeanSplitExpansion:
     """The expansion of a resolved kernel, for data with that sample (m, d) and mean (d,)."""
+    if not np.any(kernel.series(max_degree) > 0):
+        raise ValueError(
+            f"{kernel} has no term up to max_degree={max_degree}: raise max_degree to its first."
+        )
     if kernel.shift_invariant:  # centred data have no mean to split off
-        return MaclaurinExpansion(kernel, max_degree, mean)
+        return MaclaurinExpansion.of(kernel, max_degree, mean)
     if mean_split:
         return MeanSplitExpansion.fit(kernel, max_degree, sample)
-    return MaclaurinExpansion(kernel, max_degree)
+    return MaclaurinExpansion.of(kernel, max_degree)
 
 
 def sample_rows(X: Array, n_rows: int, rng: np.random.Generator) -> np.ndarray:
-    """At most n_rows rows of X, drawn without replacement, as float64 on the host."""
+    """At most n_rows rows of X (and 32 MiB), drawn without replacement, as float64 on the host."""
+    n_rows = min(n_rows, max(50, (1 << 22) // X.shape[1]))
     rows = np.arange(X.shape[0])
     if X.shape[0] > n_rows:
         rows = np.sort(rng.choice(X.shape[0], n_rows, replace=False))

@@ -58,6 +58,11 @@ class DotProductKernel(BaseEstimator):
         """The Maclaurin coefficients of the kernel of variance 1."""
         raise NotImplementedError
 
+    @property
+    def last_degree(self) -> int | None:
+        """The degree at which the series ends, or None if it does not."""
+        return None
+
     def coefficients(self, max_degree: int) -> np.ndarray:  # -> (max_degree + 1,)
         """The Maclaurin coefficients a_0 … a_max_degree."""
         return float(host(self.variance)) * self.series(max_degree)
@@ -148,6 +153,10 @@ class Polynomial(DotProductKernel):
 
     def scale(self, X: Array) -> Array:
         return _times_root(X, self.gamma)
+
+    @property
+    def last_degree(self) -> int:
+        return int(self.degree)
 
     def series(self, max_degree: int) -> np.ndarray:
         n = np.arange(max_degree + 1)
@@ -318,6 +327,10 @@ class Maclaurin(DotProductKernel):
 
     def scale(self, X: Array) -> Array:
         return _times_root(X, self.gamma)
+
+    @property
+    def last_degree(self) -> int:
+        return int(np.flatnonzero(np.asarray(self._list, dtype=float)).max(initial=0))
 
     def series(self, max_degree: int) -> np.ndarray:
         a = np.zeros(max_degree + 1)
