@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -258,3 +259,98 @@ def test_prediction_holds_on_rows_that_were_not_seen(kernel):
         measured.append(np.mean((features.kernel_(test) - Z @ Z.T)[off_diagonal] ** 2))
     spread = np.std(measured, ddof=1) / np.sqrt(len(measured))
     assert abs(np.mean(measured) - np.mean(predicted)) <= 0.05 * np.mean(predicted) + 6 * spread
+
+
+@pytest.mark.parametrize("coefficients", ["taylor", "fitted"])
+@pytest.mark.parametrize("mean_split", [False, True])
+@pytest.mark.parametrize(
+    "kernel",
+    [Polynomial(1, coef0=0), Polynomial(3, coef0=0), Maclaurin([0, 0, 1, 0, 2]), Maclaurin([2.0])],
+    ids=str,
+)
+def test_kernels_with_few_terms(kernel, mean_split, coefficients, X):
+    """No constant, a single term, or a constant alone."""
+    for n_components in (1, 2, 3, 20):
+        features = MaclaurinFeatures(
+            kernel,
+            n_components=n_components,
+            mean_split=mean_split,
+            coefficients=coefficients,
+            random_state=0,
+        )
+        Z = features.fit_transform(X)
+        assert Z.shape == (40, n_components)
+        assert np.all(np.isfinite(Z))
+        assert np.isfinite(features.expected_relative_error_)
+
+
+@pytest.mark.parametrize("options", [{}, {"mean_split": True}], ids=str)
+@pytest.mark.parametrize("kernel", KERNELS, ids=str)
+def test_more_columns_never_predict_a_larger_error(kernel, options, X):
+    errors = [
+        MaclaurinFeatures(kernel, n_components=n, sketch="rademacher", **options)
+        .fit(X)
+        .expected_relative_error_
+        for n in (1, 2, 3, 4, 6, 8, 12, 20, 40)
+    ]
+    assert np.all(np.diff(errors) <= 1e-9)
+
+
+def test_features_do_not_vanish_where_the_kernel_does_off_the_diagonal():
+    X = np.eye(6)
+    features = MaclaurinFeatures(Polynomial(2, coef0=0), n_components=30, random_state=0)
+    Z = features.fit_transform(X)
+    np.testing.assert_allclose(Z @ Z.T, np.eye(6), atol=1e-12)
+
+
+def test_a_series_that_begins_later_says_so(X):
+    for kernel in (Polynomial(12, coef0=0), Maclaurin([0] * 12 + [1])):
+        with pytest.raises(ValueError, match="raise max_degree"):
+            MaclaurinFeatures(kernel).fit(X)
+        MaclaurinFeatures(kernel, max_degree=12, n_components=5).fit(X)
+
+
+def test_overflow_is_an_error(X):
+    with pytest.raises(ValueError, match="overflow"):
+        MaclaurinFeatures(Exponential()).fit(X * 100)
+    with pytest.raises(ValueError, match="overflow"):
+        MaclaurinFeatures(Polynomial(3)).fit(X * 1e60)
+    features = MaclaurinFeatures(Polynomial(3), n_components=30).fit(X * 1e12)
+    features.transform(X * 1e12)
+    with pytest.raises(ValueError, match="overflow"):
+        features.transform((X * 1e13).astype(np.float32))
+    MaclaurinFeatures(Polynomial(3), mean_split=True, n_components=30).fit(X * 1e7)
+
+
+def test_later_changes_of_parameters_do_not_reach_a_fitted_map(X):
+    kernel = Polynomial(3, coef0=1.0)
+    features = MaclaurinFeatures(kernel, n_components=30, random_state=0)
+    Z = features.fit_transform(X)
+    kernel.set_params(coef0=0.0, gamma=2.0)
+    features.set_params(n_components=40, output="complex")
+    np.testing.assert_array_equal(features.transform(X), Z)
+    assert len(features.get_feature_names_out()) == 30
+
+
+def test_random_degrees_with_nothing_to_draw(X):
+    for kernel, options in ((Maclaurin([1.0]), {}), (Polynomial(1), {"h01": True})):
+        features = MaclaurinFeatures(kernel, allocation="random", n_components=20, **options)
+        np.testing.assert_allclose(gram(features.fit_transform(X)), kernel(X))
+
+
+def test_wide_sparse_rows_stay_within_memory():
+    X = scipy.sparse.random(200, 50_000, density=1e-3, format="csr", random_state=0)
+    features = MaclaurinFeatures(
+        Polynomial(2), n_components=20, sketch="tensor_sketch", random_state=0
+    )
+    tracemalloc.start()
+    features.fit_transform(X)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 256 * 2**20
+
+
+def test_gradient_to_a_series_constant_is_refused(X):
+    torch = pytest.importorskip("torch")
+    with pytest.raises(TypeError, match="coef0"):
+        MaclaurinFeatures(Polynomial(3, coef0=torch.tensor(1.0))).fit(X)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import scipy.sparse
 from sklearn.datasets import load_digits
 
 from dotsketch import (
@@ -62,7 +63,7 @@ def test_plan_is_a_readable_table(X):
     with pytest.raises(ValueError, match="candidates"):
         plan(Gaussian(), X, n_components=50, candidates="some")
     with pytest.raises(ValueError, match="too few"):
-        plan(Gaussian(), X, n_components=1)
+        plan(Gaussian(), X, n_components=0)
 
 
 def test_plan_plots(X):
@@ -130,3 +131,83 @@ def test_complex_weights_pay_on_nonnegative_data(X):
     assert centred.mean < complex_advantage(X).mean
     with pytest.raises(ValueError, match="two rows"):
         complex_advantage(X[:1])
+
+
+@pytest.mark.parametrize(
+    ("data", "error"),
+    [
+        ([[1.0, np.nan], [0.0, 1.0]], ValueError),
+        ([1.0, 2.0], ValueError),
+        ([["a", "b"], ["c", "d"]], ValueError),
+        (np.array([[1j, 2], [3, 4]]), ValueError),
+    ],
+    ids=["nan", "one dimension", "text", "complex"],
+)
+def test_bad_data_are_refused(data, error):
+    for call in (
+        lambda: plan(Gaussian(), data, n_components=5),
+        lambda: required_components(Gaussian(), data, tolerance=0.1),
+        lambda: complex_advantage(data),
+    ):
+        with pytest.raises(error):
+            call()
+
+
+def test_lists_frames_sparse_rows_and_tensors_are_accepted(X):
+    pandas = pytest.importorskip("pandas")
+    torch = pytest.importorskip("torch")
+    rows = X[:40, 10:20]
+    options = {"n_components": 12, "candidates": [Candidate()]}
+    expected = plan(Polynomial(2), rows, **options).best.relative_error
+    for data in (
+        rows.tolist(),
+        pandas.DataFrame(rows),
+        scipy.sparse.coo_matrix(rows),
+        torch.tensor(rows),
+    ):
+        found = plan(Polynomial(2), data, **options).best.relative_error
+        np.testing.assert_allclose(found, expected, rtol=1e-9)
+
+
+def test_candidates_are_validated(X):
+    for bad in (
+        {"output": "cplx"},
+        {"allocation": "rnd"},
+        {"sketch": "tree_srht"},
+        {"allocation": "random", "mean_split": True},
+    ):
+        with pytest.raises(ValueError):  # noqa: PT011 - the message depends on the parameter
+            Candidate(**bad)
+    with pytest.raises(ValueError, match="empty"):
+        plan(Gaussian(), X, n_components=5, candidates=[])
+    with pytest.raises(TypeError, match="kernel"):
+        plan("rbf", X, n_components=5)
+
+
+def test_odd_columns_count_pairs_in_full(X):
+    candidates = [Candidate(output="complex_to_real")]
+    table = plan(Polynomial(2), X, n_components=21, candidates=candidates, n_pairs_sample=100)
+    assert table.best.n_components == 20
+
+
+def test_required_components_stay_below_the_limit(X):
+    kernel = Polynomial(3, gamma=0.5, coef0=0.5)
+    assert required_components(kernel, X, tolerance=0.9, n_pairs_sample=200) == 1
+    for tolerance in (0.05, 0.06, 0.07):
+        try:
+            found = required_components(
+                kernel, X, tolerance=tolerance, max_components=700, n_pairs_sample=200
+            )
+        except ValueError:
+            continue
+        assert found <= 700
+
+
+def test_huge_bounds_are_refused():
+    x = np.ones(3)
+    with pytest.raises(ValueError, match="projections"):
+        error_bound(x, x, degree=2, epsilon=1e-12, scaling="paper")
+    with pytest.raises(ValueError, match="coordinates"):
+        error_bound(x, np.ones(4), degree=2, epsilon=0.1)
+    with pytest.raises(ValueError, match="NaN"):
+        error_bound(x * np.nan, x, degree=2, epsilon=0.1)

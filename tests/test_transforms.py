@@ -5,6 +5,7 @@ import pytest
 import scipy.linalg
 
 import reference
+from dotsketch import _fast
 from dotsketch import _transforms as transforms
 from dotsketch._arrays import like
 
@@ -89,3 +90,19 @@ def test_inverse_fourier_undoes_fourier(D, is_complex, rng, library):
 def test_columns_pads_with_zeros(X, library):
     A = library.numpy(transforms.columns(library.asarray(X), 8))
     np.testing.assert_array_equal(A, np.vstack([X.T, np.zeros((3, 7))]))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("width", "blocks", "D"), [(1, 1, 1), (5, 2, 13), (8, 3, 24), (30, 1, 7)])
+def test_structured_orthogonal_projections(width, blocks, D, dtype, rng, monkeypatch):
+    """Three rounds of signs and Hadamard matrices, compiled and portable, as dense products."""
+    d = transforms.power_of_two(width)
+    X = rng.standard_normal((9, width)).astype(dtype)
+    signs = rng.choice([-1, 1], (blocks, 3, d)).astype(np.int8)
+    H = scipy.linalg.hadamard(d)
+    padded = np.pad(X.astype(float), ((0, 0), (0, d - width)))
+    expected = np.hstack([padded * s[0] @ H * s[1] @ H * s[2] @ H for s in signs])[:, :D]
+    tolerance = (1e-5 if dtype == np.float32 else 1e-12) * d**1.5
+    np.testing.assert_allclose(transforms.sorf(X, signs, D), expected, atol=tolerance)
+    monkeypatch.setattr(_fast, "AVAILABLE", False)
+    np.testing.assert_allclose(transforms.sorf(X, signs, D), expected, atol=tolerance)

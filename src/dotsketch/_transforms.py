@@ -162,6 +162,26 @@ def fwht(X: Array) -> Array:  # (n, d) -> (n, d)
     return _fwht_middle(X.T[None, :, :])[0, :, :].T
 
 
+def sorf(X: Array, signs: Array, n_projections: int) -> Array:  # (n, d) -> (n, D)
+    """Structured orthogonal projections H D₃ H D₂ H D₁ x, block by block, not normalised.
+
+    `signs` (B, 3, d) are ±1, d a power of two; X is padded to d with zeros, and the first D
+    columns of all blocks are kept.
+    """
+    n_blocks, _, d = signs.shape
+    if uses_fast(X) and X.dtype in (np.float32, np.float64):
+        out = np.empty((X.shape[0], n_projections), dtype=X.dtype)
+        _fast.sorf(_rows(X), np.ascontiguousarray(signs, dtype=np.int8), out)
+        return out
+    xp = namespace(X)
+    A = columns(X, d)
+    A = xp.broadcast_to(A[None, :, :], (n_blocks, *A.shape))
+    D = xp.astype(like(signs, X), X.dtype)
+    for step in range(3):
+        A = _fwht_middle(D[:, step, :, None] * A)
+    return xp.reshape(A, (n_blocks * d, X.shape[0]))[:n_projections, :].T
+
+
 def signs(turns: Array, X: Array) -> tuple[Array, Array]:
     """Real and imaginary part of iᵗ, in the library and dtype of X."""
     xp = namespace(turns)

@@ -134,7 +134,7 @@ def _better(one: Allocation, other: Allocation) -> bool:
     margin = 1e-9 * other.expected_squared_error + 1e-24 * other.kernel_square
     difference = one.expected_squared_error - other.expected_squared_error
     more = np.count_nonzero(one.projections) > np.count_nonzero(other.projections)
-    return difference < -margin or (more and difference <= margin)
+    return bool(difference < -margin or (more and difference <= margin))
 
 
 def evaluate(

@@ -56,8 +56,8 @@ class ExpansionMoments:
 
         Works block by block: memory is a few times block_size · 4 block_size numbers a degree.
         """
-        sums = _PairSums(inputs, np.array(degrees), len(sketches))
         with np.errstate(over="ignore", invalid="ignore"):  # said better below
+            sums = _PairSums(inputs, np.array(degrees), len(sketches))
             for block in _pair_blocks(len(inputs.unit), block_size):
                 sums.add(kernel, sketches, block)
         if not all(np.all(np.isfinite(total)) for total in (sums.gram, sums.rest_and_kernel)):

@@ -13,15 +13,15 @@ from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+from sklearn.utils import check_array
 
-from ._arrays import Array, as_generator, host
-from .allocation import allocate, evaluate, random_projections
-from .expansion_moments import ExpansionMoments
+from ._arrays import OUTPUTS, Array, as_generator, double, host, is_foreign, namespace
+from .allocation import COEFFICIENTS, allocate, evaluate, random_projections
+from .expansion_moments import ExpansionMoments, relative_error
 from .expansions import column_means, expand, sample_rows
 from .kernels import DotProductKernel
 from .pairs import PairStatistics
-from .sketches import make_sketch
-from .sketches.base import SeparableSketch
+from .sketches import separable_sketch
 from .sketches.rademacher import RademacherSketch
 
 PLANNED_SKETCHES = (
@@ -43,6 +43,18 @@ class Candidate:
     allocation: str = "optimal"
     coefficients: str = "taylor"
     mean_split: bool = False
+
+    def __post_init__(self) -> None:
+        separable_sketch(self.sketch)
+        for name, known in (
+            ("output", OUTPUTS),
+            ("allocation", ("optimal", "random")),
+            ("coefficients", COEFFICIENTS),
+        ):
+            if getattr(self, name) not in known:
+                raise ValueError(f"{name} must be one of {known}; got {getattr(self, name)!r}.")
+        if self.allocation == "random" and (self.coefficients == "fitted" or self.mean_split):
+            raise ValueError('Fitted coefficients and the mean split are for allocation="optimal".')
 
     def __str__(self) -> str:
         extras = [
@@ -154,7 +166,8 @@ def plan(
     """The predicted error and cost of every candidate on a sample of X (n, d).
 
     `candidates` is "all" or a list of `Candidate`; all are compared at the same number of
-    returned columns. Candidates that need more than n_components columns are left out.
+    returned columns (real numbers: "all" has no output="complex", whose columns are two each).
+    Candidates that need more than n_components columns are left out.
 
     Examples
     --------
@@ -167,7 +180,11 @@ def plan(
     given = all_candidates() if isinstance(candidates, str) else list(candidates)
     if isinstance(candidates, str) and candidates != "all":
         raise ValueError(f'candidates must be "all" or a list of Candidate; got {candidates!r}.')
+    if not given:
+        raise ValueError("candidates is empty.")
     study = _Study(kernel, X, max_degree, n_pairs_sample, random_state)
+    if study.kernel.shift_invariant and isinstance(candidates, str):
+        given = [c for c in given if not c.mean_split]  # centred data have no mean to split off
     study.prepare(given)
     rows = (study.predict(candidate, n_components) for candidate in given)
     found = [row for row in rows if row is not None]
@@ -210,13 +227,16 @@ def required_components(
     study.prepare([candidate])
     step = 2 if output == "complex_to_real" else 1
 
+    low = 0
+
     def enough(units: int) -> bool:
         row = study.predict(candidate, units * step)
         return row is not None and row.relative_error <= tolerance
 
+    most = max_components // step
     high = 1
     while not enough(high):
-        if high * step >= max_components:
+        if high >= most:
             row = study.predict(candidate, high * step)
             error = math.nan if row is None else row.relative_error
             raise ValueError(
@@ -224,8 +244,7 @@ def required_components(
                 f"predicted error is {error:.3g}, truncated at max_degree={max_degree}. Raise "
                 "max_degree, or another sketch or coefficients may do."
             )
-        high *= 2
-    low = high // 2
+        low, high = high, min(2 * high, most)
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if enough(middle) else (middle, high)
@@ -246,6 +265,16 @@ class _Study:
         n_pairs_sample: int,
         random_state: Any,
     ):
+        if not isinstance(kernel, DotProductKernel):
+            raise TypeError(
+                f"kernel must be a kernel of dotsketch, such as Gaussian(); got {kernel!r}."
+            )
+        if max_degree < 1 or n_pairs_sample < 1:
+            raise ValueError(
+                f"max_degree and n_pairs_sample must be positive; got {max_degree} and "
+                f"{n_pairs_sample}."
+            )
+        X = check_rows(X)
         self.rng = as_generator(random_state)
         self.max_degree = max_degree
         self.kernel = kernel.resolve(X).detached()
@@ -261,7 +290,10 @@ class _Study:
                 self.kernel, self.max_degree, self.sample, self.mean, mean_split=split
             )
             sketches = [
-                (_prototype(sketch, output), "complex" if output == "complex" else "real")
+                (
+                    separable_sketch(sketch, "real" if output == "real" else "complex"),
+                    "complex" if output == "complex" else "real",
+                )
                 for sketch, output in keys
             ]
             found = ExpansionMoments.of(
@@ -275,7 +307,7 @@ class _Study:
         moments = self.moments[candidate.sketch, candidate.output, candidate.mean_split]
         budget = n_components // (2 if candidate.output == "complex_to_real" else 1)
         constants = int(np.sum(moments.degrees == 0))
-        if budget - constants < 1:
+        if budget < 1 or (candidate.allocation == "random" and budget <= constants):
             return None
         if candidate.allocation == "random":
             draws = [
@@ -306,23 +338,13 @@ class _Study:
         )
         return PlannedCandidate(
             candidate=candidate,
-            n_components=n_components,
-            relative_error=math.sqrt((squared_bias + variance) / moments.kernel_square),
+            n_components=2 * budget if candidate.output == "complex_to_real" else budget,
+            relative_error=relative_error(squared_bias + variance, moments.kernel_square),
             squared_bias=squared_bias,
             variance=variance,
             max_degree=draws[0].max_degree,
             cost=float(cost + n_components),
         )
-
-
-def _prototype(name: str, output: str) -> SeparableSketch:
-    sketch = make_sketch(name, 1, 1, "real" if output == "real" else "complex")
-    if not isinstance(sketch, SeparableSketch):
-        raise ValueError(
-            f"The variance of sketch={name!r} is not known for every number of projections at "
-            f"once; use one of {', '.join(map(repr, PLANNED_SKETCHES))}."
-        )
-    return sketch
 
 
 def error_bound(
@@ -361,10 +383,11 @@ def error_bound(
         raise ValueError(f"epsilon must be positive and delta in (0, 1); got {epsilon}, {delta}.")
     if scaling not in ("sharp", "paper"):
         raise ValueError(f'scaling must be "sharp" or "paper"; got {scaling!r}.')
-    X = np.asarray(host(x), dtype=np.float64)
-    Y = X if y is None else np.asarray(host(y), dtype=np.float64)
-    single = X.ndim == 1 and Y.ndim == 1
-    X, Y = np.atleast_2d(X), np.atleast_2d(Y)
+    single = np.ndim(host(x)) == 1 and (y is None or np.ndim(host(y)) == 1)
+    X = _vectors(x)
+    Y = X if y is None else _vectors(y)
+    if X.shape[1] != Y.shape[1]:
+        raise ValueError(f"x has {X.shape[1]} coordinates and y has {Y.shape[1]}.")
     sketch = RademacherSketch(degree, 1, field, weights)
     # Rows over their norms: the powers of large norms would overflow
     order = 1 if scaling == "sharp" else 2
@@ -374,8 +397,28 @@ def error_bound(
         unit.append(rows / np.where(norms > 0, norms, 1.0))
     sigma2 = sketch.variance(PairStatistics.between(*unit))
     bound = 2 * (2 / (3 * epsilon) + sigma2 / epsilon**2) * math.log(2 / delta)
+    if np.any(bound > 2**62):
+        raise ValueError(f"epsilon={epsilon} asks for more than 2⁶² projections.")
     counts = np.ceil(bound).astype(np.int64)
     return int(counts[0, 0]) if single else counts
+
+
+def _vectors(x: Array) -> np.ndarray:
+    """One vector or rows of them, as a finite float64 matrix."""
+    return check_array(np.atleast_2d(np.asarray(host(x), dtype=np.float64)), ensure_min_features=1)
+
+
+def check_rows(X: Array) -> Array:
+    """X as finite floating rows: NumPy, CSR, or an array of another library."""
+    if not is_foreign(X):
+        return check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32])
+    xp = namespace(X)
+    if X.ndim != 2 or not xp.isdtype(X.dtype, ("bool", "integral", "real floating")):
+        raise ValueError(f"X must be a real matrix; got shape {tuple(X.shape)}, dtype {X.dtype}.")
+    X = X if xp.isdtype(X.dtype, "real floating") else double(X)
+    if not bool(xp.all(xp.isfinite(X))):
+        raise ValueError("X contains NaN or infinity.")
+    return X
 
 
 class ComplexAdvantage(NamedTuple):
@@ -394,7 +437,7 @@ def complex_advantage(X: Array, *, n_rows: int = 2000, random_state: Any = 0) ->
     >>> complex_advantage(np.eye(3) + 1).fraction
     1.0
     """
-    sample = sample_rows(X, n_rows, as_generator(random_state))
+    sample = sample_rows(check_rows(X), n_rows, as_generator(random_state))
     if len(sample) < 2:
         raise ValueError("complex_advantage compares pairs: X needs at least two rows.")
     pairs = PairStatistics.between(sample)

@@ -76,8 +76,14 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         """The features of validated rows."""
         raise NotImplementedError
 
+    def _begin_fit(self) -> int:
+        """Validate n_components and output, and remember them; the number of projections."""
+        self.n_projections_ = self._count_projections()
+        self.output_ = self.output
+        return self.n_projections_
+
     def _count_projections(self) -> int:
-        """How many projections give n_components columns; validates both parameters."""
+        """How many projections give n_components columns."""
         n = self.n_components
         if isinstance(n, bool) or not isinstance(n, Integral) or n < 1:
             raise ValueError(f"n_components must be a positive integer; got {n!r}.")
@@ -95,11 +101,11 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
 
     @property
     def _n_features_out(self) -> int:
-        return self.n_components
+        return self.n_projections_ * (2 if self.output_ == "complex_to_real" else 1)
 
     @property
     def _field(self) -> str:
-        return "real" if self.output == "real" else "complex"
+        return "real" if self.output_ == "real" else "complex"
 
 
 def check_foreign(estimator: Any, X: Array, *, reset: bool) -> Array:

@@ -3,13 +3,28 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
+from array_api_compat import is_numpy_array
+from sklearn.base import clone
 
-from .._arrays import Array, Parts, as_generator, column_views, fill, is_sparse, map_rows, namespace
+from .._arrays import (
+    Array,
+    Parts,
+    as_generator,
+    column_views,
+    fill,
+    is_foreign,
+    is_sparse,
+    map_rows,
+    namespace,
+)
 from .._transforms import scaled
 from ..allocation import (
+    COEFFICIENTS,
+    SOLVERS,
     Allocation,
     allocate,
     evaluate,
@@ -18,8 +33,7 @@ from ..allocation import (
 from ..expansion_moments import ExpansionMoments
 from ..expansions import column_means, expand, sample_rows
 from ..kernels import DotProductKernel
-from ..sketches import MonomialSketch, Sketch, make_sketch
-from ..sketches.base import SeparableSketch
+from ..sketches import MonomialSketch, Sketch, make_sketch, separable_sketch
 from .base import FeatureMap
 
 
@@ -137,19 +151,24 @@ class MaclaurinFeatures(FeatureMap):
 
     def fit(self, X: Array, y: Any = None) -> MaclaurinFeatures:
         """Choose truncation, projections and coefficients on a sample of X (n, d); draw weights."""
-        budget = self._count_projections()
+        budget = self._begin_fit()
         self._check_parameters()
         X = self._validate(X, reset=True)
         rng = as_generator(self.random_state)
         sample_rng, allocation_rng, weights_rng = rng.spawn(3)
         sample = sample_rows(X, self.n_pairs_sample, sample_rng)
         self.kernel_ = self.kernel.resolve(X)
+        if not self.kernel_.is_differentiable:
+            self.kernel_ = clone(self.kernel_)  # later changes of the given kernel are not ours
         kernel = self.kernel_.detached()  # the statistics are of numbers on the host
         expansion = expand(
             kernel, self.max_degree, sample, column_means(X), mean_split=self.mean_split
         )
         [moments] = ExpansionMoments.of(
-            expansion.inputs(sample), expansion.degrees, kernel, [(self._prototype, self._part)]
+            expansion.inputs(sample),
+            expansion.degrees,
+            kernel,
+            [(separable_sketch(self.sketch, self._field), self._part)],
         )
         self.expansion_ = replace(expansion, kernel=self.kernel_)
         self.allocation_ = self._allocate(moments, budget, allocation_rng)
@@ -166,9 +185,11 @@ class MaclaurinFeatures(FeatureMap):
 
         def weighted(rows: Array) -> tuple[Array, list[Array]]:
             """The inputs of the sketches, and the weights (n, 1) of their features."""
-            inputs = self.expansion_.inputs(rows.toarray() if is_sparse(rows) else rows)
+            with np.errstate(over="ignore", invalid="ignore"):  # check_weights says it better
+                inputs = self.expansion_.inputs(rows.toarray() if is_sparse(rows) else rows)
             columns = (inputs.weights[:, b.number : b.number + 1] for b in self.blocks_)
             scales = [b.root * w for b, w in zip(self.blocks_, columns, strict=True)]
+            check_weights(scales, self.blocks_, X.dtype)
             return inputs.unit, scales
 
         def parts(rows: Array) -> Parts:
@@ -179,7 +200,7 @@ class MaclaurinFeatures(FeatureMap):
                     found.append((scale, None if self._field == "real" else 0 * scale))
                 else:
                     found.append(scaled(block.sketch.parts(unit, weights), scale))
-            return self._concatenate(found)
+            return self._concatenate(found, 0 * unit[:, :1])
 
         def write(rows: Array, out: Parts) -> None:
             unit, scales = weighted(rows)
@@ -197,17 +218,17 @@ class MaclaurinFeatures(FeatureMap):
         return map_rows(
             parts,
             X,
-            self.output,
-            self._count_projections(),
-            max(64, (1 << 20) // (4 * self.n_components)),
+            self.output_,
+            self.n_projections_,
+            max(16, (1 << 22) // (16 * max(self.n_features_in_, 2 * self.n_projections_))),
             write=write,
             n_jobs=self.n_jobs,
         )
 
-    def _concatenate(self, parts: list[Parts]) -> Parts:
-        xp = namespace(parts[0][0])
+    def _concatenate(self, parts: list[Parts], zeros: Array) -> Parts:
+        """All blocks side by side, and zero columns for what is left of the budget."""
+        xp = namespace(zeros)
         if self.allocation_.unused:
-            zeros = 0 * parts[0][0][:, :1]
             zeros = xp.broadcast_to(zeros, (zeros.shape[0], self.allocation_.unused))
             parts = [*parts, (zeros, None if self._field == "real" else zeros)]
         real = xp.concat([part[0] for part in parts], axis=1)
@@ -218,24 +239,25 @@ class MaclaurinFeatures(FeatureMap):
     @property
     def _part(self) -> str:
         """Which variance the user sees: of the complex value, or of its real part."""
-        return "complex" if self.output == "complex" else "real"
-
-    @property
-    def _prototype(self) -> SeparableSketch:
-        sketch = make_sketch(self.sketch, 1, 1, self._field)
-        if not isinstance(sketch, SeparableSketch):
-            raise ValueError(
-                f"The variance of sketch={self.sketch!r} is not known for every number of "
-                'projections at once; use "tensor_srht", "balanced_tensor_sketch", '
-                '"tensor_sketch", "rademacher" or "gaussian".'
-            )
-        return sketch
+        return "complex" if self.output_ == "complex" else "real"
 
     def _check_parameters(self) -> None:
         if not isinstance(self.kernel, DotProductKernel):
             raise TypeError(
                 f"kernel must be a kernel of dotsketch, such as Gaussian(); got {self.kernel!r}."
             )
+        if is_foreign(getattr(self.kernel, "coef0", None)):
+            raise TypeError(
+                "coef0 is a constant of the series, to which no gradient flows here: give a "
+                "number, or use PolynomialSketch."
+            )
+        for name in ("min_degree", "max_degree", "n_pairs_sample"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, Integral):
+                raise ValueError(f"{name} must be an integer; got {value!r}.")
+        for name, known in (("coefficients", COEFFICIENTS), ("solver", SOLVERS)):
+            if getattr(self, name) not in known:
+                raise ValueError(f"{name} must be one of {known}; got {getattr(self, name)!r}.")
         if not 1 <= self.min_degree <= self.max_degree:
             raise ValueError(
                 f"degrees need 1 ≤ min_degree ≤ max_degree; got {self.min_degree} and "
@@ -286,7 +308,8 @@ class MaclaurinFeatures(FeatureMap):
         if linear:
             exact = degrees == 1
             projections = np.where(exact, linear, projections)
-        return evaluate(moments, projections, exact, theta)
+        found = evaluate(moments, projections, exact, theta)
+        return replace(found, unused=budget - int(projections.sum()))
 
     def _draw(self, rng: np.random.Generator) -> list[SketchedBlock]:
         """Sketches and weights of the blocks in use, one random stream each."""
@@ -303,12 +326,26 @@ class MaclaurinFeatures(FeatureMap):
                 continue
             sketch: Sketch
             if table.exact[b]:
-                packed = self.output == "complex_to_real"
+                packed = self.output_ == "complex_to_real"
                 sketch = MonomialSketch.of(degree, d, self._field, packed)
             else:
                 sketch = make_sketch(self.sketch, degree, D, self._field)
             blocks.append(SketchedBlock(int(b), root, sketch, sketch.sample(d, stream)))
         return blocks
+
+
+def check_weights(scales: list[Array], blocks: list[SketchedBlock], dtype: Any) -> None:
+    """Raise if features may leave the range of their dtype: weights times √d to the degree."""
+    for scale, block in zip(scales, blocks, strict=True):
+        if not is_numpy_array(scale) or not scale.size:
+            continue
+        largest = float(np.max(scale))  # NaN stays NaN
+        degree = 0 if block.sketch is None else block.sketch.degree
+        if not np.log(max(largest, 1e-300)) + 4 * degree < np.log(np.finfo(dtype).max):
+            raise ValueError(
+                f"The features overflow {dtype}: scale X down, use a larger lengthscale or a "
+                "smaller gamma, or use float64."
+            )
 
 
 def given_projections(

@@ -99,7 +99,7 @@ class PolynomialSketch(FeatureMap):
     def fit(self, X: Array, y: Any = None) -> PolynomialSketch:
         """Draw the weights for inputs of the width of X (n, d); its values do not matter."""
         self.kernel_ = Polynomial(self.degree, gamma=self.gamma, coef0=self.coef0)
-        n_projections = self._count_projections()
+        n_projections = self._begin_fit()
         self.sketch_ = make_sketch(
             self.sketch,
             self.degree,
@@ -118,7 +118,7 @@ class PolynomialSketch(FeatureMap):
             Z = self.sketch_.apply(
                 X,
                 self.weights_,
-                output=self.output,
+                output=self.output_,
                 preprocess=self._inputs,
                 n_jobs=self.n_jobs,
             )
@@ -132,7 +132,7 @@ class PolynomialSketch(FeatureMap):
         real part's, `part="complex"` for that of the complex value.
         """
         check_is_fitted(self)
-        part = part or ("complex" if self.output == "complex" else "real")
+        part = part or ("complex" if self.output_ == "complex" else "real")
         if part not in ("real", "complex"):
             raise ValueError(f'part must be "real" or "complex"; got {part!r}.')
         A = self._inputs(self._dense(X))
@@ -147,16 +147,16 @@ class PolynomialSketch(FeatureMap):
 
     @property
     def _dimension(self) -> int:
-        return self.n_features_in_ + (not is_number_zero(self.coef0))
+        return self.n_features_in_ + (not is_number_zero(self.kernel_.coef0))
 
     @property
     def _constant(self) -> Any:
-        return 0 if is_number_zero(self.coef0) else square_root(self.coef0)
+        return 0 if is_number_zero(self.kernel_.coef0) else square_root(self.kernel_.coef0)
 
     def _inputs(self, X: Array) -> Array:  # (n, d) -> (n, d) or (n, d + 1)
         """√gamma x with √coef0 appended: the homogeneous kernel of these is the kernel."""
         X = self.kernel_.scale(X)
-        if is_number_zero(self.coef0):
+        if is_number_zero(self.kernel_.coef0):
             return X
         if is_sparse(X):
             column = np.full((X.shape[0], 1), self._constant, dtype=X.dtype)
@@ -173,7 +173,10 @@ class PolynomialSketch(FeatureMap):
 
         Trees and compact sketches add up features, hence the D.
         """
-        root_gamma, constant = float(host(square_root(self.gamma))), float(host(self._constant))
+        root_gamma, constant = (
+            float(host(square_root(self.kernel_.gamma))),
+            float(host(self._constant)),
+        )
         largest = X.shape[1] * largest_entry(X) * root_gamma + constant
         n_projections = self.sketch_.n_projections * (self.compact or 1)
         return self.degree * math.log(max(8 * n_projections * largest, 1e-300))

@@ -14,7 +14,7 @@
 projection down to fewer features.
 """
 
-from .base import Sketch
+from .base import SeparableSketch, Sketch
 from .compact import CompactSketch
 from .gaussian import GaussianSketch
 from .monomials import MonomialSketch
@@ -65,6 +65,18 @@ def make_sketch(
     return RademacherSketch(degree, n_projections, field, weights)
 
 
+def separable_sketch(name: str, field: str = "real") -> SeparableSketch:
+    """A sketch of that name (degree 1, one projection) whose variance is known for every D."""
+    sketch = make_sketch(name, 1, 1, field)
+    if not isinstance(sketch, SeparableSketch):
+        known = [n for n, kind in SKETCHES.items() if issubclass(kind, SeparableSketch)]
+        raise ValueError(
+            f"The variance of sketch={name!r} is not known for every number of projections at "
+            f"once; use one of {', '.join(map(repr, known))}."
+        )
+    return sketch
+
+
 __all__ = [
     "SKETCHES",
     "BalancedTensorSketch",
@@ -74,9 +86,11 @@ __all__ = [
     "RademacherSketch",
     "RademacherTree",
     "SRHTTree",
+    "SeparableSketch",
     "Sketch",
     "TensorSRHT",
     "TensorSketch",
     "TreeSketch",
     "make_sketch",
+    "separable_sketch",
 ]
