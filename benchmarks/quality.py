@@ -4,8 +4,8 @@
 
 For every data set, kernel and number of features, the relative Frobenius error of the Gram matrix
 of held-out rows. Polynomial kernels (1/2 + x·y/2)ᵖ are on rows of unit norm, of data shifted to
-nonnegative ("raw") or centred; the Gaussian kernel (median lengthscale) is on standardised columns.
-With a reference, only its cells are run.
+nonnegative ("raw") or with standardised columns ("centred"); the Gaussian kernel (median
+lengthscale) is on standardised columns. With a reference, only its cells are run.
 
 - `taylor`: the paper's method (real and complex TensorSRHT, Rademacher), the imaginary part kept
   as the authors did, with the z-score of our mean against theirs;
@@ -51,9 +51,11 @@ def split(X: np.ndarray, shift_name: str, seed: int) -> tuple[np.ndarray, np.nda
     test, train = X[order[:n_test]], X[order[n_test : n_test + 5000]]
     shift = train.min(axis=0) if shift_name == "raw" else train.mean(axis=0)
     train, test = train - shift, test - shift
-    if shift_name == "standardised":
+    if shift_name != "raw":  # "centred" columns have unit variance too, as in the authors' code
         deviation = train.std(axis=0)
-        return tuple(A / np.where(deviation > 0, deviation, 1.0) for A in (train, test))
+        train, test = (A / np.where(deviation > 0, deviation, 1.0) for A in (train, test))
+    if shift_name == "standardised":
+        return train, test
     return tuple(
         A / np.maximum(np.linalg.norm(A, axis=1, keepdims=True), 1e-12) for A in (train, test)
     )
@@ -73,7 +75,8 @@ def reference_rows(path: Path | None) -> list[dict]:
 def published(rows: list[dict], **wanted: object) -> tuple[float, float]:
     """Mean and spread of one cell of the authors' results; NaN where there is none."""
     for row in rows:
-        if all(row[key] == str(value) for key, value in wanted.items()):
+        matches = all(row[key] == str(value) for key, value in wanted.items())
+        if matches and row["k_rel_frob_error_mean"]:
             spread = row["k_rel_frob_error_std"]
             return float(row["k_rel_frob_error_mean"]), float(spread) if spread else math.nan
     return math.nan, math.nan
@@ -83,7 +86,8 @@ def best_published(rows: list[dict], **wanted: object) -> float:
     found = [
         float(row["k_rel_frob_error_mean"])
         for row in rows
-        if all(row[key] == str(value) for key, value in wanted.items())
+        if row["k_rel_frob_error_mean"]
+        and all(row[key] == str(value) for key, value in wanted.items())
     ]
     return min(found, default=math.nan)
 

@@ -13,7 +13,6 @@ _LIBRARIES = (
     "scipy",
     "scikit-learn",
     "array-api-compat",
-    "array-api-extra",
     "torch",
     "jax",
 )

@@ -89,7 +89,8 @@ class MaclaurinFeatures(FeatureMap):
         For allocation="random": degrees are drawn ∝ base^−(n+1); `h01` takes degree 0 and 1
         exactly and draws from degree 2 on.
     n_jobs : int or None, default=None
-        Threads that `transform` uses on NumPy rows (-1: all); the result does not depend on it.
+        Threads that `transform` uses on NumPy rows (-1: all). With the compiled kernels the result
+        has the same bits for any number; what BLAS computes agrees to rounding.
     random_state : int, RandomState, Generator or None
 
     Attributes

@@ -47,7 +47,8 @@ class PolynomialSketch(FeatureMap):
     compact : int or None, default=None
         Sketch to compact · n_components features first, then project them down.
     n_jobs : int or None, default=None
-        Threads that `transform` uses on NumPy rows (-1: all); the result does not depend on it.
+        Threads that `transform` uses on NumPy rows (-1: all). With the compiled kernels the result
+        has the same bits for any number; what BLAS computes agrees to rounding.
     random_state : int, RandomState, Generator or None
 
     Attributes
