@@ -54,6 +54,7 @@ class Sketch:
 
     accepts_sparse: ClassVar[bool] = False  # whether `parts` takes CSR rows as they are
     chunk_bytes: ClassVar[int] = 1 << 19  # an array of one chunk: about an L2 cache
+    compiled_chunk_factor: ClassVar[int] = 1  # how many times larger without temporaries
 
     def __post_init__(self) -> None:
         for name in ("degree", "n_projections"):
@@ -149,15 +150,15 @@ class Sketch:
             X,
             output or self.field,
             self.n_projections,
-            self.chunk_rows(X.shape[1], np.dtype(np.float32).itemsize),
+            self.chunk_rows(X.shape[1]) * (self.compiled_chunk_factor if uses_fast(X) else 1),
             write=lambda rows, out: self.write(inputs(rows), prepared, out),
             n_jobs=n_jobs,
         )
 
-    def chunk_rows(self, dimension: int, itemsize: int) -> int:
+    def chunk_rows(self, dimension: int) -> int:
         """How many rows to work on at a time so that the temporaries stay small."""
         width = max(dimension, self.n_projections) * (2 if self.is_complex else 1)
-        return max(16, self.chunk_bytes // (2 * width * itemsize))
+        return max(16, self.chunk_bytes // (8 * width))
 
     def cost(self, dimension: int) -> float:
         """About how many arithmetic operations the features of one row take."""

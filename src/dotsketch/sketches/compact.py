@@ -81,5 +81,5 @@ class CompactSketch(Sketch):
         down = projection_moments(features, kappa2=kappa2, block=block)
         return down.vector(self.n_projections, block)
 
-    def chunk_rows(self, dimension: int, itemsize: int) -> int:
-        return self.up.chunk_rows(dimension, itemsize)
+    def chunk_rows(self, dimension: int) -> int:
+        return self.up.chunk_rows(dimension)

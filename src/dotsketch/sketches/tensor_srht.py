@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -36,6 +36,8 @@ class TensorSRHT(ProductSketch):
     variance formula would not hold. For degree 1 and D a multiple of the padded d the sketch is
     exact.
     """
+
+    compiled_chunk_factor: ClassVar[int] = 16
 
     def block(self, dimension: int) -> int:
         return power_of_two(dimension)
@@ -75,8 +77,8 @@ class TensorSRHT(ProductSketch):
         transforms = self.degree * n_blocks * d * (d.bit_length() + 1)
         return transforms * (2 if self.is_complex else 1)
 
-    def chunk_rows(self, dimension: int, itemsize: int) -> int:
-        return super().chunk_rows(power_of_two(dimension), itemsize)
+    def chunk_rows(self, dimension: int) -> int:
+        return super().chunk_rows(power_of_two(dimension))
 
 
 def sample_srht(
