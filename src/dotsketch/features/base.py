@@ -133,7 +133,7 @@ def check_foreign(estimator: Any, X: Array, *, reset: bool) -> Array:
     return X
 
 
-def check_overflow(Z: Array, X: Array, log_bound: Callable[[Array], float]) -> Array:
+def check_overflow(Z: Array, X: Array, log_bound: Callable[[], float]) -> Array:
     """Z, unless it holds values beyond its dtype: products of many projections overflow.
 
     The features are looked through only if a bound on their size allows an overflow.
@@ -142,7 +142,7 @@ def check_overflow(Z: Array, X: Array, log_bound: Callable[[Array], float]) -> A
         return Z
     limits = np.finfo(X.dtype) if is_sparse(X) else namespace(X).finfo(X.dtype)
     xp = namespace(Z)
-    if log_bound(X) > math.log(float(limits.max)) and not bool(xp.all(xp.isfinite(Z))):
+    if log_bound() > math.log(float(limits.max)) and not bool(xp.all(xp.isfinite(Z))):
         raise ValueError(
             f"The features overflow {X.dtype}: scale the rows of X to about unit norm, "
             "lower gamma, or use float64."

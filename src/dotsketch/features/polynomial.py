@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse
+from array_api_compat import is_numpy_array
 from sklearn.utils.validation import check_is_fitted
 
 from .._arrays import (
@@ -115,15 +116,24 @@ class PolynomialSketch(FeatureMap):
         return self
 
     def _features(self, X: Array) -> Array:
+        largest = []
+
+        def inputs(rows: Array) -> Array:
+            if is_sparse(rows) or is_numpy_array(rows):  # while the rows are in the cache
+                largest.append(largest_entry(rows))
+            return self._inputs(rows)
+
         with np.errstate(over="ignore", invalid="ignore"):  # check_overflow says it better
             Z = self.sketch_.apply(
                 X,
                 self.weights_,
                 output=self.output_,
-                preprocess=self._inputs,
+                preprocess=inputs,
                 n_jobs=self.n_jobs,
             )
-        return check_overflow(Z, X, self._largest_feature)
+        return check_overflow(
+            Z, X, lambda: self._largest_feature(max(largest) if largest else largest_entry(X))
+        )
 
     def variance(self, X: Array, Y: Array | None = None, *, part: str | None = None) -> Array:
         """Variance of the approximate kernel between rows of X and of Y, (n, d), (m, d) -> (n, m).
@@ -169,7 +179,7 @@ class PolynomialSketch(FeatureMap):
         X = self._validate(X, reset=False)
         return double(X.toarray() if is_sparse(X) else X)
 
-    def _largest_feature(self, X: Array) -> float:
+    def _largest_feature(self, entry: float) -> float:
         """Logarithm of a bound on the features, (D |x|₁ max|w|)ᵖ; no Gaussian weight exceeds 8.
 
         Trees and compact sketches add up features, hence the D.
@@ -178,7 +188,7 @@ class PolynomialSketch(FeatureMap):
             float(host(square_root(self.kernel_.gamma))),
             float(host(self._constant)),
         )
-        largest = X.shape[1] * largest_entry(X) * root_gamma + constant
+        largest = self.n_features_in_ * entry * root_gamma + constant
         n_projections = self.sketch_.n_projections * (self.compact or 1)
         return self.degree * math.log(max(8 * n_projections * largest, 1e-300))
 
