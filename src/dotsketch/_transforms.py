@@ -202,9 +202,9 @@ def scaled(parts: Parts, scale: Any) -> Parts:
     return real * scale, None if imaginary is None else imaginary * scale
 
 
-def transposed(parts: Parts, scale: float) -> Parts:  # (D, n) -> (n, D)
-    """Parts times a scale, as transposed views."""
-    real, imaginary = scaled(parts, scale)
+def transposed(parts: Parts, scale: float | None = None) -> Parts:  # (D, n) -> (n, D)
+    """Parts, times a scale if one is given, as transposed views."""
+    real, imaginary = parts if scale is None else scaled(parts, scale)
     return real.T, None if imaginary is None else imaginary.T
 
 
@@ -324,11 +324,6 @@ def count_sketch_rows(
     counts = np.empty((X.shape[0], n_buckets), dtype=np.result_type(X.dtype, np.complex64))
     _fast.count_sketch(_rows(X), buckets, turns, counts.real, counts.imag)
     return counts.real, counts.imag
-
-
-def multiply_into(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """a times b in the memory of a."""
-    return np.multiply(a, b, out=a)
 
 
 def fourier(parts: Parts, axis: int = 0) -> Array:  # D -> D // 2 + 1 (real) or D, complex

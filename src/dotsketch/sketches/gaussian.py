@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._arrays import Array
 from .independent import IndependentSketch
 
 
@@ -33,7 +32,7 @@ class GaussianSketch(IndependentSketch):
         values = rng.standard_normal((self.degree, n_parts, self.n_projections, dimension))
         return GaussianWeights(values / math.sqrt(n_parts))
 
-    def dense_weights(self, prepared: GaussianWeights, X: Array) -> tuple[list, list]:
+    def dense_weights(self, prepared: GaussianWeights) -> tuple[list, list]:
         values = prepared.values
         real = [values[i, 0, :, :] for i in range(self.degree)]
         imaginary = [values[i, 1, :, :] if self.is_complex else None for i in range(self.degree)]

@@ -101,7 +101,7 @@ class IndependentSketch(ProductSketch):
 
     def parts(self, X: Array, prepared: Any) -> Parts:
         product: Parts | None = None
-        for real, imaginary in zip(*self.dense_weights(prepared, X), strict=True):
+        for real, imaginary in zip(*self.dense_weights(prepared), strict=True):
             projected = project(X, real, imaginary)
             product = projected if product is None else multiply(product, projected)
         assert product is not None
@@ -110,6 +110,6 @@ class IndependentSketch(ProductSketch):
     def cost(self, dimension: int) -> float:
         return self.degree * self.n_projections * 2 * dimension * (2 if self.is_complex else 1)
 
-    def dense_weights(self, prepared: Any, X: Array) -> tuple[list, list]:
+    def dense_weights(self, prepared: Any) -> tuple[list, list]:
         """Real and imaginary (or None) weight matrices, (D, d), one for every degree."""
         raise NotImplementedError

@@ -67,7 +67,7 @@ class RademacherSketch(IndependentSketch):
         imaginary = rng.random(shape) >= self.weights
         return TurnWeights(sample_turns(rng, shape, False) + imaginary.astype(np.int8))
 
-    def dense_weights(self, prepared: tuple[list, list], X: Array) -> tuple[list, list]:
+    def dense_weights(self, prepared: tuple[list, list]) -> tuple[list, list]:
         return prepared
 
     def prepare(self, weights: TurnWeights | AngleWeights, X: Array) -> Any:

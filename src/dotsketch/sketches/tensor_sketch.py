@@ -15,7 +15,7 @@ from .._transforms import (
     count_sketch_rows,
     fourier,
     inverse_fourier,
-    multiply_into,
+    transposed,
     uses_fast,
 )
 from ..pairs import PairStatistics
@@ -67,8 +67,7 @@ class TensorSketch(SeparableSketch):
         for table in prepared:
             transformed = fourier(count_sketch(X, table, self.is_complex))
             spectrum = transformed if spectrum is None else spectrum * transformed
-        real, imaginary = inverse_fourier(spectrum, self.n_projections, self.is_complex)
-        return real.T, None if imaginary is None else imaginary.T
+        return transposed(inverse_fourier(spectrum, self.n_projections, self.is_complex))
 
     def _row_parts(self, X: np.ndarray, weights: HashWeights) -> Parts:
         """The same with compiled count sketches, row by row in memory."""
@@ -76,7 +75,10 @@ class TensorSketch(SeparableSketch):
         for buckets, turns in zip(*weights, strict=True):
             counts = count_sketch_rows(X, buckets, turns, self.n_projections, self.is_complex)
             transformed = fourier(counts, axis=1)
-            spectrum = transformed if spectrum is None else multiply_into(spectrum, transformed)
+            if spectrum is None:
+                spectrum = transformed
+            else:
+                spectrum *= transformed
         return inverse_fourier(spectrum, self.n_projections, self.is_complex, axis=1)
 
     def cost(self, dimension: int) -> float:

@@ -104,9 +104,9 @@ def hadamard_tables(weights: SRHTWeights, n_projections: int, X: Array) -> list:
 def project_hadamard(X: Array, table: Any, n_projections: int, is_complex: bool) -> Parts:
     """One projection by signed, permuted Hadamard blocks, (n, d) -> (D, n) parts."""
     if isinstance(table, SRHTWeights):
-        real, imaginary = out = empty_parts(X.shape[0], n_projections, X.dtype, is_complex)
+        out = empty_parts(X.shape[0], n_projections, X.dtype, is_complex)
         tensor_srht_into(X, *table, 1.0, out)
-        return real.T, None if imaginary is None else imaginary.T
+        return transposed(out)
     turns, places = table
     return srht(columns(X, turns.shape[1]), turns, places, is_complex)
 

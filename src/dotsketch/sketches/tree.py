@@ -134,9 +134,9 @@ class RademacherTree(TreeSketch):
 
         def compiled(part: np.ndarray) -> Parts:
             n = part.shape[1]
-            real, imaginary = out = empty_parts(n, self.n_projections, part.dtype, self.is_complex)
+            out = empty_parts(n, self.n_projections, part.dtype, self.is_complex)
             sign_projection_into(part.T, projection, 1.0, out)
-            return real.T, None if imaginary is None else imaginary.T
+            return transposed(out)
 
         return linear_on_parts(compiled, A)
 
