@@ -21,13 +21,15 @@ LAYERS = [
     ("expansions",),
     ("expansion_moments",),
     ("allocation",),
-    ("fourier", "spherical"),
+    ("frequencies",),
+    ("fourier", "positive", "spherical"),
     ("planning",),
     ("features",),
     ("linear_gaussian", "metrics"),
     ("gp",),
     ("datasets", "persistence"),
-    ("cli", "paper"),
+    ("paper",),
+    ("cli",),
 ]
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 OUTSIDE = ("__init__", "__main__", "_versions")  # the flat API and the bug report see everything
