@@ -6,16 +6,16 @@ The kernel (1/2 + x·y/2)ᵖ on rows of unit norm, 256 real columns: the table o
 from sklearn.datasets import load_digits
 from sklearn.preprocessing import normalize
 
-from dotsketch import Candidate, Polynomial, plan
+from dotsketch import MaclaurinCandidate, Polynomial, plan
 
 BALANCED = "balanced_tensor_sketch"
 CANDIDATES = {
-    "random degrees": Candidate("tensor_srht", "complex_to_real", "random"),
-    "the paper's, real": Candidate("tensor_srht"),
-    "the paper's, complex": Candidate("tensor_srht", "complex_to_real"),
-    "balanced TensorSketch": Candidate(BALANCED),
-    "+ fitted coefficients": Candidate(BALANCED, coefficients="fitted"),
-    "+ mean split": Candidate(BALANCED, coefficients="fitted", mean_split=True),
+    "random degrees": MaclaurinCandidate("tensor_srht", "complex_to_real", "random"),
+    "the paper's, real": MaclaurinCandidate("tensor_srht"),
+    "the paper's, complex": MaclaurinCandidate("tensor_srht", "complex_to_real"),
+    "balanced TensorSketch": MaclaurinCandidate(BALANCED),
+    "+ fitted coefficients": MaclaurinCandidate(BALANCED, coefficients="fitted"),
+    "+ mean split": MaclaurinCandidate(BALANCED, coefficients="fitted", mean_split=True),
 }
 
 X = normalize(load_digits().data)

@@ -8,8 +8,8 @@ import scipy.sparse
 from sklearn.datasets import load_digits
 
 from dotsketch import (
-    Candidate,
     Gaussian,
+    MaclaurinCandidate,
     MaclaurinFeatures,
     Polynomial,
     RademacherSketch,
@@ -29,9 +29,9 @@ def X():
 def test_plan_predicts_what_fitting_predicts(X):
     kernel = Polynomial(3, gamma=0.5, coef0=0.5)
     candidates = [
-        Candidate(),
-        Candidate("balanced_tensor_sketch", "complex_to_real", coefficients="fitted"),
-        Candidate("rademacher", "complex_to_real", mean_split=True),
+        MaclaurinCandidate(),
+        MaclaurinCandidate("balanced_tensor_sketch", "complex_to_real", coefficients="fitted"),
+        MaclaurinCandidate("rademacher", "complex_to_real", mean_split=True),
     ]
     table = plan(kernel, X, n_components=100, n_pairs_sample=2000, candidates=candidates)
     for row in table:
@@ -48,7 +48,11 @@ def test_plan_predicts_what_fitting_predicts(X):
 
 
 def test_plan_is_a_readable_table(X):
-    candidates = [Candidate(), Candidate("gaussian"), Candidate(allocation="random")]
+    candidates = [
+        MaclaurinCandidate(),
+        MaclaurinCandidate("gaussian"),
+        MaclaurinCandidate(allocation="random"),
+    ]
     table = plan(Gaussian(), X, n_components=50, candidates=candidates, n_pairs_sample=200)
     assert len(table) == 3
     errors = [row.relative_error for row in table]
@@ -157,7 +161,7 @@ def test_lists_frames_sparse_rows_and_tensors_are_accepted(X):
     pandas = pytest.importorskip("pandas")
     torch = pytest.importorskip("torch")
     rows = X[:40, 10:20]
-    options = {"n_components": 12, "candidates": [Candidate()]}
+    options = {"n_components": 12, "candidates": [MaclaurinCandidate()]}
     expected = plan(Polynomial(2), rows, **options).best.relative_error
     for data in (
         rows.tolist(),
@@ -177,7 +181,7 @@ def test_candidates_are_validated(X):
         {"allocation": "random", "mean_split": True},
     ):
         with pytest.raises(ValueError):  # noqa: PT011 - the message depends on the parameter
-            Candidate(**bad)
+            MaclaurinCandidate(**bad)
     with pytest.raises(ValueError, match="empty"):
         plan(Gaussian(), X, n_components=5, candidates=[])
     with pytest.raises(TypeError, match="kernel"):
@@ -185,7 +189,7 @@ def test_candidates_are_validated(X):
 
 
 def test_odd_columns_count_pairs_in_full(X):
-    candidates = [Candidate(output="complex_to_real")]
+    candidates = [MaclaurinCandidate(output="complex_to_real")]
     table = plan(Polynomial(2), X, n_components=21, candidates=candidates, n_pairs_sample=100)
     assert table.best.n_components == 20
 

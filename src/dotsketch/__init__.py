@@ -8,8 +8,9 @@ The layers, each importing only those above it:
 - `expansions`: a kernel as a weighted sum of powers of one dot product
 - `expansion_moments`: averages over pairs of rows that decide an allocation
 - `allocation`: how a budget is spread over the powers, and their coefficients fitted
-- `planning`: the predicted error of every candidate; how many features a tolerance takes
 - `features`: the scikit-learn transformers
+- `planning`: the predicted error of every candidate; how many features a tolerance takes
+- `auto`: the transformer that follows the plan
 - `metrics`: how good an approximation is
 """
 
@@ -17,13 +18,16 @@ from importlib.metadata import version as _version
 
 from ._versions import show_versions
 from .allocation import Allocation
+from .auto import AutoFeatures
 from .features import MaclaurinFeatures, PolynomialSketch
 from .kernels import ArcCosine, DotProductKernel, Exponential, Gaussian, Maclaurin, Polynomial
 from .metrics import relative_frobenius_error
 from .pairs import PairStatistics
 from .planning import (
     Candidate,
+    MaclaurinCandidate,
     Plan,
+    PolynomialCandidate,
     complex_advantage,
     error_bound,
     plan,
@@ -50,6 +54,7 @@ __all__ = [
     "SKETCHES",
     "Allocation",
     "ArcCosine",
+    "AutoFeatures",
     "BalancedTensorSketch",
     "Candidate",
     "CompactSketch",
@@ -58,11 +63,13 @@ __all__ = [
     "Gaussian",
     "GaussianSketch",
     "Maclaurin",
+    "MaclaurinCandidate",
     "MaclaurinFeatures",
     "MonomialSketch",
     "PairStatistics",
     "Plan",
     "Polynomial",
+    "PolynomialCandidate",
     "PolynomialSketch",
     "RademacherSketch",
     "RademacherTree",

@@ -23,8 +23,8 @@ from .._transforms import (
 from ..pairs import PairStatistics
 from .base import Sketch
 from .moments import ProjectionMoments, VectorMoments, projection_moments
-from .rademacher import TurnWeights, sample_turns
-from .tensor_srht import SRHTWeights, hadamard_tables, project_hadamard, sample_srht
+from .rademacher import RademacherSketch, TurnWeights, sample_turns
+from .tensor_srht import SRHTWeights, TensorSRHT, hadamard_tables, project_hadamard, sample_srht
 
 
 class TreeWeights(NamedTuple):
@@ -95,9 +95,17 @@ class TreeSketch(Sketch):
     def project_moments(self, u: VectorMoments, dimension: int) -> ProjectionMoments:
         return projection_moments(u, kappa2=self.kappa2, block=self.block(dimension))
 
+    def cost(self, dimension: int) -> float:
+        n_leaves = power_of_two(self.degree)
+        inner = max(n_leaves - 2, 0) * self.projection_cost(self.n_projections)
+        return n_leaves * self.projection_cost(dimension) + inner
+
     # -- the kind of node --------------------------------------------------------------------
 
     def block(self, dimension: int) -> int:
+        raise NotImplementedError
+
+    def projection_cost(self, dimension: int) -> float:
         raise NotImplementedError
 
     def sample_projections(self, count: int, dimension: int, rng: np.random.Generator) -> Any:
@@ -116,6 +124,9 @@ class RademacherTree(TreeSketch):
 
     def block(self, dimension: int) -> int:
         return 1
+
+    def projection_cost(self, dimension: int) -> float:
+        return RademacherSketch(1, self.n_projections, self.field).cost(dimension)
 
     def sample_projections(self, count: int, dimension: int, rng: np.random.Generator) -> Any:
         return TurnWeights(
@@ -147,6 +158,9 @@ class SRHTTree(TreeSketch):
 
     def block(self, dimension: int) -> int:
         return power_of_two(dimension)
+
+    def projection_cost(self, dimension: int) -> float:
+        return TensorSRHT(1, self.n_projections, self.field).cost(dimension)
 
     def sample_projections(self, count: int, dimension: int, rng: np.random.Generator) -> Any:
         return sample_srht(count, self.n_projections, dimension, self.is_complex, rng)

@@ -1,0 +1,213 @@
+"""The estimator that follows its own plan: the best features for the kernel and the data."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from numbers import Integral, Real
+from typing import Any
+
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import check_is_fitted
+
+from ._arrays import Array, as_generator
+from .features.base import FeatureMap
+from .kernels import DotProductKernel
+from .planning import Plan, PlannedCandidate, Study, assess, least_components, select
+
+
+class AutoFeatures(FeatureMap):
+    """The features with the least error, chosen on a sample of the data.
+
+    `fit` predicts the error of every family that serves the kernel (Maclaurin features with all
+    sketches, polynomial sketches, Fourier, spherical and positive features, Nyström) on a sample
+    of X, takes the best, and fits it. Errors are closed forms where one is known; the others are
+    measured on rows held out and marked so in `plan_`.
+
+    Parameters
+    ----------
+    kernel : DotProductKernel
+    n_components : int or None, default=None
+        The number of columns; the best candidate with at most so many is chosen.
+    tolerance : float or None, default=None
+        The relative error √(E(k − k̂)²/E k²) to reach: the candidate that does it with the fewest
+        columns is chosen. With n_components as well, that is the most it may take; where it does
+        not suffice, the best candidate with so many columns is taken, with a warning.
+    candidates : "all", a family, or a list of families or `Candidate`, default="all"
+        What may be chosen: see `plan`. ("maclaurin", "fourier", "spherical", "polynomial",
+        "positive") leaves out Nyström features, whose cost grows with the square of the columns.
+    objective : "kernel", default="kernel"
+        What is minimised: the mean squared error of the kernel over pairs of distinct rows.
+    cost_weight : float, default=0.0
+        With c > 0, error · costᶜ is minimised, cost being the arithmetic of one row: c = 0.5
+        takes features of twice the error if they are four times cheaper.
+    max_degree, n_pairs_sample : int, default=10 and 500
+        Degrees of Maclaurin features, and rows whose pairs errors are averaged over.
+    max_components : int, default=65536
+        Where the search for a tolerance ends.
+    n_jobs : int or None, default=None
+        Threads of `transform`, as for the features chosen.
+    random_state : int, RandomState, Generator or None
+
+    Attributes
+    ----------
+    plan_ : Plan, all candidates with their errors, a readable table (`plan_.plot()`)
+    chosen_ : PlannedCandidate, its row that was taken
+    features_ : the fitted estimator
+    kernel_ : the kernel with data-dependent parameters resolved
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from dotsketch import AutoFeatures, Polynomial
+    >>> X = load_digits().data / 64
+    >>> auto = AutoFeatures(Polynomial(3), n_components=200, random_state=0).fit(X)
+    >>> auto.transform(X).shape
+    (1797, 200)
+    >>> auto.chosen_ is auto.plan_.best
+    True
+    >>> auto.chosen_.relative_error < 0.01
+    True
+    """
+
+    def __init__(
+        self,
+        kernel: DotProductKernel,
+        *,
+        n_components: int | None = None,
+        tolerance: float | None = None,
+        candidates: Any = "all",
+        objective: str = "kernel",
+        cost_weight: float = 0.0,
+        max_degree: int = 10,
+        n_pairs_sample: int = 500,
+        max_components: int = 1 << 16,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+    ):
+        self.kernel = kernel
+        self.n_components = n_components  # type: ignore[assignment]
+        self.tolerance = tolerance
+        self.candidates = candidates
+        self.objective = objective
+        self.cost_weight = cost_weight
+        self.max_degree = max_degree
+        self.n_pairs_sample = n_pairs_sample
+        self.max_components = max_components
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def fit(self, X: Array, y: Any = None) -> AutoFeatures:
+        """Plan on a sample of X (n, d), and fit what is best."""
+        self._check_parameters()
+        X = self._validate(X, reset=True)
+        study_rng, features_rng = as_generator(self.random_state).spawn(2)
+        study = Study(
+            self.kernel,
+            X,
+            max_degree=self.max_degree,
+            n_pairs_sample=self.n_pairs_sample,
+            random_state=study_rng,
+        )
+        self.plan_ = self._plan(study)
+        self.chosen_: PlannedCandidate = self.plan_.best
+        kernel = self.kernel.resolve(X)
+        options = {} if self.chosen_.candidate.family == "nystrom" else {"n_jobs": self.n_jobs}
+        self.features_ = self.chosen_.candidate.build(
+            kernel,
+            self.chosen_.n_components,
+            random_state=int(features_rng.integers(2**31)),
+            **options,
+        ).fit(X)
+        self.kernel_ = self.features_.kernel_
+        return self
+
+    def _features(self, X: Array) -> Array:
+        return self.features_._features(X)
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.features_._n_features_out
+
+    def _plan(self, study: Study) -> Plan:
+        candidates = select(self.candidates, study)
+        if self.tolerance is not None:
+            found = self._within(self.tolerance, study, candidates)
+            if found:
+                return found
+        n_components = self.max_components if self.n_components is None else self.n_components
+        rows = assess(study, candidates, n_components)
+        if not rows:
+            raise ValueError(f"n_components={n_components} is too few for every candidate.")
+        table = Plan(rows, self.cost_weight)
+        if self.tolerance is not None:
+            message = (
+                f"tolerance={self.tolerance} is not reached with {n_components} columns: the least "
+                f"error is {table.best.relative_error:.3g} ({table.best.candidate})."
+            )
+            if self.n_components is None:
+                raise ValueError(f"{message} Raise max_components or max_degree.")
+            warnings.warn(f"{message} It is used as it is.", stacklevel=3)
+        return table
+
+    def _within(self, tolerance: float, study: Study, candidates: list) -> Plan | None:
+        """Candidates that reach the tolerance, by their number of columns; None without any."""
+        most = self.max_components if self.n_components is None else self.n_components
+        assess(study, candidates, 1)  # all moments in one pass
+        rows: list[PlannedCandidate] = []
+        # Those with a formula first: what is measured need not be searched beyond their best
+        for candidate in sorted(candidates, key=lambda c: c.is_measured):
+            row = least_components(study, candidate, tolerance, most)
+            if row is not None:
+                rows.append(row)
+                most = min(most, row.n_components + row.n_components // 4 + 2)
+        return Plan(rows, self.cost_weight, by_columns=True) if rows else None
+
+    def _check_parameters(self) -> None:
+        if not isinstance(self.kernel, DotProductKernel):
+            raise TypeError(
+                f"kernel must be a kernel of dotsketch, such as Gaussian(); got {self.kernel!r}."
+            )
+        if self.n_components is None and self.tolerance is None:
+            raise ValueError(
+                "AutoFeatures needs n_components, the number of columns, or tolerance, the "
+                "relative error of the kernel to reach (0.05, say)."
+            )
+        for name in ("n_components", "max_components", "max_degree", "n_pairs_sample"):
+            value = getattr(self, name)
+            if value is None and name == "n_components":
+                continue
+            if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
+                raise ValueError(f"{name} must be a positive integer; got {value!r}.")
+        if self.tolerance is not None and not (
+            isinstance(self.tolerance, Real) and 0 < self.tolerance < math.inf
+        ):
+            raise ValueError(f"tolerance must be a positive number; got {self.tolerance!r}.")
+        if self.objective != "kernel":
+            raise ValueError(f'objective must be "kernel"; got {self.objective!r}.')
+        if not (isinstance(self.cost_weight, Real) and 0 <= self.cost_weight < math.inf):
+            raise ValueError(f"cost_weight must be a number ≥ 0; got {self.cost_weight!r}.")
+
+    def explain(self) -> str:
+        """What was chosen, why, and what comes next."""
+        check_is_fitted(self)
+        best = self.chosen_
+        how = "predicted" if best.source == "formula" else "measured on rows held out"
+        lines = [
+            f"{best.candidate}: {best.n_components} columns, relative error "
+            f"{best.relative_error:.3g} ({how}), the best of {len(self.plan_)} candidates."
+        ]
+        others = [row for row in self.plan_[1:] if row.candidate.family != best.candidate.family]
+        if others:
+            lines.append(
+                f"Next family: {others[0].candidate}, {others[0].n_components} columns, "
+                f"{others[0].relative_error:.3g}."
+            )
+        return "\n".join(lines)
+
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+        text = super().__repr__(N_CHAR_MAX)
+        try:
+            return f"{text}\n{self.explain()}"
+        except NotFittedError:
+            return text

@@ -1,0 +1,40 @@
+"""The error of every candidate before anything is computed, and how many features it takes.
+
+- `candidates`: one class a family of features: which kernels it serves, its predicted error, how
+  it is built
+- `study`: a sample of the data with what the candidates need to know of it, computed once
+- `table`: the plan, candidates in the order of their error
+- `search`: `plan` and `required_components`
+- `bounds`: the worst-case guarantee of the paper's Section 3.4; whether complex weights pay
+"""
+
+from .bounds import ComplexAdvantage, complex_advantage, error_bound
+from .candidates import (
+    FAMILIES,
+    Candidate,
+    MaclaurinCandidate,
+    PolynomialCandidate,
+    all_candidates,
+)
+from .search import assess, least_components, plan, required_components, select
+from .study import Study
+from .table import Plan, PlannedCandidate
+
+__all__ = [
+    "FAMILIES",
+    "Candidate",
+    "ComplexAdvantage",
+    "MaclaurinCandidate",
+    "Plan",
+    "PlannedCandidate",
+    "PolynomialCandidate",
+    "Study",
+    "all_candidates",
+    "assess",
+    "complex_advantage",
+    "error_bound",
+    "least_components",
+    "plan",
+    "required_components",
+    "select",
+]

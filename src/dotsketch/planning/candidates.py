@@ -1,0 +1,270 @@
+"""One class a family of features: which kernels it serves, its error, how it is built.
+
+`predict` gives the error of a candidate on a `Study` at a number of columns, in closed form where
+one is known, otherwise measured on rows held out. `build` gives the estimator.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from .._arrays import OUTPUTS
+from ..allocation import COEFFICIENTS, allocate, evaluate, random_projections
+from ..expansion_moments import relative_error
+from ..features import MaclaurinFeatures, PolynomialSketch
+from ..features.base import FeatureMap
+from ..kernels import DotProductKernel, Polynomial
+from ..sketches import SKETCHES, make_sketch, separable_sketch
+from .study import Study
+from .table import PlannedCandidate
+
+PLANNED_SKETCHES = (
+    "tensor_srht",
+    "balanced_tensor_sketch",
+    "tensor_sketch",
+    "rademacher",
+    "gaussian",
+)
+PLANNED_OUTPUTS = ("real", "complex_to_real")
+_DRAWS = 4  # where an error is measured
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A family of features with its options, all but the kernel and the number of columns."""
+
+    family: ClassVar[str]
+    is_monotone: ClassVar[bool] = True  # whether more columns never mean a larger error
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether the error is measured on rows held out, for want of a closed form."""
+        return False
+
+    def serves(self, study: Study) -> bool:
+        """Whether these features approximate the kernel on rows like those of the study."""
+        raise NotImplementedError
+
+    def predict(self, study: Study, n_components: int) -> PlannedCandidate | None:
+        """The error and cost with at most n_components columns; None if they are too few."""
+        raise NotImplementedError
+
+    def build(
+        self, kernel: DotProductKernel, n_components: int, random_state: Any = None, **options: Any
+    ) -> FeatureMap:
+        """The estimator with these options; others, such as n_jobs, may be given."""
+        raise NotImplementedError
+
+    @property
+    def columns_at_once(self) -> int:
+        """Columns come in multiples of this number."""
+        return 2 if getattr(self, "output", "real") == "complex_to_real" else 1
+
+    def _projections(self, n_components: int) -> int:
+        return n_components // self.columns_at_once
+
+    @property
+    def _field(self) -> str:
+        return "real" if getattr(self, "output", "real") == "real" else "complex"
+
+    def _planned(
+        self, study: Study, n_components: int, squared_bias: float, variance: float, **values: Any
+    ) -> PlannedCandidate:
+        return PlannedCandidate(
+            candidate=self,
+            n_components=n_components,
+            relative_error=relative_error(squared_bias + variance, study.kernel_square),
+            squared_bias=squared_bias,
+            variance=variance,
+            **values,
+        )
+
+    def _measured(
+        self, n_components: int, error: float, spread: float, cost: float
+    ) -> PlannedCandidate:
+        return PlannedCandidate(
+            candidate=self,
+            n_components=n_components,
+            relative_error=error,
+            squared_bias=math.nan,
+            variance=math.nan,
+            cost=cost,
+            source="measured",
+            spread=spread,
+        )
+
+
+def check_option(name: str, value: Any, known: Any) -> None:
+    if value not in known:
+        names = ", ".join(map(repr, known))
+        raise ValueError(f"{name} must be one of {names}; got {value!r}.")
+
+
+@dataclass(frozen=True)
+class MaclaurinCandidate(Candidate):
+    """Parameters of `MaclaurinFeatures`; serves every kernel."""
+
+    family: ClassVar[str] = "maclaurin"
+    is_monotone: ClassVar[bool] = False
+
+    sketch: str = "tensor_srht"
+    output: str = "real"
+    allocation: str = "optimal"
+    coefficients: str = "taylor"
+    mean_split: bool = False
+
+    def __post_init__(self) -> None:
+        separable_sketch(self.sketch)
+        check_option("output", self.output, OUTPUTS)
+        check_option("allocation", self.allocation, ("optimal", "random"))
+        check_option("coefficients", self.coefficients, COEFFICIENTS)
+        if self.allocation == "random" and (self.coefficients == "fitted" or self.mean_split):
+            raise ValueError('Fitted coefficients and the mean split are for allocation="optimal".')
+
+    def __str__(self) -> str:
+        extras = [
+            text
+            for text, holds in (
+                ("random degrees", self.allocation == "random"),
+                ("fitted", self.coefficients == "fitted"),
+                ("mean split", self.mean_split),
+            )
+            if holds
+        ]
+        return ", ".join([f"maclaurin: {self.sketch}", self.output, *extras])
+
+    def serves(self, study: Study) -> bool:
+        # Centred data, as a shift-invariant kernel has them, have no mean to split off
+        return not (self.mean_split and study.kernel.shift_invariant)
+
+    def predict(self, study: Study, n_components: int) -> PlannedCandidate | None:
+        moments = study.moments(self.sketch, self.output, self.mean_split)
+        budget = self._projections(n_components)
+        constants = int(np.sum(moments.degrees == 0))
+        if budget < 1 or (self.allocation == "random" and budget <= constants):
+            return None
+        if self.allocation == "random":
+            rng = np.random.default_rng(budget)
+            draws = [
+                evaluate(moments, D, np.zeros(len(D), dtype=bool), theta)
+                for D, theta in (
+                    random_projections(moments.degrees, budget - constants, 2.0, rng)
+                    for _ in range(16)
+                )
+            ]
+        else:
+            draws = [
+                allocate(
+                    moments,
+                    budget,
+                    max_degree=study.max_degree,
+                    coefficients=self.coefficients,
+                )
+            ]
+        cost = sum(
+            make_sketch(self.sketch, int(n), int(D), self._field).cost(moments.dimension)
+            for n, D, exact in zip(
+                draws[0].degrees, draws[0].projections, draws[0].exact, strict=True
+            )
+            if n > 0 and D > 0 and not exact
+        )
+        return self._planned(
+            study,
+            budget * self.columns_at_once,
+            float(np.mean([draw.squared_bias for draw in draws])),
+            float(np.mean([draw.variance for draw in draws])),
+            cost=float(cost + n_components),
+            max_degree=draws[0].max_degree,
+        )
+
+    def build(
+        self, kernel: DotProductKernel, n_components: int, random_state: Any = None, **options: Any
+    ) -> MaclaurinFeatures:
+        return MaclaurinFeatures(
+            kernel,
+            sketch=self.sketch,
+            output=self.output,
+            allocation=self.allocation,
+            coefficients=self.coefficients,
+            mean_split=self.mean_split,
+            n_components=n_components,
+            random_state=random_state,
+            **options,
+        )
+
+
+@dataclass(frozen=True)
+class PolynomialCandidate(Candidate):
+    """Parameters of `PolynomialSketch`: one sketch of the whole polynomial kernel."""
+
+    family: ClassVar[str] = "polynomial"
+    is_monotone: ClassVar[bool] = False
+
+    sketch: str = "tensor_srht"
+    output: str = "real"
+
+    def __post_init__(self) -> None:
+        check_option("sketch", self.sketch, SKETCHES)
+        check_option("output", self.output, OUTPUTS)
+
+    def __str__(self) -> str:
+        return f"polynomial: {self.sketch}, {self.output}"
+
+    def serves(self, study: Study) -> bool:
+        return isinstance(study.kernel, Polynomial)
+
+    def predict(self, study: Study, n_components: int) -> PlannedCandidate | None:
+        D = self._projections(n_components)
+        if D < 1:
+            return None
+        kernel = study.kernel
+        sketch = make_sketch(self.sketch, kernel.degree, D, self._field)
+        part = sketch.variance if self.output == "complex" else sketch.real_part_variance
+        pairs = study.homogeneous_pairs
+        return self._planned(
+            study,
+            D * self.columns_at_once,
+            0.0,
+            float(kernel.variance) ** 2 * float(np.mean(part(pairs))),
+            cost=float(sketch.cost(pairs.dimension)),
+            max_degree=kernel.degree,
+        )
+
+    def build(
+        self, kernel: DotProductKernel, n_components: int, random_state: Any = None, **options: Any
+    ) -> PolynomialSketch:
+        root = kernel.variance ** (1 / kernel.degree)  # the sketch has no variance of its own
+        return PolynomialSketch(
+            kernel.degree,
+            gamma=kernel.gamma * root,
+            coef0=kernel.coef0 * root,
+            sketch=self.sketch,
+            output=self.output,
+            n_components=n_components,
+            random_state=random_state,
+            **options,
+        )
+
+
+FAMILIES: dict[str, type[Candidate]] = {
+    family.family: family for family in (MaclaurinCandidate, PolynomialCandidate)
+}
+
+
+def all_candidates(study: Study, family: str = "all") -> list[Candidate]:
+    """Every combination of options that `plan` compares by default, as far as it serves."""
+    found: list[Candidate] = []
+    for output in PLANNED_OUTPUTS:
+        for sketch in PLANNED_SKETCHES:
+            found.append(MaclaurinCandidate(sketch, output, "random"))
+            found += [
+                MaclaurinCandidate(sketch, output, "optimal", coefficients, mean_split)
+                for coefficients in COEFFICIENTS
+                for mean_split in (False, True)
+            ]
+        found += [PolynomialCandidate(sketch, output) for sketch in SKETCHES]
+    return [c for c in found if family in ("all", c.family) and c.serves(study)]

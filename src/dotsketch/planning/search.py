@@ -1,0 +1,183 @@
+"""Which candidate is best, and how many columns a tolerance takes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from .._arrays import Array
+from ..kernels import DotProductKernel
+from .candidates import (
+    FAMILIES,
+    Candidate,
+    MaclaurinCandidate,
+    all_candidates,
+)
+from .study import Study
+from .table import Plan, PlannedCandidate
+
+
+def plan(
+    kernel: DotProductKernel,
+    X: Array,
+    *,
+    n_components: int,
+    candidates: str | Iterable[str | Candidate] = "all",
+    cost_weight: float = 0.0,
+    max_degree: int = 10,
+    n_pairs_sample: int = 500,
+    random_state: Any = 0,
+) -> Plan:
+    """The predicted error and cost of every candidate on a sample of X (n, d).
+
+    All are compared at the same number of returned real columns. `candidates` is "all"; the name
+    of a family or a list of names ("maclaurin", "polynomial", "fourier", "spherical",
+    "positive", "nystrom"); or a list of `Candidate` objects. Families that do not serve the
+    kernel, and candidates that need more than n_components columns, are left out.
+
+    Errors are closed forms wherever one is known; others (SORF, Nyström) are measured on rows
+    held out, and marked so. With a cost_weight c > 0 the order is that of error · costᶜ.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from dotsketch import Gaussian, plan
+    >>> table = plan(Gaussian(), load_digits().data, n_components=300, candidates="maclaurin")
+    >>> table.best.relative_error < table[-1].relative_error
+    True
+    """
+    study = Study(
+        kernel,
+        X,
+        max_degree=max_degree,
+        n_pairs_sample=n_pairs_sample,
+        random_state=random_state,
+    )
+    found = assess(study, select(candidates, study), n_components)
+    if not found:
+        raise ValueError(f"n_components={n_components} is too few for every candidate.")
+    return Plan(found, cost_weight)
+
+
+def select(candidates: Any, study: Study) -> list[Candidate]:
+    """The candidates that "all", names of families or a list ask for, as far as they serve."""
+    asked: list[Any] = [candidates] if isinstance(candidates, str) else list(candidates)
+    if not asked:
+        raise ValueError("candidates is empty.")
+    found: list[Candidate] = []
+    for one in asked:
+        if isinstance(one, Candidate):
+            if not one.serves(study):
+                raise ValueError(f"{one} does not serve {study.kernel} on these data.")
+            found.append(one)
+        elif one == "all" or one in FAMILIES:
+            found += all_candidates(study, one)
+        else:
+            names = ", ".join(map(repr, FAMILIES))
+            raise ValueError(
+                f'candidates must be "all", families ({names}) or a list of Candidate; got {one!r}.'
+            )
+    if not found:
+        raise ValueError(f"No candidate of {candidates!r} serves {study.kernel} on these data.")
+    return list(dict.fromkeys(found))
+
+
+def assess(study: Study, candidates: list[Candidate], n_components: int) -> list[PlannedCandidate]:
+    """The predictions of all candidates that have one at so many columns."""
+    study.prepare_moments(
+        (c.sketch, c.output, c.mean_split) for c in candidates if isinstance(c, MaclaurinCandidate)
+    )
+    rows = (candidate.predict(study, n_components) for candidate in candidates)
+    return [row for row in rows if row is not None]
+
+
+def required_components(
+    kernel: DotProductKernel,
+    X: Array,
+    *,
+    tolerance: float,
+    sketch: str = "tensor_srht",
+    output: str = "real",
+    coefficients: str = "taylor",
+    mean_split: bool = False,
+    max_degree: int = 10,
+    n_pairs_sample: int = 1000,
+    max_components: int = 1 << 18,
+    random_state: Any = 0,
+) -> int:
+    """The least n_components of `MaclaurinFeatures` with a predicted error within tolerance.
+
+    `AutoFeatures(kernel, tolerance=...)` does it for every family of features.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from dotsketch import Polynomial, required_components
+    >>> X = load_digits().data / 50
+    >>> coarse, fine = (
+    ...     required_components(Polynomial(2), X, tolerance=t) for t in (0.1, 0.05)
+    ... )
+    >>> coarse < fine
+    True
+    """
+    candidate = MaclaurinCandidate(sketch, output, "optimal", coefficients, mean_split)
+    study = Study(
+        kernel,
+        X,
+        max_degree=max_degree,
+        n_pairs_sample=n_pairs_sample,
+        random_state=random_state,
+    )
+    found = least_components(study, candidate, tolerance, max_components)
+    if found is None:
+        step = candidate.columns_at_once
+        row = candidate.predict(study, max_components // step * step)
+        error = math.nan if row is None else row.relative_error
+        raise ValueError(
+            f"tolerance={tolerance} is not reached with {max_components} components: the "
+            f"predicted error is {error:.3g}, truncated at max_degree={max_degree}. Raise "
+            "max_degree, or another sketch or coefficients may do."
+        )
+    return found.n_components
+
+
+def least_components(
+    study: Study, candidate: Candidate, tolerance: float, max_components: int
+) -> PlannedCandidate | None:
+    """The candidate with the least number of columns whose error is within tolerance.
+
+    None if max_components are not enough.
+    """
+    if not tolerance > 0:
+        raise ValueError(f"tolerance must be positive; got {tolerance!r}.")
+    step = candidate.columns_at_once
+    known: dict[int, PlannedCandidate | None] = {}
+
+    def enough(units: int) -> bool:
+        if units not in known:
+            known[units] = candidate.predict(study, units * step)
+        row = known[units]
+        return row is not None and row.relative_error <= tolerance
+
+    most = max_components // step
+    low, high = 0, 1
+    while high <= most and not enough(high):
+        if high == most:
+            return None
+        low, high = high, min(2 * high, most)
+    if high > most:
+        return None
+    high = bisect(enough, low, high)
+    # The variance of structured sketches is not quite monotone: look a little further down
+    while candidate.is_monotone is False and any(enough(high - k) for k in range(1, min(8, high))):
+        high -= 1
+    return known[high]
+
+
+def bisect(enough: Callable[[int], bool], low: int, high: int) -> int:
+    """The least number above low that is enough, as high is."""
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high

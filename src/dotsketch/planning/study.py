@@ -1,0 +1,184 @@
+"""A sample of the data, and what candidates need to know of it, computed once for all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy.spatial
+from sklearn.utils import check_array
+
+from .._arrays import Array, as_generator, double, is_foreign, namespace
+from ..expansion_moments import ExpansionMoments
+from ..expansions import column_means, expand, sample_rows
+from ..kernels import DotProductKernel
+from ..pairs import PairStatistics
+from ..sketches import separable_sketch
+
+_FITTING_ROWS = 5000  # how many rows features are fitted to where their error is measured
+
+
+class Study:
+    """A kernel with its parameters resolved, rows that stand for the data, averages over pairs.
+
+    Attributes
+    ----------
+    kernel : the kernel of X, on the host, without gradients
+    sample : (m, d) rows whose pairs the closed forms are averaged over
+    n_rows : the number of rows of X
+    """
+
+    def __init__(
+        self,
+        kernel: DotProductKernel,
+        X: Array,
+        *,
+        max_degree: int = 10,
+        n_pairs_sample: int = 500,
+        random_state: Any = 0,
+    ):
+        if not isinstance(kernel, DotProductKernel):
+            raise TypeError(
+                f"kernel must be a kernel of dotsketch, such as Gaussian(); got {kernel!r}."
+            )
+        if max_degree < 1 or n_pairs_sample < 1:
+            raise ValueError(
+                f"max_degree and n_pairs_sample must be positive; got {max_degree} and "
+                f"{n_pairs_sample}."
+            )
+        X = check_rows(X)
+        self.rng = as_generator(random_state)
+        self.max_degree = max_degree
+        self.kernel = kernel.resolve(X).detached()
+        self.sample = sample_rows(X, n_pairs_sample, self.rng)
+        self.mean = column_means(X)
+        self.n_rows = X.shape[0]
+        self._X = X
+        self._moments: dict[tuple[str, str, bool], ExpansionMoments] = {}
+
+    @property
+    def dimension(self) -> int:
+        return self.sample.shape[1]
+
+    # -- closed forms ------------------------------------------------------------------------
+
+    def prepare_moments(self, keys: Iterable[tuple[str, str, bool]]) -> None:
+        """The moments of (sketch, output, mean split): one pass over the pairs an expansion."""
+        missing = sorted(set(keys) - set(self._moments))
+        for split in sorted({key[2] for key in missing}):
+            chosen = [key for key in missing if key[2] is split]
+            expansion = expand(
+                self.kernel, self.max_degree, self.sample, self.mean, mean_split=split
+            )
+            sketches = [
+                (
+                    separable_sketch(sketch, "real" if output == "real" else "complex"),
+                    "complex" if output == "complex" else "real",
+                )
+                for sketch, output, _ in chosen
+            ]
+            found = ExpansionMoments.of(
+                expansion.inputs(self.sample), expansion.degrees, self.kernel, sketches
+            )
+            self._moments.update(zip(chosen, found, strict=True))
+
+    def moments(self, sketch: str, output: str, mean_split: bool) -> ExpansionMoments:
+        self.prepare_moments([(sketch, output, mean_split)])
+        return self._moments[sketch, output, mean_split]
+
+    @cached_property
+    def kernel_square(self) -> float:
+        """Mean of k² over pairs of distinct rows."""
+        with np.errstate(over="ignore"):
+            value = off_diagonal_mean(self.kernel(self.sample) ** 2)
+        if not np.isfinite(value):
+            raise ValueError(
+                "The squares of the kernel's values overflow on these data: scale X down, or use "
+                "a larger lengthscale or a smaller gamma."
+            )
+        return value
+
+    @cached_property
+    def homogeneous_pairs(self) -> PairStatistics:  # arrays (m (m − 1) / 2,)
+        """Of √gamma x with √coef0 appended, whose dot product is the base of a polynomial."""
+        scaled = self.kernel.scale(self.sample)
+        column = np.full((len(scaled), 1 if self.kernel.coef0 else 0), np.sqrt(self.kernel.coef0))
+        pairs = PairStatistics.between(np.hstack([scaled, column]))
+        chosen = self._distinct
+        return PairStatistics(
+            pairs.dot[chosen], pairs.norms[chosen], pairs.squares[chosen], pairs.dimension
+        )
+
+    @cached_property
+    def distances(self) -> np.ndarray:  # (m (m − 1) / 2,)
+        """|s(x) − s(y)| of the pairs of distinct rows of the sample, scaled as the kernel does."""
+        if len(self.sample) < 2:
+            return np.zeros(1)
+        return scipy.spatial.distance.pdist(self.kernel.scale(self.sample))
+
+    @property
+    def _distinct(self) -> tuple[np.ndarray, ...]:
+        """Indices of the pairs of distinct rows; of the one pair there is, for one row."""
+        m = len(self.sample)
+        return np.triu_indices(m, 1) if m > 1 else np.triu_indices(m)
+
+    # -- measurement -------------------------------------------------------------------------
+
+    @cached_property
+    def _split(self) -> tuple[np.ndarray, np.ndarray]:
+        """Rows to fit to, and rows held out from them."""
+        sample = sample_rows(self._X, len(self.sample) + _FITTING_ROWS, self.rng)
+        sample = self.rng.permutation(sample)
+        n_held = min(len(self.sample), max(len(sample) // 2, 1))
+        return sample[n_held:], sample[:n_held]
+
+    @property
+    def fitting_rows(self) -> np.ndarray:
+        return self._split[0]
+
+    @property
+    def held_out(self) -> np.ndarray:
+        return self._split[1]
+
+    @cached_property
+    def _held_gram(self) -> np.ndarray:
+        return self.kernel(self.held_out)
+
+    def measure(
+        self, approximate: Callable[[np.random.Generator], np.ndarray], n_draws: int
+    ) -> tuple[float, float]:
+        """Relative error of the approximate Gram matrices of the held-out rows that draws give:
+        the root of its mean square over draws, and its standard deviation between them."""
+        K = self._held_gram
+        # One stream for all candidates: they meet the same luck, and order does not matter
+        streams = np.random.default_rng(self._measuring_seed).spawn(n_draws)
+        errors = [off_diagonal_mean((approximate(stream) - K) ** 2) for stream in streams]
+        squares = np.array(errors) / off_diagonal_mean(K**2)
+        return float(np.sqrt(squares.mean())), float(np.sqrt(squares).std(ddof=n_draws > 1))
+
+    @cached_property
+    def _measuring_seed(self) -> int:
+        return int(self.rng.integers(2**63))
+
+
+def off_diagonal_mean(values: np.ndarray) -> float:
+    """The mean over pairs of distinct rows; over all there is where there is one row only."""
+    n = len(values)
+    if n < 2:
+        return float(np.mean(values))
+    return float((np.sum(values) - np.trace(values)) / (n * (n - 1)))
+
+
+def check_rows(X: Array) -> Array:
+    """X as finite floating rows: NumPy, CSR, or an array of another library."""
+    if not is_foreign(X):
+        return check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32])
+    xp = namespace(X)
+    if X.ndim != 2 or not xp.isdtype(X.dtype, ("bool", "integral", "real floating")):
+        raise ValueError(f"X must be a real matrix; got shape {tuple(X.shape)}, dtype {X.dtype}.")
+    X = X if xp.isdtype(X.dtype, "real floating") else double(X)
+    if not bool(xp.all(xp.isfinite(X))):
+        raise ValueError("X contains NaN or infinity.")
+    return X
