@@ -6,7 +6,17 @@ gives features of that library, on its device, with gradients.
 """
 
 from .base import FeatureMap
+from .fourier import FourierFeatures
 from .maclaurin import MaclaurinFeatures
+from .nystrom import NystromFeatures
 from .polynomial import PolynomialSketch
+from .positive import PositiveFeatures
 
-__all__ = ["FeatureMap", "MaclaurinFeatures", "PolynomialSketch"]
+__all__ = [
+    "FeatureMap",
+    "FourierFeatures",
+    "MaclaurinFeatures",
+    "NystromFeatures",
+    "PolynomialSketch",
+    "PositiveFeatures",
+]

@@ -1,21 +1,22 @@
 """The error of every candidate before anything is computed, and how many features it takes.
 
-- `candidates`: one class a family of features: which kernels it serves, its predicted error, how
-  it is built
-- `study`: a sample of the data with what the candidates need to know of it, computed once
 - `table`: the plan, candidates in the order of their error
+- `study`: a sample of the data with what the candidates need to know of it, computed once
+- `candidates`, `frequency_candidates`: one class a family of features: which kernels it serves,
+  its error, how it is built; `families` lists all that are compared
 - `search`: `plan` and `required_components`
 - `bounds`: the worst-case guarantee of the paper's Section 3.4; whether complex weights pay
 """
 
 from .bounds import ComplexAdvantage, complex_advantage, error_bound
 from .candidates import (
-    FAMILIES,
     Candidate,
     MaclaurinCandidate,
+    NystromCandidate,
     PolynomialCandidate,
-    all_candidates,
 )
+from .families import FAMILIES, all_candidates
+from .frequency_candidates import FourierCandidate, PositiveCandidate, SphericalCandidate
 from .search import assess, least_components, plan, required_components, select
 from .study import Study
 from .table import Plan, PlannedCandidate
@@ -24,10 +25,14 @@ __all__ = [
     "FAMILIES",
     "Candidate",
     "ComplexAdvantage",
+    "FourierCandidate",
     "MaclaurinCandidate",
+    "NystromCandidate",
     "Plan",
     "PlannedCandidate",
     "PolynomialCandidate",
+    "PositiveCandidate",
+    "SphericalCandidate",
     "Study",
     "all_candidates",
     "assess",

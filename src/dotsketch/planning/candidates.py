@@ -11,25 +11,18 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+import scipy.linalg
 
 from .._arrays import OUTPUTS
 from ..allocation import COEFFICIENTS, allocate, evaluate, random_projections
 from ..expansion_moments import relative_error
-from ..features import MaclaurinFeatures, PolynomialSketch
+from ..features import MaclaurinFeatures, NystromFeatures, PolynomialSketch
 from ..features.base import FeatureMap
 from ..kernels import DotProductKernel, Polynomial
 from ..sketches import SKETCHES, make_sketch, separable_sketch
 from .study import Study
 from .table import PlannedCandidate
 
-PLANNED_SKETCHES = (
-    "tensor_srht",
-    "balanced_tensor_sketch",
-    "tensor_sketch",
-    "rademacher",
-    "gaussian",
-)
-PLANNED_OUTPUTS = ("real", "complex_to_real")
 _DRAWS = 4  # where an error is measured
 
 
@@ -83,7 +76,18 @@ class Candidate:
             **values,
         )
 
-    def _measured(
+    def _measured(self, study: Study, n_components: int, cost: float) -> PlannedCandidate:
+        """The error of features drawn for rows held out."""
+
+        def approximate(rng: np.random.Generator) -> np.ndarray:
+            features = self.build(study.kernel, n_components, random_state=rng)
+            Z = features.fit(study.fitting_rows).transform(study.held_out)
+            return Z @ Z.T
+
+        error, spread = study.measure(approximate, _DRAWS)
+        return self._measured_row(n_components, error, spread, cost)
+
+    def _measured_row(
         self, n_components: int, error: float, spread: float, cost: float
     ) -> PlannedCandidate:
         return PlannedCandidate(
@@ -250,21 +254,52 @@ class PolynomialCandidate(Candidate):
         )
 
 
-FAMILIES: dict[str, type[Candidate]] = {
-    family.family: family for family in (MaclaurinCandidate, PolynomialCandidate)
-}
+@dataclass(frozen=True)
+class NystromCandidate(Candidate):
+    """Nyström features: the kernel with landmark rows, whitened. Its error is measured."""
 
+    family: ClassVar[str] = "nystrom"
 
-def all_candidates(study: Study, family: str = "all") -> list[Candidate]:
-    """Every combination of options that `plan` compares by default, as far as it serves."""
-    found: list[Candidate] = []
-    for output in PLANNED_OUTPUTS:
-        for sketch in PLANNED_SKETCHES:
-            found.append(MaclaurinCandidate(sketch, output, "random"))
-            found += [
-                MaclaurinCandidate(sketch, output, "optimal", coefficients, mean_split)
-                for coefficients in COEFFICIENTS
-                for mean_split in (False, True)
-            ]
-        found += [PolynomialCandidate(sketch, output) for sketch in SKETCHES]
-    return [c for c in found if family in ("all", c.family) and c.serves(study)]
+    def __str__(self) -> str:
+        return "nystrom: uniform landmarks"
+
+    def serves(self, study: Study) -> bool:
+        return True
+
+    @property
+    def is_measured(self) -> bool:
+        return True
+
+    def predict(self, study: Study, n_components: int) -> PlannedCandidate | None:
+        """The error with landmarks from the fitting rows (fewer, if there are not enough).
+
+        K̂ = Bᵀ B with K_ll = L Lᵀ and B = L⁻¹ K_lx: a Cholesky factor, which is much cheaper than
+        the eigenvectors that the features need.
+        """
+        if not 1 <= n_components <= study.n_rows:
+            return None
+        rows = study.fitting_rows
+
+        def approximate(rng: np.random.Generator) -> np.ndarray:
+            n_landmarks = min(n_components, len(rows))
+            landmarks = rows[rng.choice(len(rows), n_landmarks, replace=False)]
+            K = study.kernel(landmarks)
+            jitter = 1e-12 * np.trace(K)  # landmarks that are nearly dependent
+            K[np.diag_indices_from(K)] += jitter
+            L = scipy.linalg.cholesky(K, lower=True, overwrite_a=True, check_finite=False)
+            B = scipy.linalg.solve_triangular(
+                L, study.kernel(landmarks, study.held_out), lower=True, check_finite=False
+            )
+            return B.T @ B
+
+        n_draws = _DRAWS if n_components <= 1000 else 1
+        error, spread = study.measure(approximate, n_draws)
+        cost = 2.0 * n_components * (study.dimension + n_components)
+        return self._measured_row(n_components, error, spread, cost)
+
+    def build(
+        self, kernel: DotProductKernel, n_components: int, random_state: Any = None, **options: Any
+    ) -> NystromFeatures:
+        return NystromFeatures(
+            kernel, n_components=n_components, random_state=random_state, **options
+        )

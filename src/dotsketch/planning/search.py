@@ -8,12 +8,8 @@ from typing import Any
 
 from .._arrays import Array
 from ..kernels import DotProductKernel
-from .candidates import (
-    FAMILIES,
-    Candidate,
-    MaclaurinCandidate,
-    all_candidates,
-)
+from .candidates import Candidate, MaclaurinCandidate
+from .families import FAMILIES, all_candidates
 from .study import Study
 from .table import Plan, PlannedCandidate
 

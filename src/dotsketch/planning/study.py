@@ -7,7 +7,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import scipy.spatial
 from sklearn.utils import check_array
 
 from .._arrays import Array, as_generator, double, is_foreign, namespace
@@ -89,10 +88,15 @@ class Study:
         return self._moments[sketch, output, mean_split]
 
     @cached_property
+    def kernel_values(self) -> np.ndarray:  # (m (m − 1) / 2,), as all that follow
+        """k of the pairs of distinct rows of the sample."""
+        return self.kernel(self.sample)[self._distinct]
+
+    @cached_property
     def kernel_square(self) -> float:
         """Mean of k² over pairs of distinct rows."""
         with np.errstate(over="ignore"):
-            value = off_diagonal_mean(self.kernel(self.sample) ** 2)
+            value = float(np.mean(self.kernel_values**2))
         if not np.isfinite(value):
             raise ValueError(
                 "The squares of the kernel's values overflow on these data: scale X down, or use "
@@ -101,7 +105,7 @@ class Study:
         return value
 
     @cached_property
-    def homogeneous_pairs(self) -> PairStatistics:  # arrays (m (m − 1) / 2,)
+    def homogeneous_pairs(self) -> PairStatistics:
         """Of √gamma x with √coef0 appended, whose dot product is the base of a polynomial."""
         scaled = self.kernel.scale(self.sample)
         column = np.full((len(scaled), 1 if self.kernel.coef0 else 0), np.sqrt(self.kernel.coef0))
@@ -112,11 +116,25 @@ class Study:
         )
 
     @cached_property
-    def distances(self) -> np.ndarray:  # (m (m − 1) / 2,)
-        """|s(x) − s(y)| of the pairs of distinct rows of the sample, scaled as the kernel does."""
-        if len(self.sample) < 2:
-            return np.zeros(1)
-        return scipy.spatial.distance.pdist(self.kernel.scale(self.sample))
+    def distances(self) -> np.ndarray:
+        """|x − y|."""
+        return self._lengths(self.sample, -1)
+
+    @cached_property
+    def scaled_distances(self) -> np.ndarray:
+        """|s(x) − s(y)| of rows scaled as the kernel does."""
+        return self._lengths(self.kernel.scale(self.sample), -1)
+
+    @cached_property
+    def scaled_sums(self) -> np.ndarray:
+        """|s(x) + s(y)|."""
+        return self._lengths(self.kernel.scale(self.sample), 1)
+
+    def _lengths(self, S: np.ndarray, sign: int) -> np.ndarray:
+        """|x ± y| of the pairs of distinct rows of S."""
+        squares = np.sum(S * S, axis=1)
+        found = squares[:, None] + squares[None, :] + 2 * sign * (S @ S.T)
+        return np.sqrt(np.maximum(found[self._distinct], 0.0))
 
     @property
     def _distinct(self) -> tuple[np.ndarray, ...]:

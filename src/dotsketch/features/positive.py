@@ -1,0 +1,177 @@
+"""Positive random features of the exponential and the Gaussian kernel."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from .._arrays import (
+    Array,
+    as_generator,
+    double,
+    host,
+    is_foreign,
+    is_traced,
+    like,
+    namespace,
+    plain,
+)
+from ..expansions import column_means
+from ..kernels import DotProductKernel, Exponential, Gaussian
+from ..positive import PositiveMap
+from .base import FeatureMap
+from .fourier import dense, fitted_kernel
+
+
+class PositiveFeatures(FeatureMap):
+    """Positive random features of exp(x·y/l²), the kernel of softmax attention (FAVOR+).
+
+    z(x) = exp(ωᵀx/l − |x/l|²/2)/√D is positive, so that sums of k̂ over keys are never negative
+    or zero. Its variance is that of heavy tails: k²(exp(|x + y|²/l²) − 1)/D. Where |x + y| is
+    several lengthscales, `MaclaurinFeatures` or (Gaussian kernel) `FourierFeatures` are far
+    better; `variance` tells beforehand.
+
+    Parameters
+    ----------
+    kernel : Exponential or Gaussian
+        For the Gaussian kernel, rows are centred at the mean of the training rows (the kernel
+        does not see it, the variance does) and weighted with exp(−|x/l|²/2).
+    projection : {"orthogonal", "independent", "sorf"}, default="orthogonal"
+        See `FourierFeatures`; "orthogonal" is unbiased and never worse than "independent".
+    n_components : int, default=100
+        The number of columns that `transform` returns.
+    hyperbolic : bool, default=False
+        Use every frequency as ω and as −ω: half the products, and for the same number of columns
+        less variance. n_components must be even.
+    n_jobs : int or None, default=None
+        Threads that `transform` uses on NumPy rows (-1: all).
+    random_state : int, RandomState, Generator or None
+
+    Attributes
+    ----------
+    kernel_ : the kernel with data-dependent parameters resolved
+    map_ : PositiveMap, the description that was drawn from
+    weights_ : its random weights (NumPy arrays)
+    centre_ : (d,) what is subtracted from the rows
+    n_features_in_ : int
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dotsketch import Exponential, PositiveFeatures
+    >>> X = np.random.default_rng(0).standard_normal((20, 8)) / 5
+    >>> features = PositiveFeatures(Exponential(), n_components=256, random_state=0)
+    >>> Z = features.fit_transform(X)
+    >>> bool(np.all(Z > 0))
+    True
+    >>> np.sqrt(features.variance(X).mean()).round(2)
+    np.float64(0.12)
+    """
+
+    output = "real"  # there are no others
+
+    def __init__(
+        self,
+        kernel: DotProductKernel,
+        *,
+        projection: str = "orthogonal",
+        n_components: int = 100,
+        hyperbolic: bool = False,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+    ):
+        self.kernel = kernel
+        self.projection = projection
+        self.n_components = n_components
+        self.hyperbolic = hyperbolic
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def fit(self, X: Array, y: Any = None) -> PositiveFeatures:
+        """Resolve the kernel on X (n, d) and draw frequencies for rows of its width."""
+        if not isinstance(self.kernel, (Exponential, Gaussian)):
+            raise TypeError(
+                f"Positive features are for Exponential() and Gaussian(); got {self.kernel!r}. "
+                "MaclaurinFeatures serve every dot product kernel."
+            )
+        self._begin_fit()
+        self.map_ = PositiveMap(self.n_components, self.projection, bool(self.hyperbolic))
+        X = self._validate(X, reset=True)
+        self.kernel_ = fitted_kernel(self.kernel, X)
+        self.centre_ = np.zeros(self.n_features_in_)
+        if self.kernel_.shift_invariant:
+            self.centre_ = np.asarray(column_means(X), dtype=np.float64)
+        self.weights_ = self.map_.sample(self.n_features_in_, as_generator(self.random_state))
+        return self
+
+    def log_transform(self, X: Array) -> Array:  # (n, d) -> (n, n_components)
+        """log z(x): finite where the features themselves leave the range of numbers.
+
+        Attention subtracts from it the maximum of every row (queries) or of all (keys) before the
+        exponential: a factor that the normalisation of the weights cancels.
+        """
+        check_is_fitted(self)
+        self.kernel_.validate()
+        return self._logarithms(self._validate(X, reset=False))
+
+    def _logarithms(self, X: Array, function: Callable[[Array], Array] | None = None) -> Array:
+        centre = like(self.centre_, X)
+        variance = plain(self.kernel_.variance)
+
+        def inputs(rows: Array) -> tuple[Array, Array]:
+            S = self.kernel_.scale(dense(rows) - centre)
+            log = namespace(variance).log if is_foreign(variance) else math.log
+            return S, self.kernel_.log_weight(S) + log(variance) / 2
+
+        return self.map_.log_features(
+            X, self.weights_, preprocess=inputs, function=function, n_jobs=self.n_jobs
+        )
+
+    def _features(self, X: Array) -> Array:
+        with np.errstate(over="ignore", under="ignore"):  # check_range says it better
+            Z = self._logarithms(X, lambda logarithms: namespace(logarithms).exp(logarithms))
+        if not is_traced(Z):
+            check_range(Z, X.dtype)
+        return Z
+
+    def variance(self, X: Array, Y: Array | None = None) -> Array:
+        """Variance of the approximate kernel between rows of X and of Y, (n, d), (m, d) -> (n, m).
+
+        Exact for "independent" and "orthogonal" projections, an approximation for "sorf"; see
+        `PositiveMap.relative_variance`.
+        """
+        check_is_fitted(self)
+        kernel = self.kernel_.detached()
+        X = self._validate(X, reset=False)
+        Y = X if Y is None else self._validate(Y, reset=False)
+        A, B = (np.asarray(double(host(dense(rows)))) - self.centre_ for rows in (X, Y))
+        S, T = kernel.scale(A), kernel.scale(B)
+        squares = np.sum(S * S, axis=1)[:, None] + np.sum(T * T, axis=1)[None, :]
+        squared_sum = np.maximum(squares + 2 * S @ T.T, 0)
+        with np.errstate(over="ignore", invalid="ignore"):
+            variance = kernel(A, B) ** 2 * self.map_.relative_variance(
+                squared_sum, self.n_features_in_
+            )
+        # 0 · ∞: a kernel that underflows, times a variance that overflows
+        return like(np.where(np.isnan(variance), np.inf, variance), X)
+
+
+def check_range(Z: Array, dtype: Any) -> None:
+    """Raise for features beyond their dtype, warn of rows that became zero."""
+    xp = namespace(Z)
+    if not bool(xp.all(xp.isfinite(Z))):
+        raise ValueError(
+            f"The features overflow {dtype}: use a larger lengthscale, float64, or the "
+            "logarithms of the features (log_transform)."
+        )
+    if not bool(xp.all(xp.max(Z, axis=1) > 0)):
+        warnings.warn(
+            f"All features of some rows are below the smallest number of {dtype}, so they are "
+            "zero: use a larger lengthscale, float64, or log_transform.",
+            stacklevel=4,
+        )

@@ -1,0 +1,177 @@
+"""Candidates whose features are functions of random frequencies."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ..features import FourierFeatures, PositiveFeatures
+
+try:
+    from ..features import SphericalFeatures
+except ImportError:
+    SphericalFeatures = None  # TEMPORARY
+from ..fourier import FourierMap
+from ..frequencies import PROJECTIONS
+from ..kernels import DotProductKernel, Exponential, Gaussian, Polynomial
+from ..positive import PositiveMap
+from ..spherical import predicted_errors
+from .candidates import Candidate, check_option
+from .study import Study
+from .table import PlannedCandidate
+
+
+@dataclass(frozen=True)
+class FourierCandidate(Candidate):
+    """Parameters of `FourierFeatures`, for the Gaussian kernel.
+
+    The error is known for independent and for orthogonal frequencies, and measured for "sorf".
+    Columns are real: [Re, Im] of complex features are the same numbers.
+    """
+
+    family: ClassVar[str] = "fourier"
+
+    projection: str = "orthogonal"
+
+    def __post_init__(self) -> None:
+        check_option("projection", self.projection, PROJECTIONS)
+
+    def __str__(self) -> str:
+        return f"fourier: {self.projection}"
+
+    def serves(self, study: Study) -> bool:
+        return isinstance(study.kernel, Gaussian)
+
+    @property
+    def is_measured(self) -> bool:
+        return self.projection == "sorf"
+
+    def predict(self, study: Study, n_components: int) -> PlannedCandidate | None:
+        if n_components < 1:
+            return None
+        features = FourierMap(n_components, self.projection)
+        cost = features.cost(study.dimension)
+        if self.is_measured:
+            return self._measured(study, n_components, cost)
+        variance = features.variance(study.scaled_distances**2, study.dimension)
+        scale = float(study.kernel.variance) ** 2
+        return self._planned(study, n_components, 0.0, scale * float(np.mean(variance)), cost=cost)
+
+    def build(
+        self, kernel: DotProductKernel, n_components: int, random_state: Any = None, **options: Any
+    ) -> FourierFeatures:
+        return FourierFeatures(
+            kernel,
+            projection=self.projection,
+            n_components=n_components,
+            random_state=random_state,
+            **options,
+        )
+
+
+@dataclass(frozen=True)
+class SphericalCandidate(Candidate):
+    """Parameters of `SphericalFeatures`, for polynomial kernels on rows of unit norm."""
+
+    family: ClassVar[str] = "spherical"
+
+    projection: str = "orthogonal"
+
+    def __post_init__(self) -> None:
+        check_option("projection", self.projection, PROJECTIONS)
+
+    def __str__(self) -> str:
+        return f"spherical: {self.projection}"
+
+    def serves(self, study: Study) -> bool:
+        norms = np.linalg.norm(study.sample, axis=1)
+        return isinstance(study.kernel, Polynomial) and bool(np.all(np.abs(norms - 1) < 1e-5))
+
+    @property
+    def is_measured(self) -> bool:
+        return self.projection == "sorf"
+
+    def predict(self, study: Study, n_components: int) -> PlannedCandidate | None:
+        if n_components < 1:
+            return None
+        cost = FourierMap(n_components, self.projection).cost(study.dimension)
+        if self.is_measured:
+            return self._measured(study, n_components, cost)
+        squared_bias, variance = predicted_errors(
+            study.kernel,
+            study.distances,
+            study.dimension,
+            n_components=n_components,
+            projection=self.projection,
+        )
+        return self._planned(
+            study,
+            n_components,
+            float(np.mean(squared_bias)),
+            float(np.mean(variance)),
+            cost=cost,
+        )
+
+    def build(
+        self, kernel: DotProductKernel, n_components: int, random_state: Any = None, **options: Any
+    ) -> SphericalFeatures:
+        return SphericalFeatures(
+            kernel,
+            projection=self.projection,
+            n_components=n_components,
+            random_state=random_state,
+            **options,
+        )
+
+
+@dataclass(frozen=True)
+class PositiveCandidate(Candidate):
+    """Parameters of `PositiveFeatures`, for the exponential kernel.
+
+    The error has heavy tails: a few draws would nearly always flatter it. So it is never measured,
+    and "sorf" gets the closed form of orthogonal frequencies.
+    """
+
+    family: ClassVar[str] = "positive"
+
+    projection: str = "orthogonal"
+    hyperbolic: bool = False
+
+    def __post_init__(self) -> None:
+        check_option("projection", self.projection, PROJECTIONS)
+
+    def __str__(self) -> str:
+        return f"positive: {self.projection}{', hyperbolic' if self.hyperbolic else ''}"
+
+    def serves(self, study: Study) -> bool:
+        return isinstance(study.kernel, Exponential)
+
+    @property
+    def columns_at_once(self) -> int:
+        return 2 if self.hyperbolic else 1
+
+    def predict(self, study: Study, n_components: int) -> PlannedCandidate | None:
+        n_components = self._projections(n_components) * self.columns_at_once
+        if n_components < 1:
+            return None
+        features = PositiveMap(n_components, self.projection, self.hyperbolic)
+        relative = features.relative_variance(study.scaled_sums**2, study.dimension)
+        with np.errstate(over="ignore"):
+            variance = float(np.mean(study.kernel_values**2 * relative))
+        return self._planned(
+            study, n_components, 0.0, variance, cost=features.cost(study.dimension)
+        )
+
+    def build(
+        self, kernel: DotProductKernel, n_components: int, random_state: Any = None, **options: Any
+    ) -> PositiveFeatures:
+        return PositiveFeatures(
+            kernel,
+            projection=self.projection,
+            hyperbolic=self.hyperbolic,
+            n_components=n_components,
+            random_state=random_state,
+            **options,
+        )

@@ -1,0 +1,375 @@
+"""Spherical random features: Fourier features of a kernel on the unit sphere (Pennington et al.).
+
+On unit vectors a dot product kernel is a function of the distance z = |x − y| in [0, 2], with
+x·y = 1 − z²/2. A mixture of spheres of radii w_j with weights p_j, as a distribution of random
+frequencies ω in R^d, gives the kernel
+
+    k̃(z) = E cos ωᵀ(x − y) = Σ_j p_j Ω_d(w_j z),   Ω_d(r) = ₀F₁(; d/2; −r²/4),
+
+where Ω_d is the mean of cos over a sphere of radius r. The polynomial kernel (1 − z²/a²)^p is not
+of this form, since it is not positive definite on all of R^d: `fit_density` finds the closest
+mixture (nonnegative least squares over a grid of radii: convex, deterministic), and says how
+close it is. What remains is a bias that no number of features takes away.
+
+Mean, bias and variance are functions of the dot product alone, known in closed form.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.optimize import nnls
+
+from ._arrays import Array, Parts, host, like, map_rows, namespace
+from .frequencies import Frequencies
+from .kernels import DotProductKernel
+
+N_RADII = 200
+N_DISTANCES = 200
+
+
+_legendre = lru_cache(maxsize=64)(np.polynomial.legendre.leggauss)
+
+
+def sphere_mean(r: np.ndarray, dimension: int) -> np.ndarray:
+    """Ω_d(r) = ₀F₁(; d/2; −r²/4) = E cos(r u₁) for u uniform on the unit sphere of R^d.
+
+    With u₁ = sin φ it is ∫ cos(r sin φ) cos^{d−2} φ dφ over [−π/2, π/2], normalised. The integrand
+    is entire, so Gauss–Legendre converges geometrically, and nothing overflows: the error is about
+    1e-13 for every d, where Γ(d/2) (2/r)^{d/2−1} J_{d/2−1}(r) would be ∞ · 0. Ω_1 = cos.
+
+    >>> sphere_mean(np.array([0.0, np.pi]), 3).round(12) + 0.0  # sin(r)/r
+    array([1., 0.])
+    """
+    if dimension == 1:
+        return np.cos(r)
+    # beyond 9.5/√d the weight cos^{d−2} is below 1e-19
+    span = min(math.pi / 2, 9.5 / math.sqrt(dimension))
+    n_nodes = int(np.max(r, initial=0.0) * span / 4) + 60
+    nodes, weights = _legendre(n_nodes)
+    angles = span * (nodes + 1) / 2
+    weights = weights * np.cos(angles) ** (dimension - 2)
+    weights /= weights.sum()
+    total = np.zeros(np.shape(r))
+    for weight, sine in zip(weights.tolist(), np.sin(angles).tolist(), strict=True):
+        total += weight * np.cos(sine * r)
+    return total
+
+
+def _mixture(weights: np.ndarray, radii: np.ndarray, z: np.ndarray, dimension: int) -> np.ndarray:
+    """Σ_j weights_j Ω_d(radii_j z), of the shape of z."""
+    means = sphere_mean(np.multiply.outer(radii, z), dimension)
+    return np.tensordot(weights, means, axes=1)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class RadialDensity:
+    """A distribution of isotropic frequencies in R^d: spheres of given radii and weights.
+
+    Attributes
+    ----------
+    dimension : d
+    radii, weights : arrays (n_atoms,); the weights are positive and sum to one
+    rmse, max_error : of k̃ − k over distances in [0, 2], relative to k(x, x)
+    """
+
+    dimension: int
+    radii: np.ndarray
+    weights: np.ndarray
+    rmse: float
+    max_error: float
+
+    def __repr__(self) -> str:
+        heaviest = np.sort(np.argsort(-self.weights, kind="stable")[:5])
+        atoms = ", ".join(f"{self.radii[j]:.3g}: {self.weights[j]:.3g}" for j in heaviest)
+        more = ", …" if len(heaviest) < len(self.radii) else ""
+        return (
+            f"RadialDensity(dimension={self.dimension}, weight by radius={{{atoms}{more}}}, "
+            f"rmse={self.rmse:.2g}, max_error={self.max_error:.2g})"
+        )
+
+    def mean(self, distances: np.ndarray) -> np.ndarray:
+        """k̃(z) for distances of any shape."""
+        return _mixture(self.weights, self.radii, distances, self.dimension)
+
+    def sample(self, n: int, rng: np.random.Generator) -> np.ndarray:  # -> (n,)
+        """n radii by systematic sampling, in random order.
+
+        The quantiles (j + u)/n share one uniform u, so that a sphere of weight p gets ⌊np⌋ or ⌈np⌉
+        of the radii, np on average.
+        """
+        quantiles = (np.arange(n) + rng.uniform()) / n
+        return rng.permutation(self.radii[np.searchsorted(self._steps, quantiles, "right")])
+
+    def pair_weights(self, n: int) -> np.ndarray:  # -> (n_atoms, n_atoms)
+        """The joint distribution of the radii of two of n frequencies, exactly.
+
+        The counts of the atoms change with u only at the fractional parts of n Σ_{i≤j} p_i.
+        """
+        if n == 1:
+            return np.zeros((len(self.radii),) * 2)
+        ends = n * np.append(self._steps, 1.0)
+        breaks = np.unique(np.concatenate([[0.0, 1.0], ends % 1.0]))
+        middles = (breaks[1:] + breaks[:-1]) / 2
+        counts = np.diff(np.ceil(ends[None, :] - middles[:, None]), axis=1, prepend=0.0)
+        joint = np.einsum("u,ui,uj->ij", np.diff(breaks), counts, counts)
+        return (joint - np.diag(n * self.weights)) / (n * (n - 1))
+
+    @property
+    def _steps(self) -> np.ndarray:  # (n_atoms − 1,): the last step, to 1, is left out
+        return np.cumsum(self.weights)[:-1]
+
+
+def fit_density(
+    target: Callable[[np.ndarray], np.ndarray], dimension: int, max_radius: float
+) -> RadialDensity:
+    """The mixture of spheres in R^d that is closest to target(z) with target(0) = 1.
+
+    Least squares over 200 distances in [0, 2] and 200 radii in [0, max_radius], weights
+    nonnegative with sum one, so that k̃(0) = target(0).
+    """
+    distances = np.linspace(0.0, 2.0, N_DISTANCES)
+    radii = np.linspace(0.0, max_radius, N_RADII)
+    values = np.asarray(target(distances), dtype=np.float64)
+    basis = sphere_mean(distances[:, None] * radii[None, :], dimension)
+    # With Σp = 1 the error is Mp, M = basis − values 1ᵀ. Nonnegative least squares of Mp = 0 and
+    # Σp = 1 is s²|Mq|² + (s − 1)² for p = sq, Σq = 1; its minimum over s grows with |Mq|, so that
+    # q is the minimiser of |Mq| under the exact constraint.
+    rows = np.vstack([basis - values[:, None], np.ones(N_RADII)])
+    weights, _ = nnls(rows, np.append(np.zeros(N_DISTANCES), 1.0))
+    kept = weights > 1e-12 * weights.sum()
+    weights = weights[kept] / weights[kept].sum()
+    error = basis[:, kept] @ weights - values
+    return RadialDensity(
+        dimension=dimension,
+        radii=radii[kept],
+        weights=weights,
+        rmse=float(np.sqrt(np.mean(error**2))),
+        max_error=float(np.max(np.abs(error))),
+    )
+
+
+def on_circle(kernel: DotProductKernel, dots: np.ndarray) -> np.ndarray:  # (n,) -> (n,)
+    """k(x, y) for unit vectors with the given dot products, which are all it depends on."""
+    sines = np.sqrt(np.maximum((1 - dots) * (1 + dots), 0.0))
+    return host(kernel.detached()(np.array([[1.0, 0.0]]), np.column_stack([dots, sines])))[0]
+
+
+def peak(kernel: DotProductKernel) -> float:
+    """k(x, x) for unit vectors x."""
+    return float(on_circle(kernel, np.ones(1))[0])
+
+
+@lru_cache(maxsize=64)
+def kernel_density(kernel: DotProductKernel, dimension: int) -> RadialDensity:
+    """The density of a kernel on the unit sphere, as `fit_density` finds it; remembered.
+
+    Radii go up to three times √(d k′(1)/k(1)), which is the root mean square of the radius if
+    k̃ and k have the same curvature at z = 0: 3√(2pd)/a for (1 − z²/a²)^p.
+    """
+    top = peak(kernel)
+    step = 1e-4  # finite for kernels with a vertical slope at 1 too (arc-cosine of order 0)
+    slope = (1 - float(on_circle(kernel, np.array([1 - step]))[0]) / top) / step
+    return fit_density(
+        lambda z: on_circle(kernel, 1 - z * z / 2) / top,
+        dimension,
+        3 * math.sqrt(dimension * slope),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class SphericalMoments:
+    """Mean and variance of k̂ as functions of the dot product t of two unit vectors.
+
+    Both are entire functions of t, held as Chebyshev series on [−1, 1] and evaluated for arrays of
+    any library and shape.
+    """
+
+    mean_series: np.ndarray
+    variance_series: np.ndarray
+
+    def mean(self, dots: Array) -> Array:
+        """E k̂ for unit vectors with these dot products."""
+        return evaluate_chebyshev(self.mean_series, dots)
+
+    def variance(self, dots: Array) -> Array:
+        """Var k̂; below about 1e-13 it is rounding."""
+        xp = namespace(dots)
+        return xp.maximum(evaluate_chebyshev(self.variance_series, dots), xp.zeros_like(dots))
+
+
+class SphericalWeights(NamedTuple):
+    frequencies: Any  # named tuple of arrays, see `frequencies`
+    phase: np.ndarray  # (1,), of the last column if the number of real columns is odd, or (0,)
+
+
+@dataclass(frozen=True, eq=False)
+class SphericalMap:
+    """A random feature map z of unit vectors with E[z(x)·conj z(y)] = k̃(|x − y|).
+
+    Parameters
+    ----------
+    density : RadialDensity, of the frequencies' norms
+    n_components : D ≥ 1, the number of columns
+    projection : "independent", "orthogonal" or "sorf", see `Frequencies`
+    output : "real": √(2/D) [cos ωᵀx, sin ωᵀx] for D/2 frequencies; an odd D has the last column
+        √(2/D) cos(ωᵀx + φ) with one more frequency and a uniform phase φ. "complex":
+        exp(i ωᵀx)/√D for D frequencies. "complex_to_real": their real and imaginary parts.
+    """
+
+    density: RadialDensity
+    n_components: int
+    projection: str = "sorf"
+    output: str = "real"
+
+    @property
+    def frequencies(self) -> Frequencies:
+        n = self.n_components if self.output == "complex" else (self.n_components + 1) // 2
+        return Frequencies(n, self.projection)
+
+    @property
+    def has_phase(self) -> bool:
+        """Whether the last column stands alone, as a cosine with a random phase."""
+        return self.output == "real" and self.n_components % 2 == 1
+
+    def sample(self, dimension: int, rng: np.random.Generator) -> SphericalWeights:
+        """Weights for unit vectors of R^dimension; the density must be one of their space."""
+        ambient = self.frequencies.ambient_dimension(dimension)
+        if ambient != self.density.dimension:
+            raise ValueError(
+                f'projection="{self.projection}" of rows in R^{dimension} needs a density in '
+                f"R^{ambient}; got {self.density}."
+            )
+        radii = self.density.sample(self.frequencies.n_frequencies, rng)
+        frequencies = self.frequencies.sample(dimension, rng, radii)
+        return SphericalWeights(frequencies, rng.uniform(0, 2 * math.pi, int(self.has_phase)))
+
+    def apply(
+        self,
+        X: Array,
+        weights: SphericalWeights,
+        *,
+        preprocess: Callable[[Array], Array] | None = None,
+        scale: Any = 1.0,
+        n_jobs: int | None = None,
+    ) -> Array:  # (n, d) -> (n, n_components)
+        """Features of all rows times `scale`, in chunks; `preprocess` makes unit rows of them."""
+        prepared = SphericalWeights(
+            self.frequencies.prepare(weights.frequencies, X), like(weights.phase, X)
+        )
+        unit = preprocess or (lambda rows: rows)
+        return map_rows(
+            lambda rows: self._parts(unit(rows), prepared, scale),
+            X,
+            "complex" if self.output == "complex" else "real",
+            self.n_components,
+            max(16, (1 << 20) // max(X.shape[1], self.n_components)),
+            n_jobs=n_jobs,
+        )
+
+    def _parts(self, X: Array, weights: SphericalWeights, scale: Any) -> Parts:
+        angles = self.frequencies.apply(X, weights.frequencies)  # (n, n_frequencies)
+        xp = namespace(angles)
+        n_pairs = angles.shape[1] - self.has_phase
+        cosines, sines = xp.cos(angles[:, :n_pairs]), xp.sin(angles[:, :n_pairs])
+        if self.output == "complex":
+            scale = scale * math.sqrt(1 / self.n_components)
+            return scale * cosines, scale * sines
+        last = [xp.cos(angles[:, n_pairs:] + weights.phase)] if self.has_phase else []
+        scale = scale * math.sqrt(2 / self.n_components)
+        return scale * xp.concat([cosines, sines, *last], axis=1), None
+
+    def moments(self, part: str | None = None) -> SphericalMoments:
+        """Mean and variance of k̂: of its real part, or of the complex value (`part`).
+
+        k̂ = Σ_j a_j cos ω_jᵀ(x − y), Σ a_j = 1. Radii are exchangeable, with the joint distribution
+        P of two of them (`RadialDensity.pair_weights`); directions of one block are orthogonal and
+        Haar distributed, others independent. With A = Σ a_j² and B = Σ a_i a_j over the pairs
+        i ≠ j of one block,
+
+            E k̂² = A E cos² + B Σ_il P_il Ω(√(w_i² + w_l²) z) + (1−A−B) Σ_il P_il Ω(w_i z) Ω(w_l z)
+
+        because w q ± v r has a uniform direction for orthonormal q, r. E cos² = (1 + k̃(2z))/2 for
+        the real part, 1 for the complex value; the phase of an odd last column adds a²/2.
+        Exact for "independent" and "orthogonal"; for "sorf" it is the expression for orthogonal
+        directions in the padded dimension (docs/spherical.md tells how close).
+        """
+        part = part or ("complex" if self.output == "complex" else "real")
+        if part not in ("real", "complex"):
+            raise ValueError(f'part must be "real" or "complex"; got {part!r}.')
+        density, d = self.density, self.density.dimension
+        n = self.frequencies.n_frequencies
+        shares = np.full(n, (1 if self.output == "complex" else 2) / self.n_components)
+        if self.has_phase:
+            shares[-1] /= 2
+        squares, together = self.frequencies.pair_sums(shares, d)
+        joint = density.pair_weights(n)
+
+        def variance(z: np.ndarray) -> np.ndarray:
+            means = sphere_mean(np.multiply.outer(density.radii, z), d)
+            cosines = (1 + density.mean(2 * z)) / 2 if part == "real" else np.ones_like(z)
+            apart = np.einsum("iz,il,lz->z", means, joint, means)
+            total = squares * cosines + (1 - squares - together) * apart
+            if together:
+                radii = np.hypot(density.radii[:, None], density.radii[None, :])
+                total += together * _mixture(joint.ravel(), radii.ravel(), z, d)
+            return total - (density.weights @ means) ** 2 + self.has_phase * shares[-1] ** 2 / 2
+
+        # 1/√d of a direction's coordinates carry all but 1e-19 of cos(2 w z u₁)
+        bandwidth = 2 * density.radii.max() * min(1.0, 9.5 / math.sqrt(d))
+        degree = int(bandwidth) + 40
+        return SphericalMoments(
+            chebyshev_series(density.mean, degree), chebyshev_series(variance, degree)
+        )
+
+    def cost(self, dimension: int) -> float:
+        """About how many arithmetic operations the features of one row take."""
+        return self.frequencies.cost(dimension) + 20.0 * 2 * self.frequencies.n_frequencies
+
+
+def predicted_errors(
+    kernel: DotProductKernel,
+    distances: np.ndarray,
+    dimension: int,
+    *,
+    n_components: int,
+    projection: str = "sorf",
+    output: str = "real",
+) -> tuple[np.ndarray, np.ndarray]:
+    """(k̃ − k)² and Var k̂ for unit vectors of R^dimension at these distances (any shape).
+
+    Exact for "independent" and "orthogonal"; "sorf" counts as orthogonal in its padded dimension.
+
+    >>> from dotsketch import Polynomial
+    >>> kernel = Polynomial(7, gamma=0.5, coef0=0.5)  # (1 − z²/4)⁷
+    >>> squared_bias, variance = predicted_errors(kernel, np.array([0.5, 1.0]), 64, n_components=256)
+    >>> np.sqrt(squared_bias).round(4), np.sqrt(variance).round(4)
+    """
+    ambient = Frequencies(1, projection).ambient_dimension(dimension)
+    density = kernel_density(kernel.detached(), ambient)
+    moments = SphericalMap(density, n_components, projection, output).moments()
+    dots = 1 - np.asarray(distances, dtype=np.float64) ** 2 / 2
+    exact = on_circle(kernel, dots.ravel()).reshape(dots.shape)
+    top = peak(kernel)
+    return (top * moments.mean(dots) - exact) ** 2, top**2 * moments.variance(dots)
+
+
+def chebyshev_series(function: Callable[[np.ndarray], np.ndarray], degree: int) -> np.ndarray:
+    """Chebyshev coefficients in t of a function of z = √(2 − 2t)."""
+    return np.polynomial.chebyshev.chebinterpolate(lambda t: function(np.sqrt(2 - 2 * t)), degree)
+
+
+def evaluate_chebyshev(series: np.ndarray, t: Array) -> Array:
+    """Clenshaw's recurrence, for arrays of any library; t is clipped to [−1, 1]."""
+    xp = namespace(t)
+    t = xp.minimum(xp.maximum(t, -xp.ones_like(t)), xp.ones_like(t))
+    current, previous = xp.zeros_like(t), xp.zeros_like(t)
+    first, *others = series.tolist()
+    for coefficient in reversed(others):
+        current, previous = 2 * t * current - previous + coefficient, current
+    return t * current - previous + first

@@ -1,0 +1,239 @@
+"""AutoFeatures takes what its plan ranks first, and the plan is right."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+import scipy.sparse
+from sklearn.base import clone
+from sklearn.datasets import load_digits
+from sklearn.linear_model import Ridge
+from sklearn.pipeline import make_pipeline
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from dotsketch import (
+    ArcCosine,
+    AutoFeatures,
+    Exponential,
+    Gaussian,
+    Maclaurin,
+    MaclaurinCandidate,
+    NystromCandidate,
+    Polynomial,
+    PolynomialCandidate,
+    plan,
+)
+from dotsketch.planning import FAMILIES, Study, all_candidates
+from dotsketch.planning.study import off_diagonal_mean
+
+POLYNOMIAL = Polynomial(3, gamma=0.5, coef0=0.5, variance=1.5)
+KERNELS = [
+    POLYNOMIAL,
+    Polynomial(4, coef0=0.0),
+    Gaussian(variance=0.7),
+    Exponential(lengthscale=2.0),  # light tails: 200 draws are enough
+    Maclaurin([0.5, 0.0, 1.0]),
+    ArcCosine(1),
+]
+
+
+@pytest.fixture(scope="module")
+def X():
+    X = load_digits().data[:400]
+    return X / np.linalg.norm(X, axis=1, keepdims=True)
+
+
+def measured_error(features, kernel, X, fitting_rows, n_draws=200):
+    """Root mean square over draws of the relative error over pairs, with its standard error."""
+    K = kernel(X)
+    squares = []
+    for seed in range(n_draws):
+        Z = clone(features).set_params(random_state=seed).fit(fitting_rows).transform(X)
+        squares.append(off_diagonal_mean((Z @ Z.T - K) ** 2) / off_diagonal_mean(K**2))
+    mean = np.mean(squares)
+    return np.sqrt(mean), np.std(squares, ddof=1) / np.sqrt(n_draws) / (2 * np.sqrt(mean))
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: str(kernel)[:30])
+def test_every_family_has_the_error_that_is_predicted(kernel, X):
+    """Closed forms to six standard errors of the measurement; what is measured within its own."""
+    X = X[:40, 20:36]
+    X = X / np.linalg.norm(X, axis=1, keepdims=True)
+    study = Study(kernel, X, max_degree=4)
+    kernel = study.kernel
+    seen = set()
+    for candidate in all_candidates(study):
+        key = (candidate.family, getattr(candidate, "projection", None))
+        if key in seen or candidate.family == "maclaurin" or candidate.is_measured:
+            continue  # one of a kind; Maclaurin features have this test of their own
+        seen.add(key)
+        row = candidate.predict(study, 30)
+        found, error = measured_error(candidate.build(kernel, 30), kernel, X, X)
+        assert abs(found - row.relative_error) < 6 * error + 1e-9, candidate
+        assert row.source == "formula"
+        np.testing.assert_allclose(
+            row.relative_error**2 * study.kernel_square, row.squared_bias + row.variance
+        )
+
+
+def test_families_serve_their_kernels(X):
+    def families(kernel, rows=X):
+        return {candidate.family for candidate in all_candidates(Study(kernel, rows))}
+
+    assert families(POLYNOMIAL) == {"maclaurin", "polynomial", "spherical", "nystrom"}
+    assert families(POLYNOMIAL, 2 * X) == {"maclaurin", "polynomial", "nystrom"}
+    assert {"maclaurin", "fourier", "nystrom"} <= families(Gaussian())
+    assert {"maclaurin", "positive", "nystrom"} <= families(Exponential())
+    assert set(FAMILIES) >= families(Gaussian()) | families(POLYNOMIAL) | families(Exponential())
+
+
+def test_what_is_measured_is_marked_and_right(X):
+    """Nyström features of the plan's own kind, on rows that the plan has not seen."""
+    kernel = POLYNOMIAL
+    table = plan(kernel, X[:300], n_components=20, candidates=["nystrom"], n_pairs_sample=100)
+    row = table.best
+    assert row.source == "measured"
+    assert np.isnan(row.variance)
+    assert row.spread > 0
+    found, _ = measured_error(row.candidate.build(kernel, 20), kernel, X[300:], X[:300], 20)
+    assert found / 1.5 < row.relative_error < found * 1.5
+
+
+def test_the_best_of_the_plan_is_fitted(X):
+    auto = AutoFeatures(POLYNOMIAL, n_components=60, random_state=0).fit(X)
+    errors = [row.relative_error for row in auto.plan_]
+    assert errors == sorted(errors)
+    assert auto.chosen_ is auto.plan_[0]
+    again = auto.chosen_.candidate.build(
+        auto.kernel_, 60, random_state=auto.features_.random_state
+    ).fit(X)
+    np.testing.assert_array_equal(auto.transform(X), again.transform(X))
+    Z = auto.transform(X)
+    K = POLYNOMIAL(X)
+    error = np.linalg.norm(Z @ Z.T - K) / np.linalg.norm(K)
+    assert error < 2 * auto.chosen_.relative_error
+
+
+def test_it_explains_itself(X):
+    auto = AutoFeatures(Gaussian(), n_components=50, random_state=0)
+    assert "\n" not in repr(auto)
+    text = repr(auto.fit(X))
+    assert str(auto.chosen_.candidate) in text
+    assert "relative error" in text
+    assert "Next family" in auto.explain()
+
+
+def test_a_tolerance_takes_the_fewest_columns(X):
+    auto = AutoFeatures(POLYNOMIAL, tolerance=0.05, random_state=0).fit(X)
+    assert auto.chosen_.relative_error <= 0.05
+    assert auto.transform(X).shape[1] == auto.chosen_.n_components
+    assert all(row.n_components >= auto.chosen_.n_components for row in auto.plan_)
+    fewer = plan(POLYNOMIAL, X, n_components=auto.chosen_.n_components - 2)
+    assert fewer.best.relative_error > 0.05 * 0.9  # another sample of measured candidates
+    tighter = AutoFeatures(POLYNOMIAL, tolerance=0.02, random_state=0).fit(X)
+    assert tighter.chosen_.n_components > auto.chosen_.n_components
+
+
+def test_a_tolerance_out_of_reach_is_said(X):
+    options = {"candidates": "maclaurin", "random_state": 0}
+    with pytest.warns(UserWarning, match="not reached with 10 columns"):
+        auto = AutoFeatures(POLYNOMIAL, tolerance=1e-6, n_components=10, **options).fit(X[:50])
+    assert auto.transform(X).shape == (400, 10)
+    with pytest.raises(ValueError, match="Raise max_components"):
+        AutoFeatures(Gaussian(), tolerance=1e-9, max_components=64, **options).fit(X[:50])
+
+
+def test_candidates_can_be_restricted(X):
+    auto = AutoFeatures(POLYNOMIAL, n_components=40, candidates="polynomial", random_state=0)
+    assert {row.candidate.family for row in auto.fit(X).plan_} == {"polynomial"}
+    chosen = [MaclaurinCandidate("rademacher"), NystromCandidate()]
+    auto.set_params(candidates=chosen).fit(X)
+    assert {row.candidate for row in auto.plan_} == set(chosen)
+    for bad, message in (
+        ("fourier", "No candidate"),
+        (["nonsense"], "candidates must be"),
+        ([MaclaurinCandidate(mean_split=True)], "does not serve"),
+        ([], "empty"),
+    ):
+        kernel = Gaussian() if "serve" in message else POLYNOMIAL
+        with pytest.raises(ValueError, match=message):
+            AutoFeatures(kernel, n_components=40, candidates=bad).fit(X)
+
+
+def test_cost_can_be_weighed(X):
+    free, weighed = (
+        AutoFeatures(POLYNOMIAL, n_components=64, cost_weight=c, random_state=0).fit(X)
+        for c in (0.0, 2.0)
+    )
+    assert weighed.chosen_.cost < free.chosen_.cost
+    assert weighed.chosen_.relative_error >= free.chosen_.relative_error
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, "needs n_components"),
+        ({"n_components": 0}, "n_components"),
+        ({"n_components": 2.5}, "n_components"),
+        ({"tolerance": -0.1}, "tolerance"),
+        ({"tolerance": np.nan}, "tolerance"),
+        ({"n_components": 5, "objective": "posterior"}, "objective"),
+        ({"n_components": 5, "cost_weight": -1}, "cost_weight"),
+        ({"n_components": 5, "max_degree": 0}, "max_degree"),
+    ],
+    ids=str,
+)
+def test_bad_parameters_are_refused(options, message, X):
+    with pytest.raises(ValueError, match=message):
+        AutoFeatures(POLYNOMIAL, **options).fit(X)
+    with pytest.raises(TypeError, match="kernel"):
+        AutoFeatures("rbf", n_components=5).fit(X)
+
+
+def test_one_seed_gives_one_choice(X):
+    fits = [AutoFeatures(Gaussian(), n_components=30, random_state=3).fit(X) for _ in range(2)]
+    assert repr(fits[0].plan_) == repr(fits[1].plan_)
+    np.testing.assert_array_equal(fits[0].transform(X), fits[1].transform(X))
+    copy = pickle.loads(pickle.dumps(fits[0]))
+    np.testing.assert_array_equal(copy.transform(X), fits[0].transform(X))
+    # the order in which candidates are asked does not matter
+    names = ["nystrom", "maclaurin", "fourier"]
+    plans = [
+        plan(Gaussian(), X, n_components=30, candidates=order) for order in (names, names[::-1])
+    ]
+    assert repr(plans[0]) == repr(plans[1])
+
+
+def test_it_works_in_a_pipeline(X):
+    y = np.sin(5 * X[:, 20]) + X[:, 30] ** 2
+    model = make_pipeline(AutoFeatures(Gaussian(), n_components=80, random_state=0), Ridge(1e-4))
+    assert model.fit(X[:300], y[:300]).score(X[300:], y[300:]) > 0.5
+    assert len(model[0].get_feature_names_out()) == 80
+
+
+def test_sparse_rows_and_one_row(X):
+    auto = AutoFeatures(POLYNOMIAL, n_components=30, candidates="maclaurin", random_state=0)
+    dense, sparse = (clone(auto).fit(rows) for rows in (X, scipy.sparse.csr_matrix(X)))
+    np.testing.assert_allclose(sparse.transform(X), dense.transform(X), atol=1e-10)
+    assert AutoFeatures(POLYNOMIAL, n_components=30).fit(X[:1]).transform(X).shape[0] == 400
+
+
+def test_arrays_of_other_libraries(X, foreign):
+    auto = AutoFeatures(Gaussian(), n_components=30, candidates=["maclaurin", "fourier"])
+    auto.set_params(random_state=0)
+    rows = X[:60]
+    expected = clone(auto).fit(rows).transform(rows)
+    found = clone(auto).fit(foreign.asarray(rows)).transform(foreign.asarray(rows))
+    np.testing.assert_allclose(foreign.numpy(found), expected, atol=1e-8)
+
+
+FEW = [MaclaurinCandidate(), PolynomialCandidate("rademacher", "complex_to_real")]
+
+
+@parametrize_with_checks(
+    [AutoFeatures(Polynomial(2), n_components=6, candidates=FEW, random_state=0)]
+)
+def test_scikit_learn_conventions(estimator, check):
+    check(estimator)
