@@ -1,0 +1,172 @@
+"""The file: an ordinary zip, stored without compression, sealed by its comment.
+
+    model.json        versions and the tree of values
+    arrays/0.npy …    the arrays
+    comment           "dotsketch-model format=0001 sha256=<of all bytes before these 64 digits>"
+
+Without compression no member can be larger than the file, so that no file can ask for more memory
+than a few times its own size; sizes are compared before anything is allocated. The checksum finds
+accidents before anything is parsed. It is no signature: a file made on purpose passes it, and then
+meets the checks of every part.
+
+The bytes depend on the values alone (no times), and appear under the name whole or not at all.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import math
+import os
+import re
+import secrets
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from .encoding import is_storable
+from .errors import PersistenceError
+
+FORMAT = 1
+TREE = "model.json"
+MAX_TREE_BYTES = 1 << 27
+DIGITS = 64
+EPOCH = (1980, 1, 1, 0, 0, 0)
+SEAL = re.compile(rb"dotsketch-model format=([0-9]{4}) sha256=([0-9a-f]{64})\Z")
+SEAL_BYTES = len("dotsketch-model format=0001 sha256=") + DIGITS
+
+
+def write(path: str | os.PathLike[str], tree: dict[str, Any], arrays: list[np.ndarray]) -> None:
+    """Write tree and arrays to a file that replaces `path` once it is complete and on the disk."""
+    with _replacing(Path(os.path.realpath(path))) as file:
+        with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+            text = json.dumps(tree, allow_nan=False, separators=(",", ":"))
+            archive.writestr(zipfile.ZipInfo(TREE, EPOCH), text.encode())
+            for number, array in enumerate(arrays):
+                member = zipfile.ZipInfo(_array_name(number), EPOCH)
+                with archive.open(member, "w", force_zip64=array.nbytes >= 1 << 31) as out:
+                    np.lib.format.write_array(out, array, version=(1, 0), allow_pickle=False)
+            archive.comment = b"dotsketch-model format=%04d sha256=" % FORMAT + b"0" * DIGITS
+        size = file.seek(0, os.SEEK_END)
+        digest = _digest(file, size - DIGITS)
+        file.seek(size - DIGITS)
+        file.write(digest.encode())
+
+
+class Reader:
+    """A file whose seal holds: its tree, and its arrays by number."""
+
+    def __init__(self, file: BinaryIO):
+        self.size = _check_seal(file)
+        self._archive = zipfile.ZipFile(file)
+        members = self._archive.infolist()
+        names = [member.filename for member in members]
+        if len(set(names)) != len(names) or sum(m.file_size for m in members) > self.size:
+            raise PersistenceError("Members of the file overlap, or one is there twice.")
+        for member in members:
+            if member.compress_type != zipfile.ZIP_STORED or member.flag_bits & 0x1:
+                raise PersistenceError(f"The member {member.filename!r} is compressed.")
+        expected = [TREE, *(_array_name(number) for number in range(len(members) - 1))]
+        if names != expected:
+            raise PersistenceError(f"The members are not those of a model: {names[:5]!r}….")
+
+    def tree(self) -> dict[str, Any]:
+        if self._archive.getinfo(TREE).file_size > MAX_TREE_BYTES:
+            raise PersistenceError(f"{TREE} has more than {MAX_TREE_BYTES} bytes.")
+        text = self._archive.read(TREE).decode()
+        tree = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant)
+        if not isinstance(tree, dict):
+            raise PersistenceError(f"{TREE} is no object.")
+        return tree
+
+    def array(self, number: int) -> np.ndarray:
+        name = _array_name(number)
+        if name not in self._archive.namelist():
+            raise PersistenceError(f"There is no array {number!r}.")
+        data = self._archive.read(name)
+        stream = io.BytesIO(data)
+        if np.lib.format.read_magic(stream) != (1, 0):
+            raise PersistenceError(f"{name} is of an unknown version of npy.")
+        shape, fortran, dtype = np.lib.format.read_array_header_1_0(stream)
+        start = stream.tell()
+        if not is_storable(dtype) or math.prod(shape) * dtype.itemsize != len(data) - start:
+            raise PersistenceError(f"{name} claims the shape {shape} and the dtype {dtype}.")
+        flat = np.frombuffer(data, dtype=dtype, offset=start)
+        array = flat.reshape(shape, order="F" if fortran else "C")
+        return array.astype(dtype.newbyteorder("="), order="K")  # a copy, which can be written to
+
+
+@contextmanager
+def _replacing(path: Path) -> Iterator[BinaryIO]:
+    """A new file beside `path` that takes its place at the end, or vanishes."""
+    temporary = path.with_name(f".dotsketch-{secrets.token_hex(8)}.tmp")
+    try:
+        file = temporary.open("x+b")
+    except OSError as error:  # which names the temporary file, and the user named another
+        raise OSError(error.errno, error.strerror, str(path)) from None
+    try:
+        with file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    if os.name == "posix":  # the new name, too, is to outlive a power cut
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+
+def _check_seal(file: BinaryIO) -> int:
+    """The size of a file whose checksum is right and whose format is known."""
+    size = file.seek(0, os.SEEK_END)
+    file.seek(max(0, size - SEAL_BYTES))
+    seal = SEAL.match(file.read())
+    if seal is None:
+        raise PersistenceError("It is no model file of dotsketch, or its end is missing.")
+    found = int(seal[1])
+    if found != FORMAT:
+        raise PersistenceError(
+            f"It is of format {found}, and this version of dotsketch reads format {FORMAT}"
+            + ("; update dotsketch." if found > FORMAT else ".")
+        )
+    if _digest(file, size - DIGITS) != seal[2].decode():
+        raise PersistenceError("Its checksum is wrong: the file was damaged or changed.")
+    return size
+
+
+def _digest(file: BinaryIO, stop: int) -> str:
+    """sha256 of the bytes before `stop`."""
+    found = hashlib.sha256()
+    file.seek(0)
+    while stop > 0:
+        block = file.read(min(stop, 1 << 20))
+        if not block:
+            raise PersistenceError("The file became shorter while it was read.")
+        found.update(block)
+        stop -= len(block)
+    return found.hexdigest()
+
+
+def _array_name(number: int) -> str:
+    return f"arrays/{number}.npy"
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise PersistenceError(f"{TREE} has a name twice.")
+    return found
+
+
+def _no_constant(name: str) -> Any:
+    raise PersistenceError(f"{TREE} has a number {name}.")

@@ -1,0 +1,125 @@
+"""`save`, `load` and `read_info`: from an estimator to a file, and back."""
+
+from __future__ import annotations
+
+import os
+import platform
+import warnings
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import sklearn
+
+from .container import FORMAT, Reader, write
+from .decoding import Decoder
+from .encoding import Encoder
+from .errors import PersistenceError
+from .registry import Registry
+
+
+def save(estimator: Any, path: str | os.PathLike[str], *, classes: Iterable[type] = ()) -> None:
+    """Write a fitted (or unfitted) estimator to a file, which replaces an older one at once.
+
+    Parameters
+    ----------
+    estimator : an estimator or kernel of dotsketch, a pipeline of such with scikit-learn's
+        preprocessing, or a list, tuple or dictionary of these and of plain values
+    path : where; the folder must exist
+    classes : classes of your own that the estimator holds (`load` has to be given them, too)
+
+    Raises PersistenceError if there is something in it that has no plain form (a function, say),
+    and OSError if the file cannot be written; an older file then stays as it was.
+    """
+    encoder = Encoder(Registry(classes))
+    tree = {
+        "versions": _versions(),
+        "value": encoder.encode(estimator, type(estimator).__name__),
+        "classes": sorted(encoder.names),
+    }
+    write(path, tree, encoder.arrays)
+
+
+def load(path: str | os.PathLike[str], *, classes: Iterable[type] = ()) -> Any:
+    """The estimator in a file. Nothing that the file chooses is executed.
+
+    Raises PersistenceError if the file is damaged, was changed, is of a newer format or holds
+    something unknown, and OSError if it cannot be read. Warns if it holds estimators of
+    scikit-learn that another minor version of it wrote.
+    """
+    with _reading(path) as (reader, tree):
+        decoder = Decoder(Registry(classes), reader.array)
+        value = decoder.decode(tree["value"])
+    _warn_of_versions(tree["versions"], decoder.names)
+    return value
+
+
+def read_info(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """What a file says of itself, without building anything.
+
+    format, size (bytes), versions (of the libraries that wrote it) and classes (their names).
+    """
+    with _reading(path) as (reader, tree):
+        return {
+            "format": FORMAT,
+            "size": reader.size,
+            "versions": tree["versions"],
+            "classes": tree["classes"],
+        }
+
+
+@contextmanager
+def _reading(path: str | os.PathLike[str]) -> Iterator[tuple[Reader, dict[str, Any]]]:
+    """The reader and the tree of a file; whatever is wrong with it is a PersistenceError."""
+    with Path(path).open("rb") as file:
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of parsers, on what is refused next
+                reader = Reader(file)
+                tree = reader.tree()
+                _check_head(tree)
+                yield reader, tree
+        except PersistenceError as error:
+            raise PersistenceError(f"{path} cannot be loaded. {error}") from None
+        except Exception as error:  # parsers of untrusted bytes: whatever they raise is damage
+            cause = " ".join(str(error).split())[:200]
+            raise PersistenceError(
+                f"{path} cannot be loaded. It is damaged: {type(error).__name__} {cause}"
+            ) from error
+
+
+def _check_head(tree: dict[str, Any]) -> None:
+    """Raise unless the tree has versions, classes and a value."""
+    versions, classes = tree.get("versions"), tree.get("classes")
+    if (
+        set(tree) != {"versions", "classes", "value"}
+        or not isinstance(versions, dict)
+        or not isinstance(classes, list)
+        or not all(isinstance(text, str) for text in (*versions.values(), *classes))
+    ):
+        raise PersistenceError("The head of model.json is not that of a model.")
+
+
+def _versions() -> dict[str, str]:
+    return {
+        "dotsketch": version("dotsketch"),
+        "numpy": np.__version__,
+        "python": platform.python_version(),
+        "scikit-learn": sklearn.__version__,
+    }
+
+
+def _warn_of_versions(versions: dict[str, str], names: set[str]) -> None:
+    written, here = versions.get("scikit-learn", "unknown"), sklearn.__version__
+    if written.split(".")[:2] != here.split(".")[:2] and any(
+        n.startswith("sklearn") for n in names
+    ):
+        warnings.warn(
+            f"The file holds estimators of scikit-learn {written}, and this is {here}: check "
+            "predictions, or fit and save again.",
+            UserWarning,
+            stacklevel=3,
+        )

@@ -1,0 +1,159 @@
+"""Which classes a file may hold, and how an instance is taken apart and put together.
+
+Known are the classes defined in the modules of dotsketch that are loaded (a new estimator needs no
+line here), the transformers and linear models of scikit-learn named below, and the classes that
+the caller passes. A file names a class by package and class name, never by its module, and a name
+is only looked up here: nothing is imported.
+
+An instance is made by `__new__`, and its attributes are set: neither `__init__` nor `__setstate__`
+runs. All fields of a dataclass and all parameters of an estimator have to be there, and no
+attribute may hide a method or a property of the class.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import functools
+import inspect
+import sys
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from sklearn import compose, decomposition, impute, linear_model, pipeline, preprocessing, svm
+from sklearn.base import BaseEstimator
+
+from .errors import PersistenceError
+
+PACKAGE = __name__.split(".", maxsplit=1)[0]
+NOT_VALUES = ("cli", "datasets", "paper", "persistence")  # layers whose classes no estimator holds
+
+SCIKIT_LEARN: tuple[type, ...] = (
+    compose.ColumnTransformer,
+    compose.TransformedTargetRegressor,
+    decomposition.PCA,
+    impute.MissingIndicator,
+    impute.SimpleImputer,
+    linear_model.LinearRegression,
+    linear_model.LogisticRegression,
+    linear_model.Ridge,
+    linear_model.RidgeClassifier,
+    pipeline.FeatureUnion,
+    pipeline.Pipeline,
+    preprocessing.Binarizer,
+    preprocessing.KBinsDiscretizer,
+    preprocessing.LabelBinarizer,
+    preprocessing.LabelEncoder,
+    preprocessing.MaxAbsScaler,
+    preprocessing.MinMaxScaler,
+    preprocessing.Normalizer,
+    preprocessing.OneHotEncoder,
+    preprocessing.OrdinalEncoder,
+    preprocessing.PolynomialFeatures,
+    preprocessing.PowerTransformer,
+    preprocessing.QuantileTransformer,
+    preprocessing.RobustScaler,
+    preprocessing.StandardScaler,
+    svm.LinearSVC,
+    svm.LinearSVR,
+)
+
+
+class Registry:
+    """Names of classes, both ways. `extra` are classes that the caller trusts."""
+
+    def __init__(self, extra: Iterable[type] = ()):
+        self.classes: dict[str, type] = {}
+        for cls in (*_own_classes(), *SCIKIT_LEARN, *extra):
+            name = f"{cls.__module__.split('.', maxsplit=1)[0]}.{cls.__qualname__}"
+            if self.classes.setdefault(name, cls) is not cls:
+                raise PersistenceError(f"Two classes are called {name}; rename one of them.")
+        self.names = {cls: name for name, cls in self.classes.items()}
+
+    def find(self, name: object) -> type:
+        if not isinstance(name, str) or name not in self.classes:
+            raise PersistenceError(
+                f"The file holds a {name!r}, which is no class of dotsketch or of those of "
+                "scikit-learn that it reads. A class of your own is passed as classes=(Class,)."
+            )
+        return self.classes[name]
+
+
+def _own_classes() -> Iterator[type]:
+    """The classes of values in the loaded modules of dotsketch."""
+    loaded = {name: m for name, m in sys.modules.items() if name.startswith(f"{PACKAGE}.")}
+    for name, module in sorted(loaded.items()):
+        if name.split(".")[1] not in NOT_VALUES:
+            for cls in list(vars(module).values()):
+                if inspect.isclass(cls) and cls.__module__ == name and _is_value_class(cls):
+                    yield cls
+
+
+def _is_value_class(cls: type) -> bool:
+    """A named tuple, or a class of attributes; nothing that acts when it is thrown away."""
+    builtin = next(base for base in cls.__mro__ if base.__module__ == "builtins")
+    is_plain = builtin is object and not issubclass(cls, enum.Enum)
+    return (is_plain or is_named_tuple(cls)) and not hasattr(cls, "__del__")
+
+
+def is_named_tuple(cls: type) -> bool:
+    return issubclass(cls, tuple) and hasattr(cls, "_fields")
+
+
+def state_of(value: Any) -> dict[str, Any]:
+    """The attributes of an instance (the fields of a named tuple), without cached properties."""
+    cls = type(value)
+    if is_named_tuple(cls):
+        return value._asdict()
+    slots = {name: getattr(value, name) for name in _slots(cls) if hasattr(value, name)}
+    state = getattr(value, "__dict__", {}) | slots
+    state = {name: v for name, v in state.items() if not _is_cached(cls, name)}
+    _check_names(cls, set(state))
+    return state
+
+
+def rebuild(cls: type, state: dict[str, Any]) -> Any:
+    """The instance that has this state, if the class can have it."""
+    _check_names(cls, set(state))
+    if is_named_tuple(cls):
+        return tuple.__new__(cls, [state[name] for name in _required(cls)])
+    instance: Any = object.__new__(cls)
+    for name, value in state.items():
+        object.__setattr__(instance, name, value)
+    return instance
+
+
+def _required(cls: Any) -> list[str]:
+    """The attributes that every instance has."""
+    if is_named_tuple(cls):
+        return list(cls._fields)
+    if dataclasses.is_dataclass(cls):
+        return [field.name for field in dataclasses.fields(cls)]
+    return cls._get_param_names() if issubclass(cls, BaseEstimator) else []
+
+
+def _check_names(cls: type, given: set[str]) -> None:
+    """Raise unless an instance of the class can have these attributes."""
+    required = set(_required(cls))
+    missing = sorted(required - given)
+    if missing:
+        raise PersistenceError(
+            f"{cls.__name__} has no {', '.join(missing)}: it was made by another version, and has "
+            "to be fitted and saved again."
+        )
+    for name in sorted(given - required):
+        hides = hasattr(inspect.getattr_static(cls, name, None), "__get__")
+        is_name = name.isidentifier() and not name.startswith("__")
+        if is_named_tuple(cls) or not is_name or (hides and name not in _slots(cls)):
+            raise PersistenceError(f"{cls.__name__} cannot have an attribute {name!r}.")
+
+
+def _slots(cls: type) -> list[str]:
+    """The attributes that live outside the `__dict__` of an instance."""
+    found = [base.__dict__.get("__slots__", ()) for base in cls.__mro__]
+    names = [name for slots in found for name in ([slots] if isinstance(slots, str) else slots)]
+    return [name for name in names if name not in ("__dict__", "__weakref__")]
+
+
+def _is_cached(cls: type, name: str) -> bool:
+    return isinstance(inspect.getattr_static(cls, name, None), functools.cached_property)
