@@ -12,6 +12,8 @@ The layers, each importing only those above it:
 - `planning`: the predicted error of every candidate; how many features a tolerance takes
 - `auto`: the transformer that follows the plan
 - `metrics`: how good an approximation is
+- `datasets`: named data sets, from a folder, scikit-learn or OpenML
+- `persistence`: save and load without executing code
 """
 
 from importlib.metadata import version as _version
@@ -19,20 +21,35 @@ from importlib.metadata import version as _version
 from ._versions import show_versions
 from .allocation import Allocation
 from .auto import AutoFeatures
-from .features import MaclaurinFeatures, PolynomialSketch
+from .datasets import Dataset, DatasetError, fetch_dataset, list_datasets, load_dataset
+from .features import (
+    FourierFeatures,
+    MaclaurinFeatures,
+    NystromFeatures,
+    PolynomialSketch,
+    PositiveFeatures,
+)
+from .fourier import FourierMap
+from .frequencies import Frequencies
 from .kernels import ArcCosine, DotProductKernel, Exponential, Gaussian, Maclaurin, Polynomial
 from .metrics import relative_frobenius_error
 from .pairs import PairStatistics
+from .persistence import PersistenceError, load, save
 from .planning import (
     Candidate,
+    FourierCandidate,
     MaclaurinCandidate,
+    NystromCandidate,
     Plan,
     PolynomialCandidate,
+    PositiveCandidate,
+    SphericalCandidate,
     complex_advantage,
     error_bound,
     plan,
     required_components,
 )
+from .positive import PositiveMap
 from .sketches import (
     SKETCHES,
     BalancedTensorSketch,
@@ -58,30 +75,48 @@ __all__ = [
     "BalancedTensorSketch",
     "Candidate",
     "CompactSketch",
+    "Dataset",
+    "DatasetError",
     "DotProductKernel",
     "Exponential",
+    "FourierCandidate",
+    "FourierFeatures",
+    "FourierMap",
+    "Frequencies",
     "Gaussian",
     "GaussianSketch",
     "Maclaurin",
     "MaclaurinCandidate",
     "MaclaurinFeatures",
     "MonomialSketch",
+    "NystromCandidate",
+    "NystromFeatures",
     "PairStatistics",
+    "PersistenceError",
     "Plan",
     "Polynomial",
     "PolynomialCandidate",
     "PolynomialSketch",
+    "PositiveCandidate",
+    "PositiveFeatures",
+    "PositiveMap",
     "RademacherSketch",
     "RademacherTree",
     "SRHTTree",
     "Sketch",
+    "SphericalCandidate",
     "TensorSRHT",
     "TensorSketch",
     "complex_advantage",
     "error_bound",
+    "fetch_dataset",
+    "list_datasets",
+    "load",
+    "load_dataset",
     "make_sketch",
     "plan",
     "relative_frobenius_error",
     "required_components",
+    "save",
     "show_versions",
 ]

@@ -1,0 +1,225 @@
+"""Rows from anywhere, in blocks of one size: arrays, memory maps, data sets on disk, generators.
+
+`Rows` hides where data come from. Blocks have the same rows however the data arrive, so that a sum
+over blocks has the same bits for an array, a memory map of it, and a generator of any batches.
+"""
+
+from __future__ import annotations
+
+import itertools
+import mmap
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from ._arrays import Array, host, is_sparse
+
+Block = tuple[Array, ...]  # columns of one block of rows: (X, y), or (X, y, noise variance)
+
+
+class Rows:
+    """Columns of rows, such as (X, y): arrays of one length, or a stream of batches of them.
+
+    Parameters
+    ----------
+    columns : tuple of arrays, or of anything with `shape` and slices
+        h5py and zarr data sets, `np.memmap`, CSR matrices, data frames.
+    stream : callable that returns an iterator of batches (tuples as `columns`), or an iterator
+        An iterator serves one pass only, a callable as many as are asked for.
+    """
+
+    def __init__(self, columns: Block | None = None, stream: Any = None):
+        if (columns is None) == (stream is None):
+            raise ValueError("Give either columns or a stream.")
+        self.columns = None if columns is None else tuple(_sliceable(c) for c in columns)
+        self._stream = stream
+        self._taken = False
+        if self.columns is not None:
+            lengths = {c.shape[0] for c in self.columns if c is not None}
+            if len(lengths) > 1:
+                raise ValueError(
+                    f"Found input variables with inconsistent numbers of samples: {sorted(lengths)}."
+                )
+
+    @property
+    def n_rows(self) -> int | None:
+        """The number of rows, or None for a stream."""
+        return None if self.columns is None else self.columns[0].shape[0]
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether the rows can be read more than once."""
+        return self.columns is not None or callable(self._stream)
+
+    def blocks(self, size: int) -> Iterator[Block]:
+        """All rows in blocks of `size` (the last may be shorter)."""
+        if self.columns is None:
+            yield from regroup(self._batches(), size)
+            return
+        for start in range(0, self.columns[0].shape[0], size):
+            yield tuple(None if c is None else _rows(c, start, start + size) for c in self.columns)
+            for column in self.columns:
+                release_pages(column)
+
+    def sample(self, size: int) -> Block:
+        """At most `size` rows: evenly spaced ones, or the first of a stream (which keeps them)."""
+        if self.columns is not None:
+            n = self.columns[0].shape[0]
+            if n <= size:
+                return next(self.blocks(max(n, 1)))
+            places = np.unique(np.linspace(0, n - 1, size).round().astype(int))
+            return tuple(None if c is None else _pick(c, places) for c in self.columns)
+        batches = self._batches()
+        kept: list[Block] = []
+        while sum(len_of(batch[0]) for batch in kept) < size:
+            batch = next(batches, None)
+            if batch is None:
+                break
+            kept.append(batch)
+        if not kept:
+            raise ValueError("The stream has no rows: Found array with 0 sample(s).")
+        if not callable(self._stream):
+            self._stream, self._taken = itertools.chain(kept, batches), False
+        first = next(regroup(iter(kept), size))
+        return first
+
+    def _batches(self) -> Iterator[Block]:
+        if callable(self._stream):
+            return map(as_batch, self._stream())
+        if self._taken:
+            raise ValueError(
+                "The iterator is used up, and this takes another pass over the rows: give a "
+                "function that returns a fresh iterator instead."
+            )
+        self._taken = True
+        return map(as_batch, self._stream)
+
+
+def regroup(batches: Iterator[Block], size: int) -> Iterator[Block]:
+    """Batches of any lengths as blocks of `size` rows."""
+    waiting: list[Block] = []
+    count = 0
+    for batch in batches:
+        waiting.append(batch)
+        count += len_of(batch[0])
+        if count < size:
+            continue
+        joined = _join(waiting)
+        for start in range(0, count - size + 1, size):
+            yield tuple(None if c is None else c[start : start + size] for c in joined)
+        done = count - count % size
+        waiting = [tuple(None if c is None else c[done:] for c in joined)]
+        count -= done
+    if count:
+        yield _join(waiting)
+
+
+def parquet_batches(
+    path: str | Path, target: str | list[str], *, batch_rows: int = 65536
+) -> Callable[[], Iterator[Block]]:
+    """Batches (X, y) of a Parquet file, never whole in memory: `fit(parquet_batches(path, "y"))`.
+
+    `target` names the column of y, or a list of columns; all others are X, in their order. Needs
+    pyarrow (`pip install 'dotsketch[cli]'`).
+    """
+    import pyarrow.parquet as parquet
+
+    file_columns = parquet.ParquetFile(path).schema_arrow.names
+    targets = [target] if isinstance(target, str) else list(target)
+    missing = [name for name in targets if name not in file_columns]
+    if missing:
+        raise ValueError(f"{path} has no column {missing[0]!r}; it has {file_columns}.")
+    inputs = [name for name in file_columns if name not in targets]
+
+    def batches() -> Iterator[Block]:
+        with parquet.ParquetFile(path) as file:
+            for batch in file.iter_batches(batch_rows):
+                X, y = (
+                    np.stack([batch[name].to_numpy(zero_copy_only=False) for name in names], axis=1)
+                    for names in (inputs, targets)
+                )
+                yield X, y[:, 0] if isinstance(target, str) else y
+
+    return batches
+
+
+def as_batch(batch: Any) -> Block:
+    """A batch of a stream as a tuple of arrays of one length."""
+    if not isinstance(batch, (tuple, list)) or len(batch) < 2:
+        raise TypeError(
+            "A stream gives batches (X, y) or (X, y, noise_variance); got "
+            f"{type(batch).__name__}."
+        )
+    columns = tuple(None if c is None else _sliceable(c) for c in batch)
+    lengths = {len_of(c) for c in columns if c is not None}
+    if len(lengths) != 1:
+        raise ValueError(f"The columns of a batch have lengths {sorted(lengths)}; they must agree.")
+    return columns
+
+
+def is_stream(X: Any) -> bool:
+    """Whether X is an iterator of batches, or a function that returns one."""
+    return hasattr(X, "__next__") or (callable(X) and not hasattr(X, "shape"))
+
+
+def is_on_disk(X: Any) -> bool:
+    """Whether reading all of X at once is to be avoided: a memory map, or a data set of a file."""
+    if isinstance(X, np.ndarray):
+        return _map_of(X) is not None
+    return hasattr(X, "shape") and hasattr(X, "chunks") and hasattr(X, "dtype")
+
+
+def release_pages(X: Any) -> None:
+    """Let go of the pages of a read-only memory map: they count as this process's memory."""
+    source = _map_of(X) if isinstance(X, np.ndarray) else None
+    if source is None or not hasattr(source, "madvise") or X.flags.writeable:
+        return
+    source.madvise(mmap.MADV_DONTNEED)
+
+
+def len_of(column: Array) -> int:
+    return column.shape[0]
+
+
+def _map_of(X: Any) -> mmap.mmap | None:
+    """The memory map that an array looks into, if any."""
+    while isinstance(X, np.ndarray):
+        X = X.base
+    return X if isinstance(X, mmap.mmap) else None
+
+
+def _sliceable(column: Any) -> Any:
+    if column is None or is_sparse(column):
+        return column if column is None else column.tocsr()
+    column = host(column)
+    return column if hasattr(column, "shape") else np.asarray(column)
+
+
+def _rows(column: Any, start: int, stop: int) -> Any:
+    if hasattr(column, "iloc"):
+        return column.iloc[start:stop]
+    part = column[start:stop]
+    # rows of a memory map are copied, so that its pages can be let go
+    return np.array(part) if isinstance(part, np.ndarray) and is_on_disk(part) else part
+
+
+def _pick(column: Any, places: np.ndarray) -> Any:
+    return column.iloc[places] if hasattr(column, "iloc") else column[places]
+
+
+def _join(batches: list[Block]) -> Block:
+    """Batches one below the other."""
+    if len(batches) == 1:
+        return batches[0]
+    joined = []
+    for columns in zip(*batches, strict=True):
+        if all(c is None for c in columns):
+            joined.append(None)
+        elif is_sparse(columns[0]):
+            joined.append(scipy.sparse.vstack(columns, format="csr"))
+        else:
+            joined.append(np.concatenate([np.asarray(c) for c in columns]))
+    return tuple(joined)

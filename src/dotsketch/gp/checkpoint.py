@@ -1,0 +1,162 @@
+"""Sums over blocks of rows that survive being killed.
+
+After every chunk the sums are written to a file, beside a digest of all rows that they hold. The
+next run with the same path reads those rows again, compares the digest, and goes on with the first
+row that is missing: the sums have the bits of an uninterrupted run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from .._arrays import is_sparse
+from ..chunks import Block, Rows, len_of
+
+
+class Sums(Protocol):
+    """What is summed: it takes blocks, and it can be written as arrays and read back."""
+
+    def add(self, block: Block) -> None: ...
+
+    def arrays(self) -> dict[str, Any]: ...
+
+    def restore(self, arrays: dict[str, np.ndarray]) -> None: ...
+
+
+def accumulate(
+    rows: Rows,
+    sums: Sums,
+    *,
+    block_rows: int,
+    chunk_blocks: int = 1,
+    checkpoint: str | os.PathLike | None = None,
+    fingerprint: bytes = b"",
+    verbose: bool = False,
+) -> None:
+    """Add all rows to the sums, in blocks; every `chunk_blocks` of them the checkpoint is written.
+
+    `fingerprint` tells the configuration: a checkpoint of another one raises ValueError.
+    """
+    path = None if checkpoint is None else Path(checkpoint)
+    saved = None if path is None else _read(path)
+    digest = hashlib.blake2b(fingerprint + str(block_rows).encode(), digest_size=16).digest()
+    done = 0
+    if saved is not None:
+        if saved.pop("configuration").tobytes() != digest:
+            raise ValueError(
+                f"The checkpoint {path} belongs to another configuration (features, seed, size of "
+                "blocks, or the columns of the data). Delete it to start anew, and give the "
+                "features a random_state, so that the next run draws the same ones."
+            )
+        done = int(saved.pop("blocks"))
+    configuration, total = digest, done
+    number = 0
+    with progress(rows.n_rows, verbose) as advance:
+        for number, block in enumerate(rows.blocks(block_rows), start=1):
+            if path is not None:
+                digest = _chained(digest, block)
+            if number > done:
+                sums.add(block)
+            elif number == done and saved is not None:
+                if saved.pop("digest").tobytes() != digest:
+                    raise ValueError(
+                        f"The checkpoint {path} holds other rows than the data given now. Delete "
+                        "it to start anew."
+                    )
+                sums.restore(saved)
+            if path is not None and number - total >= chunk_blocks:
+                _write(path, sums, configuration, number, digest)
+                total = number
+            advance(len_of(block[0]))
+    if number < done:
+        raise ValueError(f"The checkpoint {path} holds more rows than the data given now.")
+    if path is not None and number > total:
+        _write(path, sums, configuration, number, digest)
+
+
+def _write(path: Path, sums: Sums, configuration: bytes, blocks: int, digest: bytes) -> None:
+    """All in one file, replaced at once: a reader sees the old file or the new one."""
+    temporary = path.with_name(path.name + ".part")
+    with open(temporary, "wb") as file:
+        np.savez(
+            file,
+            configuration=np.frombuffer(configuration, dtype=np.uint8),
+            digest=np.frombuffer(digest, dtype=np.uint8),
+            blocks=blocks,
+            **sums.arrays(),
+        )
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(temporary, path)
+
+
+def _read(path: Path) -> dict[str, np.ndarray] | None:
+    if not path.exists():
+        return None
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            saved = dict(file)
+    except Exception as error:
+        raise ValueError(f"{path} is no checkpoint that can be read: {error}.") from error
+    if not {"configuration", "blocks", "digest"} <= saved.keys():
+        raise ValueError(f"{path} is no checkpoint of dotsketch.")
+    return saved
+
+
+def _chained(digest: bytes, block: Block) -> bytes:
+    """A digest of the rows so far from the one before this block."""
+    found = hashlib.blake2b(digest, digest_size=16)
+    for column in block:
+        for part in _parts(column):
+            found.update(part)
+    return found.digest()
+
+
+def _parts(column: Any) -> Iterator[Any]:
+    if column is None:
+        return
+    if is_sparse(column):
+        for part in (column.indptr - column.indptr[0], column.indices, column.data):
+            yield np.ascontiguousarray(part)
+        return
+    values = np.asarray(column)
+    if values.dtype.kind == "O":
+        yield "\0".join(map(repr, values.ravel().tolist())).encode()
+    else:
+        # strings have no buffer of their own: all are hashed as bytes
+        yield np.ascontiguousarray(values).view(np.uint8) if values.size else b""
+
+
+@contextmanager
+def progress(total: int | None, verbose: bool) -> Iterator[Callable[[int], None]]:
+    """A function that tells how many more rows are done; a bar if rich is there and it is asked."""
+    if not verbose:
+        yield lambda rows: None
+        return
+    try:
+        from rich.progress import MofNCompleteColumn, Progress, TimeElapsedColumn
+    except ImportError:
+        yield lambda rows: None
+        return
+    with Progress(*Progress.get_default_columns(), MofNCompleteColumn(), TimeElapsedColumn()) as bar:
+        task = bar.add_task("rows", total=total)
+        yield lambda rows: bar.update(task, advance=rows)
+
+
+def fingerprint(parts: Iterable[Any]) -> bytes:
+    """A digest of arrays and plain values that tells configurations apart."""
+    found = hashlib.blake2b(digest_size=16)
+    for part in parts:
+        if isinstance(part, np.ndarray):
+            found.update(f"{part.dtype}{part.shape}".encode())
+            found.update(np.ascontiguousarray(part).tobytes())
+        else:
+            found.update(repr(part).encode())
+    return found.digest()

@@ -1,0 +1,38 @@
+"""The lengthscale of a kernel by a search along one line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from .._arrays import Array, plain
+from .evidence import maximise
+
+SPAN = 1 / 16, 16.0  # of the lengthscale given
+
+
+def best_lengthscale(model: Any, X: Array, evidence: Callable[[Any], float]) -> Any:
+    """A clone of a kernel or feature map with its lengthscale scaled to the greatest evidence.
+
+    One factor for all coordinates if there are several lengthscales. A model without a lengthscale
+    is returned as it is. Feature maps draw the same random numbers for every lengthscale.
+    """
+    names = [name for name in model.get_params() if name.split("__")[-1] == "lengthscale"]
+    if not names:
+        return model
+    name = min(names, key=len)
+    model = clone(model)
+    if model.get_params().get("random_state", 0) is None:
+        model.set_params(random_state=int(np.random.default_rng().integers(2**31)))
+    base = model.get_params()[name]
+    if isinstance(base, str):
+        owner = model.get_params()[name.rpartition("__")[0]] if "__" in name else model
+        base = owner.resolve(X).lengthscale
+
+    def scaled(factor: float) -> Any:
+        return clone(model).set_params(**{name: plain(factor * np.asarray(base))})
+
+    return scaled(maximise(lambda factor: evidence(scaled(factor)), SPAN, points=9, tolerance=0.02))

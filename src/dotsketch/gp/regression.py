@@ -1,0 +1,395 @@
+"""Gaussian process regression on features."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import MultiOutputMixin, RegressorMixin
+from sklearn.utils import check_array
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from .._arrays import Array, as_generator, host
+from ..chunks import Block, Rows, is_on_disk, is_stream
+from ..linear_gaussian import (
+    Posterior,
+    SufficientStatistics,
+    log_density,
+    posterior,
+    predict_covariance,
+    predict_mean,
+    predict_variance,
+    sample_weights,
+)
+from .base import DTYPES, SAMPLE_ROWS, FeatureGP, check_positive
+from .evidence import Spectrum, best_variances
+from .lengthscale import best_lengthscale
+
+CORRECTIONS = (None, "posterior", "fitc")
+NORMALIZATIONS = (None, "mean", "standard")
+
+
+class FeatureGPRegressor(RegressorMixin, MultiOutputMixin, FeatureGP):
+    """Gaussian process regression with the kernel of a feature map, in one pass over the rows.
+
+    The features of a block of rows are reduced to sums of D² numbers (`SufficientStatistics`), so
+    that memory does not grow with the number of rows, and time is linear in it. All algebra is
+    D-dimensional and in double precision.
+
+    Parameters
+    ----------
+    features : transformer
+        Any feature map of this library or transformer of scikit-learn, with real or complex
+        output. A clone is fitted: on X if it is in memory, on 10000 evenly spaced rows of a memory
+        map or data set, on the first 10000 rows of a stream. scikit-learn's `FrozenEstimator`
+        keeps features that are fitted already.
+    noise_variance : float or "auto", default="auto"
+        Variance of the noise; "auto" maximises the marginal likelihood, which one
+        eigendecomposition gives for all values.
+    prior_variance : float or "auto", default=1.0
+        Multiplies the kernel (which has a variance of its own); "auto" as for the noise.
+    posterior : {"real", "complex"}, default="real"
+        For complex features: the Gaussian process with the kernel Re k̂, on the columns [Re, Im]; or
+        the real part of the complex Gaussian process (the paper's). The latter also learns that the
+        imaginary part is zero, which makes its variances too small; it costs 3/4 of the sums and
+        half of the factorisation. For real features they are the same.
+    variance_correction : None, "posterior" or "fitc", default=None
+        Truncated features lose variance where |x| is large. "posterior" adds
+        k(x, x) − E k̂(x, x) to the variance of every prediction (Section 5.6 of the paper); "fitc"
+        adds it to the noise of the training rows too.
+    normalize_y : {"mean", "standard", None}, default="mean"
+        Subtract the mean of y; divide by its standard deviation too; or take y as it is.
+    chunk_rows : int or None, default=None
+        Rows of a block, and between two checkpoints; None chooses blocks of about 64 MB.
+    verbose : bool, default=False
+        A progress bar (needs rich).
+
+    Attributes
+    ----------
+    features_ : the fitted feature map
+    statistics_ : SufficientStatistics of all rows seen (targets less `offset_`)
+    posterior_ : Posterior of the weights
+    noise_variance_, prior_variance_ : floats, in units of y; the noise is None if given by row
+    jitter_ : float, relative jitter that the factorisation took (0 in good health)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dotsketch import FeatureGPRegressor, Gaussian, MaclaurinFeatures
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-2, 2, (500, 1))
+    >>> y = np.sin(X[:, 0]) + 0.1 * rng.standard_normal(500)
+    >>> features = MaclaurinFeatures(Gaussian(lengthscale=1.0), n_components=20, random_state=0)
+    >>> gp = FeatureGPRegressor(features).fit(X, y)
+    >>> mean, std = gp.predict(np.array([[0.5]]), return_std=True)
+    >>> bool(abs(mean[0] - np.sin(0.5)) < 3 * std[0]), round(gp.noise_variance_, 3)
+    (True, 0.01)
+    """
+
+    def __init__(
+        self,
+        features: Any,
+        *,
+        noise_variance: float | str = "auto",
+        prior_variance: float | str = 1.0,
+        posterior: str = "real",
+        variance_correction: str | None = None,
+        normalize_y: str | None = "mean",
+        chunk_rows: int | None = None,
+        verbose: bool = False,
+    ):
+        self.features = features
+        self.noise_variance = noise_variance
+        self.prior_variance = prior_variance
+        self.posterior = posterior
+        self.variance_correction = variance_correction
+        self.normalize_y = normalize_y
+        self.chunk_rows = chunk_rows
+        self.verbose = verbose
+
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        noise_variance: Any = None,
+        optimize: bool = False,
+        checkpoint: Any = None,
+    ) -> FeatureGPRegressor:
+        """Fit in one pass.
+
+        Parameters
+        ----------
+        X : array, memory map, data set with slices (h5py, zarr), iterator of batches (X, y) or
+            (X, y, noise_variance), or a function that returns such an iterator
+        y : array (n,) or (n, m), or None if X is an iterator
+        noise_variance : array (n,) or None
+            The variance of the noise of every row, instead of the parameter.
+        optimize : bool
+            Choose noise and prior variance, and the lengthscale of the features' kernel if it has
+            one, by the marginal likelihood (the lengthscale on at most 10000 rows).
+        checkpoint : path or None
+            Sums are written there after every chunk; a later fit with the same path goes on.
+        """
+        self._check_parameters()
+        rows = self._training_rows(X, y, noise_variance, reset=True)
+        self._begin(rows, optimize=optimize)
+        self._accumulate(rows, RegressionSums(self), checkpoint)
+        return self._finish()
+
+    def partial_fit(self, X: Any, y: Any = None, *, noise_variance: Any = None) -> FeatureGPRegressor:
+        """Add rows to those seen before. The features are fitted by the first call.
+
+        The posterior is computed anew by every call: give `fit` a generator for many batches.
+        """
+        self._check_parameters()
+        first = not hasattr(self, "statistics_")
+        rows = self._training_rows(X, y, noise_variance, reset=first)
+        if first:
+            self._begin(rows, optimize=False)
+        self._accumulate(rows, RegressionSums(self), None)
+        return self._finish()
+
+    def refit(self) -> FeatureGPRegressor:
+        """The posterior for changed parameters (noise, prior, normalisation), without the rows."""
+        check_is_fitted(self)
+        self._check_parameters()
+        if self._corrects_rows or self.variance_correction == "fitc":
+            raise ValueError('variance_correction="fitc" changes the sums: fit again.')
+        return self._finish()
+
+    def predict(
+        self,
+        X: Any,
+        return_std: bool = False,
+        return_cov: bool = False,
+        *,
+        include_noise: bool = False,
+    ) -> Any:  # (n, d) -> (n,) or (n, m); std of the same shape; covariance (n, n) or (n, n, m)
+        """Mean of f at the rows of X, and its standard deviation or covariance.
+
+        `include_noise` adds the noise variance, for the spread of y instead of f.
+        """
+        check_is_fitted(self)
+        if return_std and return_cov:
+            raise RuntimeError("At most one of return_std or return_cov can be requested.")
+        means, variances, parts = [], [], []
+        for _, rows, Z in self._prediction_blocks(X):
+            means.append(predict_mean(Z, self.posterior_))
+            if return_std:
+                extra = self._extra_variance(rows, Z, include_noise)
+                variances.append(predict_variance(Z, self.posterior_) + extra)
+            if return_cov:
+                parts.append((Z, self._extra_variance(rows, Z, include_noise)))
+        mean = self._shaped(np.concatenate(means) * self.scales_ + self.means_)
+        if return_std:
+            deviations = np.sqrt(np.concatenate(variances))
+            return mean, self._shaped(deviations[:, None] * self.scales_)
+        if return_cov:
+            covariance = predict_covariance(np.concatenate([Z for Z, _ in parts]), self.posterior_)
+            covariance[np.diag_indices(len(covariance))] += np.concatenate([e for _, e in parts])
+            return mean, self._shaped(covariance[:, :, None] * self.scales_**2)
+        return mean
+
+    def sample_y(
+        self, X: Any, n_samples: int = 1, random_state: Any = 0
+    ) -> np.ndarray:  # (n, d) -> (n, n_samples) or (n, m, n_samples)
+        """Draws of f at the rows of X: functions drawn in the space of the weights."""
+        check_is_fitted(self)
+        rng = as_generator(random_state)
+        weights = sample_weights(self.posterior_, n_samples, rng)
+        D, m, _ = weights.shape
+        flat = Posterior(self.posterior_.factor, weights.reshape(D, -1), 1.0, 0.0)
+        draws = []
+        for _, rows, Z in self._prediction_blocks(X):
+            values = predict_mean(Z, flat).reshape(len(Z), m, n_samples)
+            extra = self._extra_variance(rows, Z, False)
+            if np.any(extra):
+                values = values + np.sqrt(extra)[:, None, None] * rng.standard_normal(values.shape)
+            draws.append(values)
+        result = np.concatenate(draws) * self.scales_[:, None] + self.means_[:, None]
+        return result[:, 0] if self._flat else result
+
+    def log_marginal_likelihood(self) -> float:
+        """log p(y) of the training targets at the fitted variances, in units of y."""
+        check_is_fitted(self)
+        statistics, post = self.statistics_, self.posterior_
+        cross, squares = statistics.centred(self.means_ - self.offset_, self.scales_)
+        n, m, noise = statistics.n, statistics.n_outputs, self._unit_noise
+        explained = np.sum((np.conj(cross) * post.mean).real)
+        determinant = post.log_determinant + n * np.log(noise) - statistics.log_weights
+        is_complex = bool(np.iscomplexobj(cross))
+        square = (np.sum(squares) - explained) / noise
+        density = log_density(m * determinant, square, n * m, is_complex)
+        units = n * np.sum(np.log(self.scales_)) * (2 if is_complex else 1)
+        return float(density - units)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    def _check_parameters(self) -> None:
+        self._check_shared(CORRECTIONS)
+        check_positive("noise_variance", self.noise_variance, ("auto",))
+        check_positive("prior_variance", self.prior_variance, ("auto",))
+        if self.normalize_y not in NORMALIZATIONS:
+            raise ValueError(
+                f"normalize_y must be one of {NORMALIZATIONS}; got {self.normalize_y!r}."
+            )
+
+    def _training_rows(self, X: Any, y: Any, noise_variance: Any, *, reset: bool) -> Rows:
+        if is_stream(X):
+            return self._rows(X, y, noise_variance)
+        if not is_on_disk(X):
+            X, y = validate_data(
+                self,
+                host(X),
+                host(y),
+                accept_sparse="csr",
+                dtype=DTYPES,
+                multi_output=True,
+                y_numeric=True,
+                reset=reset,
+            )
+        return self._rows(X, y, noise_variance)
+
+    def _begin(self, rows: Rows, *, optimize: bool) -> None:
+        """Fit the features; statistics of no rows."""
+        self.optimized_ = bool(optimize)
+        sample = rows.sample(SAMPLE_ROWS)
+        Y, self._flat = check_targets(sample[1])
+        self.offset_ = Y.mean(axis=0)  # sums of squares lose no digits to a large mean
+        self._noise_by_row = len(sample) > 2 and sample[2] is not None
+        self._corrects_rows = self.variance_correction == "fitc"
+        self._row_variances: tuple[float, float] | None = None  # what the sums assume, for fitc
+        self._fit_features(rows, self._tuned_features(sample) if optimize else self.features)
+        self.statistics_ = self._no_rows()
+        if self._corrects_rows:
+            # the corrected noise of a row holds both variances: they are chosen before the pass
+            self._row_variances = self._choose_variances(self._sample_statistics(sample))
+            self.statistics_ = self._no_rows()
+
+    def _no_rows(self) -> SufficientStatistics:
+        return SufficientStatistics.zeros(self.n_columns_, len(self.offset_), self._dtype)
+
+    def _sample_statistics(self, sample: Block) -> SufficientStatistics:
+        self.statistics_ = self._no_rows()
+        RegressionSums(self).add(sample)
+        return self.statistics_
+
+    def _tuned_features(self, sample: Block) -> Any:
+        """The features with the lengthscale of the greatest marginal likelihood on the sample."""
+        rows = Rows(sample)
+
+        def evidence(features: Any) -> float:
+            self._fit_features(rows, features)
+            spectrum = self._spectrum(self._sample_statistics(sample))
+            noise = 1.0 if self._noise_by_row else None
+            return spectrum.log_likelihood(*best_variances(spectrum, noise, None))
+
+        return best_lengthscale(self.features, self._check_block(sample[0]), evidence)
+
+    def _finish(self) -> FeatureGPRegressor:
+        """From the sums to the posterior."""
+        statistics = self.statistics_
+        self.means_, self.scales_ = self._normalisation(statistics)
+        cross, _ = statistics.centred(self.means_ - self.offset_, self.scales_)
+        if self._row_variances is None:
+            noise, prior = self._choose_variances(statistics)
+        else:
+            noise, prior = 1.0, self._row_variances[1]
+        self.posterior_ = posterior(statistics.second_moment / noise, cross / noise, prior)
+        self.jitter_ = self.posterior_.jitter
+        self._unit_noise = noise
+        self.prior_variance_ = prior
+        self.noise_variance_ = noise if self._row_variances is None else self._row_variances[0]
+        if self._noise_by_row:
+            self.noise_variance_ = None
+        return self
+
+    def _normalisation(self, statistics: SufficientStatistics) -> tuple[np.ndarray, np.ndarray]:
+        """What is subtracted from every output, and what it is divided by."""
+        means, scales = np.zeros_like(self.offset_), np.ones_like(self.offset_)
+        if self.normalize_y is not None:
+            means = statistics.means() + self.offset_
+        if self.normalize_y == "standard":
+            deviations = statistics.deviations()
+            scales = np.where(deviations > 0, deviations, 1.0)
+        return means, scales
+
+    def _choose_variances(self, statistics: SufficientStatistics) -> tuple[float, float]:
+        """Noise (1 if the weights of the rows hold it) and prior variance: given, or by evidence."""
+        given = {
+            name: None if self.optimized_ or value == "auto" else float(value)
+            for name, value in (("noise", self.noise_variance), ("prior", self.prior_variance))
+        }
+        noise, prior = 1.0 if self._noise_by_row else given["noise"], given["prior"]
+        if noise is not None and prior is not None:
+            return noise, prior
+        return best_variances(self._spectrum(statistics), noise, prior)
+
+    def _spectrum(self, statistics: SufficientStatistics) -> Spectrum:
+        means, scales = self._normalisation(statistics)
+        return Spectrum.of_features(statistics, *statistics.centred(means - self.offset_, scales))
+
+    def _row_weights(self, X: Array, Z: np.ndarray, noise: np.ndarray | None) -> np.ndarray | None:
+        """The inverse noise variances of training rows, or None if all are the same."""
+        if self._row_variances is not None:
+            base, prior = self._row_variances
+            noise = (base if noise is None else noise) + prior * self._deficit(X, Z)
+        return None if noise is None else 1 / noise
+
+    def _extra_variance(self, X: Array, Z: np.ndarray, include_noise: bool) -> np.ndarray:
+        """What is added to the variance of f at rows to predict (in normalised units)."""
+        extra = np.zeros(len(Z))
+        if self.variance_correction is not None:
+            extra = extra + self.prior_variance_ * self._deficit(X, Z)
+        if include_noise:
+            if self.noise_variance_ is None:
+                raise ValueError("The noise was given by row: add that of the rows to predict.")
+            extra = extra + self.noise_variance_
+        return extra
+
+    def _shaped(self, values: np.ndarray) -> np.ndarray:
+        """Outputs are the last axis, which targets of one dimension do not have."""
+        return values[..., 0] if self._flat else values
+
+
+class RegressionSums:
+    """The statistics of a regressor, as `accumulate` fills, writes and restores them."""
+
+    def __init__(self, gp: FeatureGPRegressor):
+        self.gp = gp
+
+    def add(self, block: Block) -> None:
+        gp = self.gp
+        X = gp._check_block(block[0])
+        Y, _ = check_targets(block[1])
+        noise = check_noise(block[2] if len(block) > 2 else None, gp._noise_by_row, len(Y))
+        Z = gp._map(X)
+        gp.statistics_.update(Z, Y - gp.offset_, gp._row_weights(X, Z, noise))
+
+    def arrays(self) -> dict[str, Any]:
+        return self.gp.statistics_.arrays()
+
+    def restore(self, arrays: dict[str, np.ndarray]) -> None:
+        self.gp.statistics_ = SufficientStatistics.restored(arrays)
+
+
+def check_targets(y: Any) -> tuple[np.ndarray, bool]:  # (n,) or (n, m) -> (n, m), was it (n,)
+    """Finite targets in double precision."""
+    Y = check_array(host(y), ensure_2d=False, dtype=np.float64, input_name="y", allow_nd=False)
+    return (Y[:, None], True) if Y.ndim == 1 else (Y, False)
+
+
+def check_noise(noise: Any, expected: bool, n: int) -> np.ndarray | None:
+    """Positive variances of the noise of n rows, or None where none are expected."""
+    if (noise is not None) != expected:
+        raise ValueError("The noise variance must be given for all rows or for none.")
+    if noise is None:
+        return None
+    values = np.asarray(host(noise), dtype=np.float64)
+    if values.shape != (n,) or not np.all(np.isfinite(values)) or not np.all(values > 0):
+        raise ValueError(f"noise_variance by row must be {n} positive numbers of shape ({n},).")
+    return values
