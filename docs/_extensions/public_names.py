@@ -1,0 +1,173 @@
+"""The API reference, made from `dotsketch.__all__`, so that no public name can be missing.
+
+`.. public-names:: kernels pairs` documents the public names that live in these modules of the
+package, with a table of them first; `.. public-names::` without an argument, those of all modules
+that no other page asks for. Docstrings are plain text with formulas: what reStructuredText would
+take for markup in them is escaped.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from typing import Any, ClassVar
+
+from docutils import nodes
+from docutils.statemachine import StringList
+from sphinx.application import Sphinx
+from sphinx.util.docutils import SphinxDirective
+
+import dotsketch
+
+# One page each; tests/test_docs.py checks that every name is on one page.
+PAGES = (
+    ("kernels", "pairs"),
+    ("features", "auto"),
+    ("planning", "allocation"),
+    ("gp", "linear_gaussian"),
+    ("metrics",),
+    ("datasets", "persistence"),
+    ("sketches", "frequencies", "fourier", "positive", "spherical"),
+)
+
+
+def home(name: str) -> str:
+    """The first module below `dotsketch` in which a public name is defined."""
+    value = getattr(dotsketch, name)
+    module = getattr(value, "__module__", None) or type(value).__module__
+    if not module.startswith("dotsketch"):  # a plain value: ask which module offers it
+        module = next(m for m in modules() if getattr(dotsketch, m).__dict__.get(name) is value)
+        return module
+    return [*module.split("."), ""][1]
+
+
+def modules() -> list[str]:
+    return [name for name, value in vars(dotsketch).items() if inspect.ismodule(value)]
+
+
+def names_of(homes: tuple[str, ...]) -> list[str]:
+    """The public names that live in these modules; without any, those no page asks for."""
+    known = {one for page in PAGES for one in page}
+    return [
+        name
+        for name in dotsketch.__all__
+        if (home(name) in homes if homes else home(name) not in known)
+    ]
+
+
+def own_members(cls: type) -> list[str]:
+    """Public methods and properties that this package defines: not those of scikit-learn."""
+    found: dict[str, None] = {}
+    for base in cls.__mro__:
+        if base.__module__.startswith("dotsketch"):
+            found.update(dict.fromkeys(n for n in vars(base) if not n.startswith("_")))
+    members = (name for name in found if inspect.getdoc(getattr(cls, name, None)))
+    return [name for name in members if is_documented(cls, name)]
+
+
+def is_documented(cls: type, name: str) -> bool:
+    value = inspect.getattr_static(cls, name)
+    return inspect.isroutine(value) or isinstance(value, (property, staticmethod, classmethod))
+
+
+def documentation(name: str) -> list[str]:
+    value = getattr(dotsketch, name)
+    if inspect.isclass(value):
+        members = own_members(value)
+        return [f".. autoclass:: {name}", *([f"   :members: {', '.join(members)}"] * bool(members))]
+    if inspect.isroutine(value):
+        return [f".. autofunction:: {name}"]
+    keys = ", ".join(f"``{key}``" for key in value)
+    return [f".. data:: {name}", "", f"   A {type(value).__name__} of {keys}."]
+
+
+def is_value(name: str) -> bool:
+    """Whether a public name is plain data, which has no docstring of its own."""
+    value = getattr(dotsketch, name)
+    return not (inspect.isclass(value) or inspect.isroutine(value))
+
+
+class PublicNames(SphinxDirective):
+    optional_arguments = 100
+    has_content: ClassVar[bool] = False
+
+    def run(self) -> list[nodes.Node]:
+        names = names_of(tuple(self.arguments))
+        lines = [".. currentmodule:: dotsketch", ""]
+        lines += [".. autosummary::", "   :nosignatures:", ""]
+        lines += [f"   {name}" for name in names if not is_value(name)] + [""]
+        for name in names:
+            lines += [*documentation(name), ""]
+        container = nodes.container()
+        self.state.nested_parse(StringList(lines, self.get_source_info()[0]), 0, container)
+        return container.children
+
+
+SECTION = re.compile(r"^-{3,}$")
+CODE = re.compile(r"(``.+?``|`[^`\n]+`)")
+
+
+def plain_docstring(
+    app: Sphinx, what: str, name: str, value: Any, options: Any, lines: list[str]
+) -> None:
+    """Turn a docstring of this package into reStructuredText that says the same."""
+    first_section = next(
+        (i - 1 for i, line in enumerate(lines) if SECTION.match(line.strip())), len(lines)
+    )
+    lines[:] = literal_blocks(lines[:first_section]) + one_line_entries(lines[first_section:])
+    lines[:] = [line if is_code(line) else escaped(line) for line in lines]
+
+
+def is_code(line: str) -> bool:
+    return line.lstrip().startswith((">>>", "..."))
+
+
+def escaped(line: str) -> str:
+    """Bars are norms, a star is a star, and a trailing underscore belongs to the name."""
+    if line.startswith("\0"):
+        return line[1:]
+    pieces = CODE.split(line)
+    for i in range(0, len(pieces), 2):
+        text = pieces[i].replace("\\", "\\\\").replace("|", "\\|")
+        text = re.sub(r"(?<!\*)\*(?!\*)", r"\\*", text)
+        pieces[i] = re.sub(r"(?<=\w)_(?!\w)", r"\\_", text)
+    return "".join(pieces)
+
+
+def literal_blocks(lines: list[str]) -> list[str]:
+    """Indented lines after an empty one are a formula: they keep their lines and spaces."""
+    result: list[str] = []
+    inside = False
+    for i, line in enumerate(lines):
+        indented = line.startswith("    ")
+        starts = indented and not inside and (i == 0 or not lines[i - 1].strip())
+        if starts and not is_code(line):
+            result += ["::", ""]
+            inside = True
+        elif line.strip() and not indented:
+            inside = False
+        result.append("\0" + line if inside else line)
+    return result
+
+
+def one_line_entries(lines: list[str]) -> list[str]:
+    """`name : meaning` on one line is no type: the meaning becomes the description."""
+    result: list[str] = []
+    section = ""
+    for i, line in enumerate(lines):
+        following = lines[i + 1] if i + 1 < len(lines) else ""
+        if SECTION.match(following.strip()):
+            section = line.strip()
+        entry = re.match(r"^([\w, ]+?) : (.+)$", line)
+        described = following.startswith(" ")
+        if section in ("Parameters", "Attributes") and entry and not described:
+            result += [entry[1], f"    {entry[2]}"]
+        else:
+            result.append(line)
+    return result
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    app.add_directive("public-names", PublicNames)
+    app.connect("autodoc-process-docstring", plain_docstring, priority=400)  # before napoleon
+    return {"parallel_read_safe": True}

@@ -1,0 +1,87 @@
+"""`dotsketch datasets`: which named data sets there are, where they are, and fetching them."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+import click
+from rich.table import Table
+
+from ..datasets import DatasetInfo, dataset_path, fetch_dataset, list_datasets
+from .options import speaking
+from .output import Output
+
+
+@click.group()
+def datasets() -> None:
+    """Named data sets: scikit-learn's, a local folder's, OpenML's.
+
+    The local folder is the one that the environment variable DOTSKETCH_DATA names. A name can be
+    given to `compare` and `fit` in the place of a file.
+
+    \b
+    Examples:
+      dotsketch datasets list
+      dotsketch datasets fetch kin8nm
+      dotsketch compare digits
+    """
+
+
+@datasets.command("list")
+@speaking
+def list_command(as_json: bool, verbose: bool) -> None:
+    """Every known data set.
+
+    \b
+    Example:
+      dotsketch datasets list --json
+    """
+    found = list_datasets()
+    table = Table()
+    for heading in ("name", "task"):
+        table.add_column(heading, no_wrap=True)
+    for heading in ("rows", "columns", "classes"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("where")
+    for info in found:
+        sizes = (f"{n:,}" if n else "" for n in (info.rows, info.dimension, info.classes))
+        table.add_row(info.name, info.task, *sizes, place(info))
+    Output(as_json, verbose).result({"datasets": [asdict(info) for info in found]}, table)
+
+
+def place(info: DatasetInfo) -> str:
+    """Where a data set is, or how to get it."""
+    if not info.available:
+        return f"{info.where}, to be fetched"
+    return {"OpenML": "fetched from OpenML", "folder": "local folder"}.get(info.where, info.where)
+
+
+@datasets.command()
+@click.argument("name")
+@speaking
+def path(name: str, as_json: bool, verbose: bool) -> None:
+    """The file of the data set NAME.
+
+    \b
+    Example:
+      dotsketch datasets path kin8nm
+    """
+    found = str(dataset_path(name))
+    Output(as_json, verbose).result({"name": name, "path": found}, found)
+
+
+@datasets.command()
+@click.argument("name")
+@click.option("--force", is_flag=True, help="Even if it is there already.")
+@speaking
+def fetch(name: str, force: bool, as_json: bool, verbose: bool) -> None:
+    """Download the data set NAME from OpenML into the cache.
+
+    \b
+    Example:
+      dotsketch datasets fetch kin8nm
+    """
+    output = Output(as_json, verbose)
+    output.say(f"Fetching {name} from OpenML")
+    found = str(fetch_dataset(name, force=force))
+    output.result({"name": name, "path": found}, found)

@@ -1,0 +1,82 @@
+"""Mistakes of the ordinary kind end with one line on stderr and exit code 2, never a traceback."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import traceback
+from pathlib import Path
+from typing import Any, NoReturn
+
+import click
+
+
+class UserMistake(click.ClickException):
+    """Something the user can correct: the message says what was given and what to do."""
+
+    exit_code = 2
+
+
+# What the library raises on data or parameters it cannot use, and the system on files.
+EXPECTED = (ValueError, TypeError, OSError, MemoryError)
+
+
+class OneLineErrors(click.Group):
+    """A command whose errors are one line; `--verbose` adds where they came from."""
+
+    def main(self, args: Any = None, *rest: Any, standalone_mode: bool = True, **extra: Any) -> Any:
+        if not standalone_mode:
+            return super().main(args, *rest, standalone_mode=False, **extra)
+        words = sys.argv[1:] if args is None else list(args)
+        trace = "--verbose" in words or "-v" in words
+        try:
+            result = super().main(args, *rest, standalone_mode=False, **extra)
+        except click.exceptions.NoArgsIsHelpError as error:  # a bare group: its help is the answer
+            error.show()
+            sys.exit(2)
+        except click.ClickException as error:
+            fail(error.format_message(), error, trace)
+        except (click.Abort, KeyboardInterrupt):
+            click.echo("dotsketch: interrupted", err=True)
+            sys.exit(130)
+        except BrokenPipeError:  # the reader of our output has gone, as in `dotsketch … | head`
+            sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - the interpreter flushes it last
+            sys.exit(0)
+        except EXPECTED as error:
+            fail(describe(error), error, trace)
+        sys.exit(result if isinstance(result, int) else 0)
+
+
+def describe(error: BaseException) -> str:
+    """The cause in words."""
+    if isinstance(error, OSError) and error.strerror:
+        name = f"{error.filename}: " if error.filename else ""
+        return f"{name}{error.strerror}"
+    if isinstance(error, MemoryError):
+        return f"out of memory: {error}"
+    return str(error) or type(error).__name__
+
+
+def fail(message: str, error: BaseException, trace: bool) -> NoReturn:
+    """One line on stderr, after the traceback if that is wanted; exit code 2."""
+    if trace:
+        traceback.print_exception(error, file=sys.stderr)
+    click.echo(f"dotsketch: error: {' '.join(message.split())}", err=True)
+    sys.exit(2)
+
+
+def check_output(path: Path) -> None:
+    """Raise, before any work is done, if a file cannot be written at this path."""
+    folder = path.resolve().parent
+    if path.is_dir():
+        raise UserMistake(f"{path} is a folder: give the name of a file in it.")
+    if not folder.is_dir():
+        raise UserMistake(f"the folder {folder} does not exist: make it first.")
+    try:
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise UserMistake(f"the folder {folder} cannot be written to: {error.strerror}.") from error
+    if path.exists():
+        click.echo(f"{path} exists and will be overwritten.", err=True)

@@ -1,0 +1,123 @@
+"""`dotsketch fit`: a model of a table of any length, in two passes over it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+from .encoding import encode, encoded, make_encoder
+from .errors import check_output
+from .model_file import Model
+from .modelling import choose_features, choose_kernel, fit_stream
+from .options import (
+    Reading,
+    components_option,
+    kernel_option,
+    learning,
+    threads,
+    working,
+)
+from .output import Output, facts
+from .python_source import source_of
+from .schema import Schema
+
+
+@click.command()
+@click.argument("data")
+@click.option(
+    "-o", "--output", "path", required=True, metavar="MODEL", help="The file of the model."
+)
+@kernel_option
+@components_option
+@click.option(
+    "--features",
+    default="auto",
+    show_default=True,
+    help="auto (least predicted error), a family such as fourier, or a name from `compare`.",
+)
+@learning
+@working
+def fit(
+    data: str,
+    path: str,
+    kernel: str,
+    components: int,
+    features: str,
+    seed: int,
+    jobs: int | None,
+    as_json: bool,
+    verbose: bool,
+    **options: Any,
+) -> None:
+    """Fit a Gaussian process to DATA, and write it to a file.
+
+    The table is read twice, chunk by chunk: once for columns, scales and a sample on which the
+    features are chosen, once for the process. CSV and Parquet files may be larger than memory.
+
+    \b
+    Examples:
+      dotsketch fit houses.csv --target price -o houses.model
+      dotsketch fit houses.csv --target price --kernel poly:3 --components 2000 -o houses.model
+      dotsketch fit digits -o digits.model
+    """
+    output = Output(as_json, verbose)
+    reading = Reading.take(options)
+    table = reading.open(data)
+    check_output(Path(path))
+    start = time.perf_counter()
+    with threads(jobs):
+        schema = reading.scan(table, seed, output)
+        encoder = make_encoder(schema, reading.impute)
+        X, y = encode(schema.sample, 1, schema, encoder, reading.impute)
+        chosen = choose_kernel(kernel, X, y, schema.task, seed)
+        row, _ = choose_features(features, chosen, X, components, seed)
+        estimator = row.candidate.build(chosen, row.n_components, random_state=seed)
+        output.detail(f"Features: {source_of(estimator)}")
+        with output.progress("Fitting") as advance:
+
+            def stream() -> Iterator[tuple[np.ndarray, np.ndarray]]:
+                for X, y, fraction in encoded(table, schema, encoder, reading.impute):
+                    yield X, y
+                    advance(fraction)
+
+            gp = fit_stream(schema.task, estimator, X, stream)
+    known = facts_of(schema, row, estimator, kernel, seed)
+    Model.of(encoder, gp, known).save(Path(path))
+    seconds = time.perf_counter() - start
+    output.result(
+        {"model": path, **known, "seconds": seconds},
+        facts(
+            {
+                "model": path,
+                "rows": f"{schema.n_rows:,}",
+                "features": f"{row.candidate}, {row.n_components} columns",
+                "predicted error": f"{row.relative_error:.3g} of the kernel ({row.source})",
+                "time": f"{seconds:.1f} s",
+            }
+        ),
+    )
+
+
+def facts_of(schema: Schema, row: Any, features: Any, kernel: str, seed: int) -> dict[str, Any]:
+    """What `info` tells of a model."""
+    return {
+        "task": schema.task,
+        "target": schema.target.name,
+        "classes": schema.classes if schema.task == "classification" else None,
+        "source": schema.source,
+        "rows": schema.n_rows,
+        "numeric": [column.name for column in schema.numeric],
+        "categorical": {column.name: sorted(column.levels) for column in schema.categorical},
+        "kernel": kernel,
+        "features": str(row.candidate),
+        "n_components": row.n_components,
+        "relative_error": float(row.relative_error),
+        "error_source": row.source,
+        "python": source_of(features),
+        "seed": seed,
+    }

@@ -1,0 +1,71 @@
+"""The `dotsketch` command."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+
+import click
+from click.shell_completion import get_completion_class
+
+from .. import __version__
+from .._versions import show_versions
+from .compare import compare
+from .data import datasets
+from .errors import OneLineErrors
+from .fit import fit
+from .options import speaking
+from .output import Output
+from .predict import info, predict
+from .reproduce import reproduce
+
+SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+
+
+@click.group(cls=OneLineErrors, context_settings=SETTINGS)
+@click.version_option(__version__, prog_name="dotsketch")
+def main() -> None:
+    """Random features and Gaussian processes for a table of data.
+
+    DATA is a file (CSV, Parquet, NPZ, LIBSVM, ARFF) or the name of a data set. Results go to
+    stdout, messages to stderr; a mistake ends with one line and exit code 2.
+
+    \b
+    Examples:
+      dotsketch compare houses.csv --target price
+      dotsketch fit houses.csv --target price -o houses.model
+      dotsketch predict houses.model new.csv -o predictions.csv
+    """
+
+
+@main.command()
+@speaking
+def versions(as_json: bool, verbose: bool) -> None:
+    """Versions of all that matters, for a bug report."""
+    text = io.StringIO()
+    with contextlib.redirect_stdout(text):
+        show_versions()
+    lines = text.getvalue().strip().splitlines()
+    found = dict((part.strip() for part in (line[:18], line[18:])) for line in lines)
+    Output(as_json, verbose).result(found, "\n".join(lines))
+
+
+@main.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion(shell: str) -> None:
+    """The script that makes SHELL complete commands and options.
+
+    \b
+    Examples:
+      dotsketch completion bash >> ~/.bashrc
+      dotsketch completion zsh >> ~/.zshrc
+      dotsketch completion fish > ~/.config/fish/completions/dotsketch.fish
+    """
+    kind = get_completion_class(shell)
+    if kind is None:
+        raise click.UsageError(f"no completion for {shell}.")
+    click.echo(kind(main, {}, "dotsketch", "_DOTSKETCH_COMPLETE").source())
+
+
+for command in (compare, fit, predict, info, datasets, reproduce):
+    main.add_command(command)

@@ -1,0 +1,167 @@
+"""The options that commands share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import click
+import pyarrow as pa
+from threadpoolctl import threadpool_limits
+
+from .output import Output
+from .schema import Schema, scan
+from .tables import FORMATS, Table, open_table
+
+Command = Callable[..., Any]
+
+
+def combined(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
+    """Several options as one decorator, shown in this order."""
+
+    def decorate(command: Command) -> Command:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+speaking = combined(
+    click.option("--json", "as_json", is_flag=True, help="Print the result as JSON."),
+    click.option("-v", "--verbose", is_flag=True, help="Say more; show tracebacks of errors."),
+)
+
+working = combined(
+    click.option("--seed", default=0, show_default=True, help="Of all random draws."),
+    click.option(
+        "--jobs", type=click.IntRange(min=1), help="Threads to use.  [default: one a processor]"
+    ),
+    speaking,
+)
+
+reading = combined(
+    click.option(
+        "--format", type=click.Choice(list(FORMATS)), help="If the file's ending does not tell."
+    ),
+    click.option("--delimiter", help="Of a CSV file, if it is not found: , ; | or tab."),
+    click.option("--encoding", default="utf-8", show_default=True, help="Of a CSV file."),
+    click.option("--no-header", is_flag=True, help="A CSV file without names: f0, f1, …"),
+)
+
+learning = combined(
+    click.option("--target", metavar="COLUMN", help="What to predict: a name, or a position."),
+    click.option(
+        "--task",
+        type=click.Choice(["regression", "classification"]),
+        help="If it should not be decided from the target.",
+    ),
+    click.option("--ignore", metavar="COLUMN", multiple=True, help="Leave out (repeatable)."),
+    click.option(
+        "--categorical", metavar="COLUMN", multiple=True, help="Not numbers (repeatable)."
+    ),
+    click.option("--impute", is_flag=True, help="Fill missing values instead of refusing them."),
+    click.option(
+        "--max-levels",
+        default=50,
+        show_default=True,
+        type=click.IntRange(min=2),
+        help="Of a categorical column.",
+    ),
+    reading,
+)
+
+kernel_option = click.option(
+    "--kernel",
+    default="gaussian",
+    show_default=True,
+    metavar="KERNEL",
+    help="gaussian[:LENGTHSCALE], poly:DEGREE[,GAMMA[,COEF0]] or exponential[:LENGTHSCALE].",
+)
+
+components_option = click.option(
+    "--components",
+    default=1000,
+    show_default=True,
+    type=click.IntRange(min=1),
+    help="The number of random features.",
+)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """The values of the options `learning`."""
+
+    target: str | None
+    task: str | None
+    ignore: tuple[str, ...]
+    categorical: tuple[str, ...]
+    impute: bool
+    max_levels: int
+    format: str | None
+    delimiter: str | None
+    encoding: str
+    no_header: bool
+
+    @classmethod
+    def take(cls, options: dict[str, Any]) -> Reading:
+        """Take these options out of all those of a command."""
+        return cls(**{name: options.pop(name) for name in cls.__dataclass_fields__})
+
+    def open(self, data: str) -> Table:
+        return open_table(
+            data,
+            format=self.format,
+            delimiter=delimiter_of(self.delimiter),
+            encoding=self.encoding,
+            header=not self.no_header,
+        )
+
+    def scan(self, table: Table, seed: int, output: Output) -> Schema:
+        with output.progress(f"Reading {table.source}") as advance:
+            schema = scan(
+                table,
+                self.target,
+                ignore=self.ignore,
+                categorical=self.categorical,
+                task=self.task,
+                impute=self.impute,
+                most_levels=self.max_levels,
+                seed=seed,
+                advance=advance,
+            )
+        output.say(
+            f"{schema.source}: {schema.n_rows:,} rows, {len(schema.numeric)} numeric and "
+            f"{len(schema.categorical)} categorical columns; {schema.task} of "
+            f"{schema.target.name!r} ({schema.reason})"
+        )
+        return schema
+
+
+def delimiter_of(given: str | None) -> str | None:
+    """One character; a tab may be written as a word."""
+    if given is None:
+        return None
+    given = {"tab": "\t", "\\t": "\t"}.get(given, given)
+    if len(given) != 1:
+        raise click.BadParameter(
+            f"{given!r} must be one character, or tab.", param_hint="--delimiter"
+        )
+    return given
+
+
+@contextmanager
+def threads(jobs: int | None) -> Iterator[None]:
+    """At most so many threads in the libraries below."""
+    if jobs is None:
+        yield
+        return
+    before = pa.cpu_count()
+    pa.set_cpu_count(jobs)
+    try:
+        with threadpool_limits(jobs):
+            yield
+    finally:
+        pa.set_cpu_count(before)

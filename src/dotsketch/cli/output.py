@@ -1,0 +1,83 @@
+"""Where things are written: results to stdout, messages and progress to stderr, JSON on demand."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import click
+import numpy as np
+from rich.console import Console, RenderableType
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+
+@dataclass(frozen=True)
+class Output:
+    """How a command speaks."""
+
+    as_json: bool = False
+    verbose: bool = False
+
+    def say(self, message: str) -> None:
+        """A message to the user, beside the result."""
+        Console(stderr=True, highlight=False, soft_wrap=True, markup=False).print(message)
+
+    def detail(self, message: str) -> None:
+        """A message for those who asked for more."""
+        if self.verbose:
+            self.say(message)
+
+    def result(self, data: dict[str, Any], *shown: RenderableType) -> None:
+        """The result: `data` for machines, or what is shown to people."""
+        if self.as_json:
+            click.echo(json.dumps(plain(data), indent=2, ensure_ascii=False))
+            return
+        console = Console(highlight=False, markup=False)
+        for item in shown:
+            console.print(item)
+
+    @contextmanager
+    def progress(self, description: str) -> Iterator[Callable[[float], None]]:
+        """A bar on a terminal; yields the function that takes the part that is done."""
+        console = Console(stderr=True)
+        columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
+        with Progress(
+            *columns, console=console, transient=True, disable=not console.is_terminal
+        ) as bar:
+            task = bar.add_task(description, total=1.0)
+            yield lambda fraction: bar.update(task, completed=fraction)
+
+
+def plain(value: Any) -> Any:
+    """Arrays and NumPy numbers as JSON knows them; what is not finite as null."""
+    if isinstance(value, dict):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    if isinstance(value, np.ndarray):
+        return plain(value.tolist())
+    if isinstance(value, np.generic):
+        return plain(value.item())
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+def facts(rows: dict[str, Any]) -> Table:
+    """Names and values, one a line."""
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, value in rows.items():
+        table.add_row(name, str(value))
+    return table
+
+
+def count(number: int, noun: str, plural: str | None = None) -> str:
+    """`1 row`, `2,000 rows`."""
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"

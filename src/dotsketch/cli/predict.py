@@ -1,0 +1,202 @@
+"""`dotsketch predict` and `dotsketch info`: a model of a file, on new rows."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+
+from ..persistence import read_info
+from .encoding import frame_of, target_of
+from .errors import UserMistake, check_output
+from .model_file import Model
+from .options import delimiter_of, reading, speaking, threads, working
+from .output import Output, count, facts
+from .scoring import Prediction, Score, predict_rows, shown
+from .tables import Table, listed, open_table
+
+
+@click.command()
+@click.argument("model")
+@click.argument("data")
+@click.option(
+    "-o", "--output", "path", metavar="FILE", help="CSV or Parquet.  [default: CSV to stdout]"
+)
+@click.option("--keep", metavar="COLUMN", multiple=True, help="Copy from DATA (repeatable).")
+@reading
+@working
+def predict(
+    model: str,
+    data: str,
+    path: str | None,
+    keep: tuple[str, ...],
+    format: str | None,
+    delimiter: str | None,
+    encoding: str,
+    no_header: bool,
+    seed: int,
+    jobs: int | None,
+    as_json: bool,
+    verbose: bool,
+) -> None:
+    """Predict the rows of DATA with a MODEL that `fit` wrote.
+
+    Columns are found by their names. A regression gives `mean` and `standard_deviation` (of the
+    target, noise included); a classification gives `predicted` and `probability_…` of every class.
+    Where DATA has the target, the predictions are scored.
+
+    \b
+    Examples:
+      dotsketch predict houses.model new.csv -o predictions.csv
+      dotsketch predict houses.model new.csv --keep id > predictions.csv
+    """
+    output = Output(as_json, verbose)
+    fitted = Model.load(model)
+    table = open_table(
+        data,
+        format=format,
+        delimiter=delimiter_of(delimiter),
+        encoding=encoding,
+        header=not no_header,
+    )
+    kept = [table.column(name) for name in keep]
+    check_columns(fitted, table, kept, output)
+    score = Score(fitted.task) if fitted.facts["target"] in table.names else None
+    rows = 0
+    unknown: dict[str, int] = {}
+    if path is None and as_json:
+        raise UserMistake("--json tells about the file that was written: give -o FILE as well.")
+    if path is not None:
+        check_output(Path(path))
+    with (
+        threads(jobs),
+        writing(path) as write,
+        output.progress(f"Predicting {table.source}") as advance,
+    ):
+        for batch, first_row, fraction in table.chunks():
+            frame = frame_of(batch, first_row, fitted.wanted, table.source)
+            for name, levels in fitted.levels.items():
+                unknown[name] = unknown.get(name, 0) + int((~frame[name].isin(levels)).sum())
+            prediction = predict_rows(fitted.gp, fitted.encoder.transform(frame))
+            if score is not None:
+                score.add(prediction, known_targets(fitted, batch, first_row, table))
+            write(predicted_columns(prediction, batch, kept))
+            rows += batch.num_rows
+            advance(fraction)
+    if not rows:
+        raise UserMistake(f"{table.source} has no rows of data.")
+    for name, number in unknown.items():
+        if number:
+            output.say(
+                f"{table.source}: column {name!r} has {count(number, 'value')} that the model "
+                "never saw: they are treated as no level."
+            )
+    figures = None if score is None else score.figures()
+    told = {"rows": f"{rows:,}"} | ({"score": shown(figures)} if figures else {})
+    if path is None:
+        output.say("; ".join(f"{name}: {value}" for name, value in told.items()))
+        return
+    known = {"output": path, "rows": rows, "score": figures, "unknown_levels": unknown}
+    output.result(known, facts({"output": path, **told}))
+
+
+def check_columns(model: Model, table: Table, kept: list[str], output: Output) -> None:
+    """Raise if a column of the model is missing; tell of those it does not know."""
+    wanted = [*model.wanted.numeric, *model.wanted.categorical]
+    missing = [name for name in wanted if name not in table.names]
+    if missing:
+        raise UserMistake(
+            f"{table.source} lacks {count(len(missing), 'column')} of the model: {listed(missing)}."
+        )
+    known = {*wanted, *kept, model.facts["target"]}
+    extra = [name for name in table.names if name not in known]
+    if extra:
+        output.say(f"{table.source}: not used by the model: {listed(extra)}")
+
+
+def known_targets(model: Model, batch: pa.RecordBatch, first_row: int, table: Table) -> np.ndarray:
+    like = [0.0] if model.classes is None else model.classes
+    return target_of(batch, first_row, model.facts["target"], like, table.source)
+
+
+def predicted_columns(
+    prediction: Prediction, batch: pa.RecordBatch, kept: list[str]
+) -> pa.RecordBatch:
+    """The columns that are written."""
+    columns = {name: batch.column(name) for name in kept} | prediction.columns()
+    return pa.RecordBatch.from_pydict({name: pa.array(c) for name, c in columns.items()})
+
+
+@contextmanager
+def writing(path: str | None) -> Iterator[Any]:
+    """Yields the function that writes batches; a file appears when all of it is there."""
+    writers: list[Any] = []
+    temporary = None
+    if path is not None:
+        folder, name = os.path.split(os.path.abspath(path))
+        handle, temporary = tempfile.mkstemp(dir=folder, prefix=f".{name}.")
+        os.close(handle)
+    target: Any = click.get_binary_stream("stdout") if temporary is None else temporary
+
+    def write(batch: pa.RecordBatch) -> None:
+        if not writers:
+            parquet = path is not None and path.lower().endswith((".parquet", ".pq"))
+            kind = pa.parquet.ParquetWriter if parquet else pa.csv.CSVWriter
+            writers.append(kind(target, batch.schema))
+        writers[0].write_batch(batch)
+
+    try:
+        yield write
+        for writer in writers:
+            writer.close()
+        if temporary is not None and writers:
+            os.chmod(temporary, 0o666 & ~current_umask())
+            os.replace(temporary, path)
+            temporary = None
+    finally:
+        if temporary is not None:
+            os.unlink(temporary)
+
+
+def current_umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+@click.command()
+@click.argument("model")
+@speaking
+def info(model: str, as_json: bool, verbose: bool) -> None:
+    """What a MODEL is, and on what it was fitted.
+
+    \b
+    Example:
+      dotsketch info houses.model
+    """
+    found = Model.load(model)
+    file = read_info(model)
+    known = found.facts
+    lines = {
+        "model": f"{model}, {file['size'] / 1e6:.1f} MB, dotsketch {file['versions']['dotsketch']}",
+        "task": f"{known['task']} of {known['target']!r}",
+        "fitted to": f"{known['source']}, {known['rows']:,} rows",
+        "columns": listed([*known["numeric"], *known["categorical"]], 20),
+        "features": f"{known['features']}, {known['n_components']} columns",
+        "predicted error": f"{known['relative_error']:.3g} of the kernel ({known['error_source']})",
+        "python": known["python"],
+    }
+    if known["classes"] is not None:
+        lines["classes"] = listed(known["classes"], 20)
+    else:
+        lines["noise"] = f"{np.sqrt(found.gp.noise_variance_):.4g} (standard deviation)"
+    Output(as_json, verbose).result({"model": model, **known, "file": file}, facts(lines))

@@ -1,0 +1,113 @@
+"""Predictions of a Gaussian process on rows with known targets, and how good they are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class NumberPrediction:
+    """Means and standard deviations of y (n,), noise included."""
+
+    mean: np.ndarray
+    standard_deviation: np.ndarray
+    task = "regression"
+
+    @property
+    def values(self) -> np.ndarray:  # -> (n,)
+        return self.mean
+
+    def losses(self, y: np.ndarray) -> np.ndarray:  # (n,) -> (n,)
+        """−log p(y) of every row."""
+        variance = self.standard_deviation**2
+        return (np.log(2 * np.pi * variance) + (y - self.mean) ** 2 / variance) / 2
+
+    def columns(self) -> dict[str, np.ndarray]:
+        """What is written to a file."""
+        return {"mean": self.mean, "standard_deviation": self.standard_deviation}
+
+
+@dataclass(frozen=True)
+class ClassPrediction:
+    """Probabilities (n, C) of the classes (C,)."""
+
+    probabilities: np.ndarray
+    classes: np.ndarray
+    task = "classification"
+
+    @property
+    def values(self) -> np.ndarray:  # -> (n,)
+        """The class of the greatest probability."""
+        return self.classes[np.argmax(self.probabilities, axis=1)]
+
+    def losses(self, y: np.ndarray) -> np.ndarray:  # (n,) -> (n,)
+        """−log p(y) of every row; infinite for a class that the model never saw."""
+        chosen = np.sum(self.probabilities * (y[:, None] == self.classes[None, :]), axis=1)
+        with np.errstate(divide="ignore"):
+            return -np.log(chosen)
+
+    def columns(self) -> dict[str, np.ndarray]:
+        """What is written to a file."""
+        named = zip(self.classes, self.probabilities.T, strict=True)
+        return {"predicted": self.values} | {
+            f"probability_{label}": np.ascontiguousarray(column) for label, column in named
+        }
+
+
+Prediction = NumberPrediction | ClassPrediction
+
+
+def predict_rows(gp: Any, X: np.ndarray) -> Prediction:
+    """The predictions of a Gaussian process."""
+    if hasattr(gp, "predict_proba"):
+        return ClassPrediction(gp.predict_proba(X), np.asarray(gp.classes_))
+    return NumberPrediction(*gp.predict(X, return_std=True, include_noise=True))
+
+
+@dataclass
+class Score:
+    """Sums over rows from which the scores follow, so that chunks can be added one by one."""
+
+    task: str
+    n: int = 0
+    loss: float = 0.0
+    hits: float = 0.0
+    squared_error: float = 0.0
+    sum: float = 0.0
+    squares: float = 0.0
+    shift: float | None = None  # squares are taken of y − shift, so that no digits are lost
+
+    def add(self, prediction: Prediction, y: np.ndarray) -> None:
+        self.n += len(y)
+        self.loss += float(np.sum(prediction.losses(y)))
+        if self.task == "classification":
+            self.hits += float(np.sum(prediction.values == y))
+            return
+        if self.shift is None:
+            self.shift = float(np.mean(y))
+        self.squared_error += float(np.sum((y - prediction.values) ** 2))
+        self.sum += float(np.sum(y - self.shift))
+        self.squares += float(np.sum((y - self.shift) ** 2))
+
+    def figures(self) -> dict[str, float | None]:
+        """R², root mean squared error or accuracy; and the mean negative log likelihood."""
+        loss = self.loss / self.n
+        if self.task == "classification":
+            return {"accuracy": self.hits / self.n, "mnll": loss}
+        spread = self.squares - self.sum**2 / self.n
+        return {
+            "r2": 1 - self.squared_error / spread if spread > 0 else None,
+            "rmse": float(np.sqrt(self.squared_error / self.n)),
+            "mnll": loss,
+        }
+
+
+def shown(figures: dict[str, float | None]) -> str:
+    """The figures in words."""
+    names = {"r2": "R²", "rmse": "RMSE", "accuracy": "accuracy", "mnll": "MNLL"}
+    return ", ".join(
+        f"{names[key]} {value:.4g}" for key, value in figures.items() if value is not None
+    )

@@ -1,0 +1,351 @@
+"""Tables of any format as chunks of Arrow columns, read again from the start as often as needed.
+
+CSV and Parquet are read piece by piece, so that a file may be larger than memory; NPZ, LIBSVM and
+ARFF files and the named data sets are small enough to be held. All values of a CSV file arrive as
+text: `schema` decides over the whole file what a column is, not over its first lines.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+import scipy.sparse
+from scipy.io import arff
+from sklearn.datasets import load_svmlight_file
+
+from ..datasets import Dataset, list_datasets, load_dataset
+from .errors import UserMistake
+
+FORMATS = {
+    "csv": (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz"),
+    "parquet": (".parquet", ".pq"),
+    "npz": (".npz",),
+    "libsvm": (".libsvm", ".svm", ".svmlight"),
+    "arff": (".arff",),
+}
+BLOCK_BYTES = 8 << 20  # of a CSV file at a time
+CELLS = 1 << 21  # of other tables at a time
+DELIMITERS = (",", ";", "\t", "|")
+MOST_COLUMNS = 20_000
+
+
+class Chunk(NamedTuple):
+    """Some rows of a table, the number of the first (from 1), and the part that is read so far."""
+
+    batch: pa.RecordBatch
+    first_row: int
+    fraction: float
+
+
+@dataclass(frozen=True)
+class Table:
+    """Named columns in chunks; every iteration starts again from the first row."""
+
+    source: str
+    names: tuple[str, ...]
+    read: Callable[[], Iterator[tuple[pa.RecordBatch, float]]]
+    target: str | None = None  # the column that a format or a data set marks as the target
+    task: str | None = None
+    test: Table | None = None  # rows that a data set sets aside for testing
+
+    def __post_init__(self) -> None:
+        seen = set()
+        for name in self.names:
+            if name in seen:
+                raise UserMistake(
+                    f"{self.source}: the column name {name!r} stands twice in the header: "
+                    "rename one of them."
+                )
+            seen.add(name)
+
+    def chunks(self) -> Iterator[Chunk]:
+        row = 1
+        with readable(self.source):
+            for batch, fraction in self.read():
+                if batch.num_rows:
+                    yield Chunk(batch, row, fraction)
+                    row += batch.num_rows
+
+    def column(self, wanted: str) -> str:
+        """The name of a column that is given by its name or its position."""
+        if wanted in self.names:
+            return wanted
+        try:
+            return self.names[int(wanted)]
+        except (ValueError, IndexError):
+            raise UserMistake(
+                f"{self.source} has no column {wanted!r}; its columns are {listed(self.names)}."
+            ) from None
+
+
+def listed(names: Any, most: int = 8) -> str:
+    """A few names in a row."""
+    names = list(names)
+    rest = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(map(str, names[:most])) + rest
+
+
+@contextmanager
+def readable(source: str) -> Iterator[None]:
+    """Errors of the readers, as mistakes that name the file."""
+    try:
+        yield
+    except UserMistake:
+        raise
+    except UnicodeDecodeError as error:
+        raise UserMistake(f"{source} is not UTF-8 text: give --encoding latin-1.") from error
+    except pa.ArrowException as error:
+        text = str(error).split("\n")[0]
+        if "UTF8" in text or "UTF-8" in text:
+            text = "it is not UTF-8 text: give --encoding latin-1"
+        if "Empty CSV" in text:
+            text = "the file is empty"
+        raise UserMistake(f"{source}: {text.rstrip('.')}.") from error
+
+
+def open_table(
+    data: str,
+    *,
+    format: str | None = None,
+    delimiter: str | None = None,
+    encoding: str = "utf-8",
+    header: bool = True,
+) -> Table:
+    """The table in a file, or the data set of a name."""
+    path = Path(data)
+    if path.is_dir():
+        raise UserMistake(f"{data} is a folder: give a file, or the name of a data set.")
+    if not path.exists():
+        return named_table(data)
+    if format is None:
+        format = format_of(path)
+    if path.stat().st_size == 0:
+        raise UserMistake(f"{path}: the file is empty.")
+    with path.open("rb"):  # whether we may read it
+        pass
+    if format == "csv":
+        return csv_table(path, delimiter, encoding, header)
+    return {
+        "parquet": parquet_table,
+        "npz": npz_table,
+        "libsvm": libsvm_table,
+        "arff": arff_table,
+    }[format](path)
+
+
+def format_of(path: Path) -> str:
+    """The format that a file's name tells."""
+    for name, endings in FORMATS.items():
+        if path.name.lower().endswith(endings):
+            return name
+    known = ", ".join(ending for endings in FORMATS.values() for ending in endings)
+    raise UserMistake(
+        f"the format of {path.name} is not known by its ending ({known}): give --format."
+    )
+
+
+def csv_table(path: Path, delimiter: str | None, encoding: str, header: bool) -> Table:
+    """All columns as text, in blocks of some megabytes."""
+    delimiter = delimiter or sniff_delimiter(path, encoding)
+    size = path.stat().st_size
+    parse = pa.csv.ParseOptions(delimiter=delimiter, newlines_in_values=True)
+    options = pa.csv.ReadOptions(
+        block_size=BLOCK_BYTES, encoding=encoding, autogenerate_column_names=not header
+    )
+
+    def open_reader(raw: io.BufferedReader, types: dict[str, pa.DataType]) -> Any:
+        stream = pa.CompressedInputStream(raw, "gzip") if path.suffix == ".gz" else raw
+        convert = pa.csv.ConvertOptions(column_types=types, strings_can_be_null=False)
+        return pa.csv.open_csv(
+            stream, read_options=options, parse_options=parse, convert_options=convert
+        )
+
+    with readable(str(path)), path.open("rb") as raw, open_reader(raw, {}) as reader:
+        names = tuple(reader.schema.names)
+    if header and all(is_number(name) for name in names):
+        raise UserMistake(
+            f"{path}: the first line holds numbers, not names of columns: add a header, or give "
+            "--no-header."
+        )
+
+    def read() -> Iterator[tuple[pa.RecordBatch, float]]:
+        types = {name: pa.string() for name in names}
+        with path.open("rb") as raw, open_reader(raw, types) as reader:
+            for batch in reader:
+                yield batch, min(1.0, raw.tell() / size)
+
+    return Table(str(path), names, read)
+
+
+def is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def sniff_delimiter(path: Path, encoding: str) -> str:
+    """The delimiter that splits the first lines into the most fields, equally many each."""
+    if path.suffix == ".gz":
+        with readable(str(path)), pa.input_stream(str(path)) as stream:
+            start = stream.read(1 << 16)
+    else:
+        with path.open("rb") as stream:
+            start = stream.read(1 << 16)
+    try:
+        text = start.decode(encoding, errors="replace")
+    except LookupError:
+        raise UserMistake(f"no encoding is called {encoding!r}; latin-1 is one.") from None
+    lines = text.splitlines()[:20]
+    if len(lines) > 1 and len(start) == 1 << 16:
+        lines = lines[:-1]  # it may be cut
+    fields = {d: {len(row) for row in csv.reader(lines, delimiter=d) if row} for d in DELIMITERS}
+    even = {d: max(counts) for d, counts in fields.items() if len(counts) == 1}
+    best = max(even, key=lambda d: even[d], default=",")
+    return best if even.get(best, 0) > 1 else ","
+
+
+def parquet_table(path: Path) -> Table:
+    """Row groups in batches of rows."""
+    with readable(str(path)), pa.parquet.ParquetFile(path) as file:
+        names = tuple(file.schema_arrow.names)
+        n_rows = file.metadata.num_rows
+
+    def read() -> Iterator[tuple[pa.RecordBatch, float]]:
+        done = 0
+        with pa.parquet.ParquetFile(path) as file:
+            for batch in file.iter_batches(batch_size=rows_of(len(names))):
+                done += batch.num_rows
+                yield batch, done / max(n_rows, 1)
+
+    return Table(str(path), names, read)
+
+
+def npz_table(path: Path) -> Table:
+    """Arrays X and y; or X_train and y_train, with X_test and y_test if they are there."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            arrays = {name: file[name] for name in file.files}
+    except (ValueError, zipfile.BadZipFile, AttributeError) as error:
+        raise UserMistake(f"{path} is not an NPZ file of plain arrays.") from error
+    for X, y in (("X", "y"), ("X_train", "y_train"), ("data", "target")):
+        if X in arrays and y in arrays:
+            break
+    else:
+        raise UserMistake(
+            f"{path} must hold the arrays X and y, or X_train and y_train; it holds "
+            f"{listed(arrays) or 'nothing'}."
+        )
+    test = None
+    if "X_test" in arrays and "y_test" in arrays:
+        test = array_table(f"{path} (test rows)", arrays["X_test"], arrays["y_test"])
+    return array_table(str(path), arrays[X], arrays[y], test=test)
+
+
+def libsvm_table(path: Path) -> Table:
+    """The label as target `y`, the features as x1, x2, …"""
+    try:
+        X, y = load_svmlight_file(str(path))
+    except (ValueError, OverflowError) as error:
+        raise UserMistake(f"{path} is not a LIBSVM file: {error}.") from error
+    return array_table(str(path), X, y, first=1)
+
+
+def arff_table(path: Path) -> Table:
+    """Numeric and nominal attributes."""
+    try:
+        with path.open(encoding="utf-8", errors="replace") as file:
+            records, meta = arff.loadarff(file)
+    except (arff.ArffError, NotImplementedError, ValueError, StopIteration) as error:
+        raise UserMistake(f"{path} is not an ARFF file we can read: {error}.") from error
+    names = tuple(meta.names())
+
+    def column(name: str) -> pa.Array:
+        values = records[name]
+        if values.dtype.kind != "S":
+            return pa.array(values, from_pandas=True)
+        return pa.array([value.decode() for value in values])
+
+    return held_table(str(path), names, lambda: [column(name) for name in names])
+
+
+def named_table(name: str) -> Table:
+    """A data set of scikit-learn, of the local folder, or of OpenML's cache."""
+    known = [entry.name for entry in list_datasets()]
+    if name not in known:
+        raise UserMistake(
+            f"there is no file {name}, and no data set of that name: `dotsketch datasets list` "
+            "shows those that are known."
+        )
+    return dataset_table(load_dataset(name))
+
+
+def dataset_table(found: Dataset) -> Table:
+    test = None
+    if found.X_test is not None:
+        test = array_table(f"{found.name} (test rows)", found.X_test, found.y_test)
+    return array_table(found.name, found.X, found.y, test=test, task=found.task)
+
+
+def array_table(
+    source: str,
+    X: Any,
+    y: np.ndarray,
+    *,
+    test: Table | None = None,
+    task: str | None = None,
+    first: int = 0,
+) -> Table:
+    """Arrays X (n, d), dense or sparse, and y (n,) as columns x0, x1, … and y."""
+    if X.ndim != 2 or y.ndim != 1 or X.shape[0] != y.shape[0]:
+        raise UserMistake(
+            f"{source}: X must be (rows, columns) and y (rows,); they are {X.shape} and {y.shape}."
+        )
+    if X.dtype.kind not in "fiub":
+        raise UserMistake(f"{source}: X must hold numbers; its dtype is {X.dtype}.")
+    if X.shape[1] > MOST_COLUMNS:
+        raise UserMistake(
+            f"{source} has {X.shape[1]} columns; the command takes up to {MOST_COLUMNS}. The "
+            "library takes sparse matrices of any width."
+        )
+    names = (*(f"x{j + first}" for j in range(X.shape[1])), "y")
+
+    def read() -> Iterator[tuple[pa.RecordBatch, float]]:
+        n = X.shape[0]
+        step = rows_of(len(names))
+        for start in range(0, n, step):
+            rows = X[start : start + step]
+            dense = rows.toarray() if scipy.sparse.issparse(rows) else rows
+            by_column = np.asfortranarray(dense, dtype=np.float64)
+            columns = [pa.array(column) for column in by_column.T]
+            columns.append(pa.array(y[start : start + step]))
+            batch = pa.RecordBatch.from_arrays(columns, names=list(names))
+            yield batch, min(1.0, (start + step) / n)
+
+    return Table(source, names, read, target="y", task=task, test=test)
+
+
+def held_table(source: str, names: tuple[str, ...], columns: Callable[[], list]) -> Table:
+    """A table of columns that are held in memory."""
+
+    def read() -> Iterator[tuple[pa.RecordBatch, float]]:
+        yield pa.RecordBatch.from_arrays(columns(), names=list(names)), 1.0
+
+    return Table(source, names, read)
+
+
+def rows_of(n_columns: int) -> int:
+    """How many rows make a chunk."""
+    return int(np.clip(CELLS // max(n_columns, 1), 64, 1 << 16))

@@ -1,0 +1,175 @@
+"""The command `dotsketch reproduce` (and `python -m dotsketch.paper`)."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from rich.table import Table
+
+from .claims import Claim, Verdict
+from .compare import read_reference
+from .experiment import Experiment, Row, Setting, Unit
+from .experiments import EXPERIMENTS
+from .report import summarise, write_report
+from .runner import run_units
+from .store import Store
+
+DEFAULT_SEEDS = {"full": 10, "quick": 2}
+
+
+def chosen_experiments(names: tuple[str, ...]) -> list[Experiment]:
+    """The experiments of these names; "all" is every one, "fig" and "table" numbers the paper's."""
+    unknown = [name for name in names if name not in (*EXPERIMENTS, "all")]
+    if unknown:
+        raise click.UsageError(
+            f"There is no experiment {unknown[0]!r}; there are all, {', '.join(EXPERIMENTS)}."
+        )
+    return [e for name, e in EXPERIMENTS.items() if name in names or "all" in names]
+
+
+def parse_filters(filters: tuple[str, ...]) -> dict[str, set[str]]:
+    """key=value[,value…] → {key: {values}}"""
+    found = {}
+    for text in filters:
+        key, separator, values = text.partition("=")
+        if not separator or not values:
+            raise click.UsageError(f"--only takes key=value; got {text!r}.")
+        found[key] = set(values.split(","))
+    return found
+
+
+def matches(unit: Unit, filters: dict[str, set[str]]) -> bool:
+    """Whether the configuration has one of the values of every key that it has."""
+    config = unit.description["config"]
+    return all(str(config[key]) in values for key, values in filters.items() if key in config)
+
+
+@click.command("reproduce")
+@click.argument("names", nargs=-1, required=True)
+@click.option("--quick", is_flag=True, help="Small subsamples: everything in minutes.")
+@click.option("--seeds", type=click.IntRange(1), help="Random seeds [10; 2 with --quick].")
+@click.option(
+    "--data",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    envvar="DOTSKETCH_DATA",
+    help="The folder of the paper's data sets [$DOTSKETCH_DATA].",
+)
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("out/reproduction"),
+    show_default=True,
+    help="Where results, figures and the report go; a run goes on with what is there.",
+)
+@click.option("--jobs", type=click.IntRange(1), default=1, show_default=True, help="Processes.")
+@click.option(
+    "--reference",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="The authors' results as CSV, to compare with cell by cell.",
+)
+@click.option("--only", multiple=True, metavar="KEY=VALUE", help="Only such configurations.")
+@click.option("--report-only", is_flag=True, help="Run nothing: report on what is there.")
+def reproduce(
+    names: tuple[str, ...],
+    quick: bool,
+    seeds: int | None,
+    data: Path | None,
+    out: Path,
+    jobs: int,
+    reference: Path | None,
+    only: tuple[str, ...],
+    report_only: bool,
+) -> None:
+    """Run experiments of the paper: NAMES as `list` shows them, or all.
+
+    Finished runs are kept: a command that was stopped goes on where it was. Without --data,
+    --quick takes the data sets that scikit-learn brings along.
+    """
+    console = Console()
+    if names == ("list",):
+        console.print(experiment_table())
+        return
+    experiments = chosen_experiments(names)
+    if data is not None:
+        os.environ["DOTSKETCH_DATA"] = str(data.resolve())  # for this process and its children
+    setting = Setting("quick" if quick else "full", has_data=data is not None)
+    count = seeds or DEFAULT_SEEDS[setting.size]
+    filters = parse_filters(only)
+    units = [
+        unit
+        for experiment in experiments
+        for unit in experiment.units(setting, count)
+        if matches(unit, filters)
+    ]
+    store = Store(out / setting.size)
+    theirs = read_reference(reference) if reference is not None else None
+    begin = time.perf_counter()
+    failed = 0 if report_only else run_with_progress(units, store, jobs, console)
+    with console.status("drawing figures and writing the report"):
+        path, verdicts, lines = write_report(experiments, units, store, reference=theirs)
+    show(console, verdicts, lines)
+    minutes = (time.perf_counter() - begin) / 60
+    console.print(f"{path} after {minutes:.1f} minutes", soft_wrap=True)
+    if failed:
+        raise click.ClickException(f"{failed} runs failed as a whole; the report has their errors.")
+
+
+def run_with_progress(units: list[Unit], store: Store, jobs: int, console: Console) -> int:
+    """Run the units under a progress bar whose estimate weighs them by their cost."""
+    waiting = [unit for unit in units if not store.is_done(unit)]
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.fields[done]}/{task.fields[count]} runs"),
+        TimeElapsedColumn(),
+        TextColumn("left:"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console, speed_estimate_period=600) as bar:
+        total = sum(unit.experiment.cost(unit.config) for unit in waiting)
+        skipped = len(units) - len(waiting)
+        task = bar.add_task("running", total=total, done=skipped, count=len(units))
+
+        def advance(unit: Unit, seconds: float, error: str | None) -> None:
+            done = bar.tasks[task].fields["done"] + 1
+            bar.update(task, advance=unit.experiment.cost(unit.config), done=done)
+            bar.update(task, description=unit.experiment.name)
+            if error is not None:
+                bar.console.print(f"[red]failed[/red] {unit}: {error}", soft_wrap=True)
+
+        return run_units(units, store, jobs=jobs, progress=advance)
+
+
+def experiment_table() -> Table:
+    table = Table("name", "reproduces", "what", title="Experiments")
+    for experiment in EXPERIMENTS.values():
+        table.add_row(experiment.name, experiment.reproduces, experiment.title)
+    return table
+
+
+def show(console: Console, verdicts: list[tuple[Claim, Verdict]], lines: list[Row]) -> None:
+    """Claims and comparison on the terminal."""
+    if verdicts:
+        table = Table("", "holds", "the paper claims", "numbers", title="Claims")
+        colours = {"yes": "green", "no": "red", "no data": "dim"}
+        for claim, verdict in verdicts:
+            holds = f"[{colours[str(verdict)]}]{verdict}[/]"
+            table.add_row(claim.experiment, holds, claim.text, verdict.numbers)
+        console.print(table)
+    if lines:
+        summary = summarise(lines)
+        table = Table(*summary[0], title="Beside the authors' results")
+        for row in summary:
+            table.add_row(*(f"{v:.3g}" if isinstance(v, float) else str(v) for v in row.values()))
+        console.print(table)

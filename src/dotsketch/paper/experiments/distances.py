@@ -1,0 +1,140 @@
+"""Figure 11: pairwise distances decide whether Maclaurin or spherical features do better.
+
+Histograms of the distances between centred test rows of unit norm; over them the kernel
+(1/2 + x·y/2)²⁰ as a function of the distance, its truncated series, and the variance of spherical
+features, which is least where distances are small.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.metrics import pairwise_distances
+
+from ...kernels import Polynomial
+from .. import plots
+from ..data import PAPER_NAMES, Prepared, prepare
+from ..experiment import Experiment, Row, Setting, attempt
+from ..kernel_errors import gram_errors
+from ..methods import METHODS
+
+COMPARED = ("maclaurin_tensor_srht", "srf_orthogonal")
+TAU = np.linspace(0, 2, 81)
+BINS = np.linspace(0, 2, 41)
+TRUNCATIONS = (1, 2, 3, 4)
+
+
+@dataclass(frozen=True)
+class Config:
+    dataset: str
+    degree: int = 20
+    times: int = 5
+    n_train: int = 5000
+    n_test: int = 5000
+    n_frequencies: int = 20000  # for the variance of spherical features
+
+
+def configs(setting: Setting) -> list[Config]:
+    paper = ("kin8nm", "cod_rna", "naval", "protein")
+    names = setting.datasets(paper, paper, ("diabetes", "wine"))
+    n_train, n_test = setting.choose((5000, 5000), (1000, 500), (100, 40))
+    frequencies = setting.choose(20000, 5000, 500)
+    return [
+        Config(name, n_train=n_train, n_test=n_test, n_frequencies=frequencies) for name in names
+    ]
+
+
+def run(config: Config, seed: int) -> list[Row]:
+    data = prepare(
+        config.dataset, seed, "centred", n_train=config.n_train, n_test=config.n_test
+    )
+    kernel = Polynomial(config.degree, gamma=0.5, coef0=0.5)
+    distances = pairwise_distances(data.X_test)[np.triu_indices(len(data.X_test), 1)]
+    K = kernel(data.X_test)
+    D = config.times * data.padded_dimension
+    shared = {
+        "n_features": D,
+        "histogram": (np.histogram(distances, BINS)[0] / len(distances)).tolist(),
+        "median_distance": float(np.median(distances)),
+        "share_below_half": float(np.mean(distances < 0.5)),
+    }
+    rows = []
+    for name in COMPARED:
+
+        def measure(name: str = name) -> Row:
+            features = METHODS[name].make(kernel, D, seed).fit(data.X_train)
+            return gram_errors(K, features.transform(data.X_test))
+
+        rows.append(attempt({"method": name, **shared}, measure))
+    rows.append(attempt({"method": "srf_variance"}, lambda: spherical_variance(config, data)))
+    return rows
+
+
+def spherical_variance(config: Config, data: Prepared) -> Row:
+    """The variance of one spherical feature of pairs of unit vectors at distance τ."""
+    kernel = Polynomial(config.degree, gamma=0.5, coef0=0.5)
+    angles = 2 * np.arcsin(TAU / 2)
+    X = np.zeros((len(TAU), data.X_train.shape[1]))
+    X[:, 0], X[:, 1] = np.cos(angles), np.sin(angles)
+    features = METHODS["srf_complex"].make(kernel, config.n_frequencies, 0).fit(data.X_train)
+    Z = features.transform(X) * np.sqrt(config.n_frequencies)
+    return {"variance": np.var((Z * Z[:1].conj()).real, axis=1).tolist()}
+
+
+def truncation(degree: int, last: int) -> np.ndarray:
+    """The series of (1/2 + s/2)^degree up to s^last, as a function of τ: s = 1 − τ²/2."""
+    coefficients = Polynomial(degree, gamma=0.5, coef0=0.5).coefficients(last)
+    return np.polynomial.polynomial.polyval((1 - TAU**2 / 2) / 2, coefficients)
+
+
+def plot(rows: list[Row]) -> Any:
+    names = plots.values(rows, "dataset")
+    canvas, axes = plots.figure(1, len(names), width=3.1, height=3.0)
+    for ax, name in zip(axes[0], names, strict=True):
+        chosen = plots.select(rows, dataset=name)
+        degree = chosen[0]["degree"]
+        histogram = np.mean(
+            [row["histogram"] for row in plots.select(chosen, method=COMPARED[0])], axis=0
+        )
+        ax.stairs(histogram / histogram.max(), BINS, fill=True, color="#c9d8e6", label="distances")
+        exact = (1 - TAU**2 / 4) ** degree
+        ax.plot(TAU, exact, color="black", label="kernel")
+        for last in TRUNCATIONS:
+            ax.plot(
+                TAU,
+                truncation(degree, last),
+                color="#dd8833",
+                alpha=0.3 + 0.17 * last,
+                linewidth=1,
+                label="degree 1 … 4" if last == TRUNCATIONS[-1] else None,
+            )
+        variance = plots.select(chosen, method="srf_variance")
+        if variance:
+            ax.plot(TAU, variance[0]["variance"], "k--", linewidth=1, label="variance of SRF")
+        ax.axvline(np.sqrt(2), color="#228866", linewidth=0.8, label="orthogonal")
+        errors = [
+            plots.mean(plots.select(chosen, method=method), "frobenius_error")
+            for method in COMPARED
+        ]
+        ax.set(
+            title=f"{PAPER_NAMES.get(name, name)}\nMaclaurin {errors[0]:.3f}, SRF {errors[1]:.3f}",
+            xlabel="distance τ",
+            xlim=(0, 2),
+            ylim=(-0.05, 1.05),
+        )
+    handles, labels = axes[0, 0].get_legend_handles_labels()
+    canvas.legend(handles, labels, loc="outside upper center", ncols=len(labels))
+    return canvas
+
+
+EXPERIMENT = Experiment(
+    name="fig11",
+    title="Pairwise distances, the kernel, its truncations and the variance of SRF",
+    reproduces="Figure 11 (Section 6.4.3)",
+    configs=configs,
+    run=run,
+    plot=plot,
+    cost=lambda c: 2e-3 * c.n_test,
+)

@@ -1,0 +1,219 @@
+"""CSV tables, figures, and one HTML file that holds everything and needs nothing else."""
+
+from __future__ import annotations
+
+import base64
+import html
+import io
+import json
+import math
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from .claims import Claim, Verdict, judge_all
+from .compare import compare
+from .experiment import Experiment, Row, Unit
+from .plots import save, style, values
+from .store import Store, write_atomically, write_csv
+
+STYLE = """
+:root { --line: #d8dce0; --quiet: #5c6670; }
+body { font: 15px/1.5 system-ui, sans-serif; color: #1c2126; max-width: 1180px;
+       margin: 2rem auto; padding: 0 1.2rem; }
+h1 { font-size: 1.7rem; } h2 { font-size: 1.25rem; margin-top: 2.6rem; }
+h2 small { color: var(--quiet); font-weight: normal; }
+.scroll { overflow-x: auto; } img { max-width: 100%; height: auto; }
+table { border-collapse: collapse; font-size: 13px; margin: .6rem 0; }
+th, td { border-bottom: 1px solid var(--line); padding: .25rem .6rem; text-align: left;
+         vertical-align: top; }
+td.n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
+th { border-bottom: 2px solid var(--line); }
+.yes { color: #17693a; font-weight: 600; } .no { color: #a3262a; font-weight: 600; }
+.none, .quiet { color: var(--quiet); } .error { color: #a3262a; }
+summary { cursor: pointer; color: #2a5c8a; } nav a { margin-right: .9rem; white-space: nowrap; }
+"""
+
+
+def write_report(
+    experiments: Iterable[Experiment],
+    units: list[Unit],
+    store: Store,
+    *,
+    reference: list[Row] | None = None,
+) -> tuple[Path, list[tuple[Claim, Verdict]], list[Row]]:
+    """Write csv/, figures/ and report.html; returns its path, the claims and the comparison."""
+    sections, results = [], {}
+    for experiment in experiments:
+        own = [unit for unit in units if unit.experiment.name == experiment.name]
+        rows = store.rows(own)
+        results[experiment.name] = rows
+        write_csv(store.folder / "csv" / f"{experiment.name}.csv", rows)
+        figures = draw(experiment, rows, store.folder / "figures")
+        done = sum(store.is_done(unit) for unit in own)
+        sections.append(_section(experiment, rows, figures, done, len(own)))
+    verdicts = judge_all(results)
+    everything = [row for rows in results.values() for row in rows]
+    lines = compare(everything, reference) if reference is not None else []
+    if reference is not None:
+        write_csv(store.folder / "csv" / "comparison.csv", lines)
+    write_csv(store.folder / "csv" / "claims.csv", [_claim_row(c, v) for c, v in verdicts])
+    body = [
+        "<h1>Improved Random Features for Dot Product Kernels: the experiments</h1>",
+        _environment(units, store),
+        "<nav>" + "".join(f'<a href="#{name}">{name}</a>' for name in results) + "</nav>",
+        _claims(verdicts),
+        _comparison(lines) if reference is not None else "",
+        *sections,
+    ]
+    path = store.folder / "report.html"
+    write_atomically(path, _page("\n".join(body)))
+    return path, verdicts, lines
+
+
+def draw(experiment: Experiment, rows: list[Row], folder: Path) -> dict[str, bytes]:
+    """PNG and SVG files of an experiment's figures; returns the SVGs by name."""
+    good = [row for row in rows if not row.get("error")]
+    groups: dict[tuple, list[Row]] = {}
+    for row in good:
+        groups.setdefault(tuple(row.get(key) for key in experiment.figure_by), []).append(row)
+    drawn = {}
+    for group, chosen in groups.items():
+        name = "_".join([experiment.name, *map(str, group)])
+        with style():
+            canvas = experiment.plot(chosen)
+            for kind in ("png", "svg"):
+                buffer = io.BytesIO()
+                save(canvas, buffer, kind)
+                write_atomically(folder / f"{name}.{kind}", buffer.getvalue())
+        drawn[name] = buffer.getvalue()
+    return drawn
+
+
+def _page(body: str) -> str:
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>dotsketch: reproduction</title><style>{STYLE}</style></head>\n"
+        f"<body>\n{body}\n</body></html>\n"
+    )
+
+
+def _section(
+    experiment: Experiment, rows: list[Row], figures: dict[str, bytes], done: int, total: int
+) -> str:
+    parts = [
+        f'<h2 id="{experiment.name}">{experiment.name}: {html.escape(experiment.title)} '
+        f"<small>{html.escape(experiment.reproduces)}</small></h2>",
+        f'<p class="quiet">{done} of {total} runs, {len(rows)} rows; csv/{experiment.name}.csv</p>',
+    ]
+    for name, svg in figures.items():
+        data = base64.b64encode(svg).decode()
+        parts.append(f'<p><img alt="{name}" src="data:image/svg+xml;base64,{data}"></p>')
+    tables = experiment.tables(rows) if experiment.tables and rows else {}
+    for title, lines in tables.items():
+        parts.append(_details(title, lines))
+    failures = [row for row in rows if row.get("error")]
+    if failures:
+        parts.append(_details(f"{len(failures)} failures", _failures(failures), css="error"))
+    return "\n".join(parts)
+
+
+def _failures(rows: list[Row]) -> list[Row]:
+    """Failures with how often they occurred."""
+    counted: dict[tuple, int] = {}
+    for row in rows:
+        key = (row.get("dataset", ""), row.get("method", ""), row["error"])
+        counted[key] = counted.get(key, 0) + 1
+    return [
+        {"data": data, "method": method, "error": error, "rows": count}
+        for (data, method, error), count in counted.items()
+    ]
+
+
+def _details(title: str, lines: list[Row], css: str = "") -> str:
+    return (
+        f'<details><summary class="{css}">{html.escape(title)}</summary>{_table(lines)}</details>'
+    )
+
+
+def _table(lines: list[Row]) -> str:
+    if not lines:
+        return '<p class="quiet">nothing yet</p>'
+    columns = list(dict.fromkeys(key for line in lines for key in line))
+    head = "".join(f"<th>{html.escape(str(key))}</th>" for key in columns)
+    body = "\n".join(
+        "<tr>" + "".join(_cell(line.get(key, "")) for key in columns) + "</tr>" for line in lines
+    )
+    return f'<div class="scroll"><table><tr>{head}</tr>\n{body}</table></div>'
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        text = html.escape(str(value))
+        css = {"yes": "yes", "no": "no", "no data": "none"}.get(text, "")
+        return f'<td class="{css}">{text}</td>' if css else f"<td>{text}</td>"
+    text = str(value) if isinstance(value, int) else f"{value:.4g}" if math.isfinite(value) else "–"
+    return f'<td class="n">{text}</td>'
+
+
+def _claim_row(claim: Claim, verdict: Verdict) -> Row:
+    return {
+        "experiment": claim.experiment,
+        "the paper claims": claim.text,
+        "holds": str(verdict),
+        "numbers": verdict.numbers,
+    }
+
+
+def _claims(verdicts: list[tuple[Claim, Verdict]]) -> str:
+    rows = [_claim_row(claim, verdict) for claim, verdict in verdicts]
+    return f"<h2>What the paper claims, and what we find</h2>{_table(rows)}"
+
+
+def summarise(lines: list[Row]) -> list[Row]:
+    """The comparison by data set, kernel, preprocessing and metric."""
+    keys = ("dataset", "kernel", "preprocessing", "metric")
+    found = []
+    for cell in dict.fromkeys(tuple(line[key] for key in keys) for line in lines):
+        chosen = [line for line in lines if tuple(line[key] for key in keys) == cell]
+        scores = [line["z_spread"] for line in chosen if math.isfinite(line["z_spread"])]
+        ratios = sorted(line["ours"] / line["theirs"] for line in chosen)
+        found.append(
+            dict(zip(keys, cell, strict=True))
+            | {
+                "cells": len(chosen),
+                "median ours/theirs": ratios[len(ratios) // 2],
+                "mean z": sum(scores) / len(scores) if scores else math.nan,
+                "|z| > 2": sum(abs(z) > 2 for z in scores),
+                "|z| > 3": sum(abs(z) > 3 for z in scores),
+            }
+        )
+    return found
+
+
+def _comparison(lines: list[Row]) -> str:
+    intro = (
+        "<h2>Beside the authors' results</h2><p>z = (ours − theirs)/√(s² + s'²), with the standard "
+        "deviations over seeds of both; z_mean has their standard errors instead. Frobenius "
+        "errors of polynomial kernels keep the imaginary part here, as theirs do.</p>"
+    )
+    return intro + _table(summarise(lines)) + _details(f"all {len(lines)} cells", lines)
+
+
+def _environment(units: list[Unit], store: Store) -> str:
+    """Versions and machines of the results; more than one line means that they are mixed."""
+    found: dict[str, int] = {}
+    seconds = 0.0
+    for unit in units:
+        record = store.load(unit)
+        if record is not None:
+            text = json.dumps(record["environment"])
+            found[text] = found.get(text, 0) + 1
+            seconds += record["seconds"]
+    lines = [{**json.loads(text), "runs": count} for text, count in found.items()]
+    for line in lines:
+        line["blas"] = ", ".join(line["blas"])
+    seeds = values([{"seed": unit.seed} for unit in units], "seed")
+    facts = f"{sum(found.values())} of {len(units)} runs, seeds 0 to {max(seeds, default=0)}, "
+    return f'<p class="quiet">{facts}{seconds / 60:.1f} minutes of computing.</p>{_table(lines)}'

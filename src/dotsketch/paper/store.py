@@ -1,0 +1,118 @@
+"""Results on disk: one file for each finished unit, written atomically.
+
+A file appears under its name only when it is complete, so a run that is killed at any moment
+goes on where it was. The name is a digest of experiment, configuration and seed: a changed
+configuration is a new unit.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import json
+import os
+import platform
+from collections.abc import Iterable
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import threadpoolctl
+
+from .experiment import Row, Unit
+
+LIBRARIES = ("dotsketch", "numpy", "scipy", "scikit-learn")
+
+
+class Store:
+    """The results below one folder."""
+
+    def __init__(self, folder: str | Path):
+        self.folder = Path(folder)
+
+    def path(self, unit: Unit) -> Path:
+        text = json.dumps(unit.description, sort_keys=True, default=list)
+        digest = hashlib.sha256(text.encode()).hexdigest()[:20]
+        return self.folder / "results" / unit.experiment.name / f"{digest}.json"
+
+    def save(self, unit: Unit, record: Row) -> None:
+        write_atomically(self.path(unit), json.dumps(unit.description | record, default=plain))
+
+    def load(self, unit: Unit) -> Row | None:
+        """The record of a unit, or None if it has not been finished."""
+        try:
+            return json.loads(self.path(unit).read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return None
+
+    def is_done(self, unit: Unit) -> bool:
+        """Whether nothing is left to do; a unit that failed as a whole is tried again."""
+        record = self.load(unit)
+        return record is not None and record["error"] is None
+
+    def rows(self, units: Iterable[Unit]) -> list[Row]:
+        """Tidy rows of all finished units: configuration, seed, results, error."""
+        found = []
+        for unit in units:
+            record = self.load(unit)
+            if record is None:
+                continue
+            columns = record["config"] | {"seed": unit.seed}
+            if record["error"] is not None:
+                found.append(columns | {"error": record["error"]})
+            found += [columns | row for row in record["rows"]]
+        return found
+
+
+def write_atomically(path: Path, text: str | bytes) -> None:
+    """Write beside the path, flush to disk, then rename: never a half-written file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    with open(beside, "wb") as file:
+        file.write(text.encode() if isinstance(text, str) else text)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(beside, path)
+
+
+def write_csv(path: Path, rows: list[Row]) -> None:
+    """A tidy table: one line a row, columns in the order of their appearance."""
+    columns = list(dict.fromkeys(key for row in rows for key in row))
+    lines: list[str] = []
+
+    class Lines:
+        write = staticmethod(lines.append)
+
+    writer = csv.DictWriter(Lines, columns, restval="", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(
+        {
+            key: ";".join(map(str, value)) if isinstance(value, (list, tuple)) else value
+            for key, value in row.items()
+        }
+        for row in rows
+    )
+    write_atomically(path, "".join(lines))
+
+
+def plain(value: Any) -> Any:
+    """Numbers of NumPy as those of Python, for JSON."""
+    return value.item() if hasattr(value, "item") else list(value)
+
+
+@cache
+def environment() -> Row:
+    """What a result depends on besides configuration and seed."""
+    blas = [
+        f"{library['internal_api']} {library.get('version')}"
+        for library in threadpoolctl.threadpool_info()
+        if library.get("user_api") == "blas"
+    ]
+    return {
+        "python": platform.python_version(),
+        "system": f"{platform.system()} {platform.machine()}",
+        "cores": os.cpu_count(),
+        **{name: version(name) for name in LIBRARIES},
+        "blas": sorted(set(blas)),
+    }

@@ -1,0 +1,84 @@
+"""Encoded chunks are what scikit-learn gives for the whole table."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from test_schema import table_of
+
+from dotsketch.cli.encoding import Wanted, encoded, frame_of, make_encoder
+from dotsketch.cli.errors import UserMistake
+from dotsketch.cli.schema import scan
+
+
+@pytest.fixture
+def frame(rng):
+    n = 60
+    return pd.DataFrame(
+        {
+            "town": rng.choice(["Bern", "Basel", "Genf"], n),
+            "size": rng.normal(1e6, 3, n),
+            "same": np.full(n, 0.1),
+            "price": rng.normal(size=n),
+        }
+    )
+
+
+def all_rows(frame, impute=False, target="price", step=7):
+    table = table_of(frame, step)
+    schema = scan(table, target, impute=impute)
+    encoder = make_encoder(schema, impute)
+    parts = list(encoded(table, schema, encoder, impute))
+    return np.concatenate([p[0] for p in parts]), np.concatenate([p[1] for p in parts]), encoder
+
+
+@pytest.mark.parametrize("as_text", [False, True])
+def test_chunks_are_encoded_as_the_whole_table_would_be(frame, as_text):
+    X, y, encoder = all_rows(frame.astype(str) if as_text else frame)
+    scaled = StandardScaler().fit_transform(frame[["size", "same"]])
+    one_hot = OneHotEncoder(sparse_output=False).fit_transform(frame[["town"]])
+    np.testing.assert_allclose(X, np.hstack([scaled, one_hot]), atol=1e-8)
+    np.testing.assert_array_equal(y, frame["price"])
+    assert list(encoder.get_feature_names_out()) == [
+        "size",
+        "same",
+        "town_Basel",
+        "town_Bern",
+        "town_Genf",
+    ]
+
+
+def test_a_missing_number_is_the_mean_and_a_missing_text_no_level(frame):
+    frame.loc[3, "size"] = np.nan
+    frame.loc[5, "town"] = None
+    X, _, _ = all_rows(frame, impute=True)
+    assert X[3, 0] == 0
+    np.testing.assert_array_equal(X[5, 2:], 0)
+    assert np.all(X[6:, 2:].sum(axis=1) == 1)
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        (["no", "yes"] * 30, ["no", "yes"] * 30),
+        ([3, 1] * 30, [3, 1] * 30),
+        ([True, False] * 30, ["true", "false"] * 30),
+    ],
+)
+def test_labels_keep_their_kind(frame, values, expected):
+    _, y, _ = all_rows(frame.assign(price=values))
+    np.testing.assert_array_equal(y, expected)
+    assert y.dtype.kind == np.array(expected).dtype.kind
+
+
+def test_new_rows_are_checked_against_the_model(frame):
+    batch = next(table_of(frame.astype(str)).chunks()).batch
+    wanted = Wanted(("size",), ("town",), False)
+    assert list(frame_of(batch, 1, wanted, "new")) == ["size", "town"]
+    with pytest.raises(UserMistake, match=r"new: column 'town', row 10: '.*' is not a number"):
+        frame_of(batch, 10, Wanted(("town",), (), False), "new")
+    frame.loc[2, "size"] = np.nan
+    batch = next(table_of(frame).chunks()).batch
+    with pytest.raises(UserMistake, match=r"row 12: no value: .* with --impute"):
+        frame_of(batch, 10, wanted, "new")
+    assert np.isnan(frame_of(batch, 10, wanted._replace(impute=True), "new")["size"][2])

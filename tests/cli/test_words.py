@@ -1,0 +1,63 @@
+"""Kernels from words, and estimators to source code."""
+
+import pytest
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from dotsketch import Exponential, Gaussian, MaclaurinFeatures, Polynomial, PolynomialSketch
+from dotsketch.cli.errors import UserMistake
+from dotsketch.cli.kernel_names import parse_kernel
+from dotsketch.cli.python_source import imports_of, source_of
+
+
+@pytest.mark.parametrize(
+    ("text", "kernel"),
+    [
+        ("gaussian", (Gaussian(), True)),
+        ("gaussian:median", (Gaussian(), False)),
+        ("Gaussian:0.5", (Gaussian(lengthscale=0.5), False)),
+        ("poly:3", (Polynomial(3, gamma=0.25), False)),
+        ("polynomial:2,0.5", (Polynomial(2, gamma=0.5), False)),
+        ("poly:2, 0.5, 0", (Polynomial(2, gamma=0.5, coef0=0.0), False)),
+        ("exponential", (Exponential(lengthscale=2.0), True)),
+        ("exponential:3", (Exponential(lengthscale=3.0), False)),
+    ],
+)
+def test_kernels_are_read(text, kernel):
+    assert parse_kernel(text, 4) == kernel
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "rbf",
+        "poly",
+        "poly:",
+        "poly:x",
+        "poly:2,1,1,1",
+        "poly:0",
+        "gaussian:-1",
+        "gaussian:1,2",
+        "exponential:median",
+    ],
+)
+def test_unknown_kernels_are_refused(text):
+    with pytest.raises(UserMistake, match="the kernel"):
+        parse_kernel(text, 4)
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        Gaussian(lengthscale=[1.0, 2.0]),
+        MaclaurinFeatures(Polynomial(4, gamma=0.1), sketch="rademacher", output="complex"),
+        PolynomialSketch(5, coef0=1 / 3, random_state=7),
+        make_pipeline(StandardScaler(with_mean=False), MaclaurinFeatures(Gaussian())),
+    ],
+)
+def test_source_builds_an_equal_estimator(estimator):
+    built = {}
+    exec(f"{imports_of(estimator)}\nvalue = {source_of(estimator)}", built)
+    assert repr(built["value"]) == repr(estimator)
+    assert source_of(built["value"]) == source_of(estimator)

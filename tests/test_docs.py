@@ -1,0 +1,96 @@
+"""The pages: their examples are right, every public name is in the reference, Sphinx has no complaint."""
+
+import doctest
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import dotsketch
+
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
+PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
+FENCE = re.compile(r"^```(pycon|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\]\((?!https?:|#)([^)#]+)(?:#[^)]*)?\)")
+
+
+def examples(text):
+    """(language, code, line) of every fenced block of Python."""
+    for match in FENCE.finditer(text):
+        yield match[1], match[2], text[: match.start()].count("\n") + 2
+
+
+def run_examples(text, name):
+    """Run the blocks of a page one after the other in one namespace; the number of failures."""
+    namespace = {"__name__": "__main__"}
+    runner = doctest.DocTestRunner(verbose=False, optionflags=doctest.ELLIPSIS)
+    for language, code, line in examples(text):
+        if language == "python":
+            exec(compile("\n" * (line - 1) + code, name, "exec"), namespace)
+            continue
+        test = doctest.DocTestParser().get_doctest(code, namespace, name, name, line - 1)
+        runner.run(test, clear_globs=False)
+        namespace.update(test.globs)
+    return runner.summarize(verbose=False).failed
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_examples_of_pages_are_right(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert run_examples(page.read_text(encoding="utf-8"), page.name) == 0
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_to_files(page):
+    links = LINK.findall(page.read_text(encoding="utf-8"))
+    assert [link for link in links if not (page.parent / link).exists()] == []
+
+
+def test_wrong_examples_are_found(capsys):
+    assert run_examples("```pycon\n>>> 1 + 1\n3\n```\n", "page") == 1
+    with pytest.raises(NameError):
+        run_examples("```python\nmissing\n```\n", "page")
+    assert run_examples("```python\nx = 1\n```\n\n```pycon\n>>> x\n1\n```\n", "page") == 0
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    """The pages as HTML, built with warnings as errors."""
+    pytest.importorskip("sphinx")
+    pytest.importorskip("myst_parser")
+    pytest.importorskip("furo")
+    if os.environ.get("DOTSKETCH_FAST") == "0":
+        pytest.skip("the pages do not depend on the compiled kernels: built once")
+    folder = tmp_path_factory.mktemp("docs")
+    command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html"]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+    result = subprocess.run(
+        [*command, "-d", str(folder / "cache"), str(DOCS), str(folder / "html")],
+        capture_output=True,
+        text=True,
+        env=environment,
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr
+    return folder / "html"
+
+
+def test_every_public_name_is_in_the_reference(built):
+    from sphinx.util.inventory import InventoryFile
+
+    with (built / "objects.inv").open("rb") as file:
+        inventory = InventoryFile.load(file, "", lambda base, path: path)
+    documented = {name for kind in inventory if kind.startswith("py:") for name in inventory[kind]}
+    assert [n for n in dotsketch.__all__ if f"dotsketch.{n}" not in documented] == []
+
+
+def test_pages_need_nothing_from_the_network(built):
+    """No script, style, font or image of a page comes from another host."""
+    asset = re.compile(r"<(?:script|img|link|iframe)\b[^>]*?(?:src|href)=\"(?:https?:)?//", re.I)
+    pages = list(built.rglob("*.html"))
+    assert len(pages) > 15
+    assert [page.name for page in pages if asset.search(page.read_text(encoding="utf-8"))] == []
