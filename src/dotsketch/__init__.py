@@ -11,7 +11,9 @@ The layers, each importing only those above it:
 - `features`: the scikit-learn transformers
 - `planning`: the predicted error of every candidate; how many features a tolerance takes
 - `auto`: the transformer that follows the plan
+- `linear_gaussian`: mergeable sufficient statistics → posterior → prediction
 - `metrics`: how good an approximation is
+- `gp`: Gaussian processes on features, and exact ones
 - `datasets`: named data sets, from a folder, scikit-learn or OpenML
 - `persistence`: save and load without executing code
 """
@@ -21,6 +23,7 @@ from importlib.metadata import version as _version
 from ._versions import show_versions
 from .allocation import Allocation
 from .auto import AutoFeatures
+from .chunks import parquet_batches
 from .datasets import Dataset, DatasetError, fetch_dataset, list_datasets, load_dataset
 from .features import (
     FourierFeatures,
@@ -28,11 +31,26 @@ from .features import (
     NystromFeatures,
     PolynomialSketch,
     PositiveFeatures,
+    SphericalFeatures,
 )
 from .fourier import FourierMap
 from .frequencies import Frequencies
+from .gp import (
+    ExactGPClassifier,
+    ExactGPRegressor,
+    FeatureGPClassifier,
+    FeatureGPRegressor,
+)
 from .kernels import ArcCosine, DotProductKernel, Exponential, Gaussian, Maclaurin, Polynomial
-from .metrics import relative_frobenius_error
+from .linear_gaussian import SufficientStatistics, log_marginal_likelihood
+from .metrics import (
+    error_rate,
+    expected_calibration_error,
+    gaussian_kl,
+    mean_negative_log_likelihood,
+    normalized_mean_squared_error,
+    relative_frobenius_error,
+)
 from .pairs import PairStatistics
 from .persistence import PersistenceError, load, save
 from .planning import (
@@ -64,6 +82,7 @@ from .sketches import (
     TensorSRHT,
     make_sketch,
 )
+from .spherical import RadialDensity, SphericalMap
 
 __version__ = _version("dotsketch")
 
@@ -78,7 +97,11 @@ __all__ = [
     "Dataset",
     "DatasetError",
     "DotProductKernel",
+    "ExactGPClassifier",
+    "ExactGPRegressor",
     "Exponential",
+    "FeatureGPClassifier",
+    "FeatureGPRegressor",
     "FourierCandidate",
     "FourierFeatures",
     "FourierMap",
@@ -102,18 +125,29 @@ __all__ = [
     "PositiveMap",
     "RademacherSketch",
     "RademacherTree",
+    "RadialDensity",
     "SRHTTree",
     "Sketch",
     "SphericalCandidate",
+    "SphericalFeatures",
+    "SphericalMap",
+    "SufficientStatistics",
     "TensorSRHT",
     "TensorSketch",
     "complex_advantage",
     "error_bound",
+    "error_rate",
+    "expected_calibration_error",
     "fetch_dataset",
+    "gaussian_kl",
     "list_datasets",
     "load",
     "load_dataset",
+    "log_marginal_likelihood",
     "make_sketch",
+    "mean_negative_log_likelihood",
+    "normalized_mean_squared_error",
+    "parquet_batches",
     "plan",
     "relative_frobenius_error",
     "required_components",

@@ -153,15 +153,21 @@ class AutoFeatures(FeatureMap):
     def _within(self, tolerance: float, study: Study, candidates: list) -> Plan | None:
         """Candidates that reach the tolerance, by their number of columns; None without any."""
         most = self.max_components if self.n_components is None else self.n_components
-        assess(study, candidates, 1)  # all moments in one pass
+        level = 0
         rows: list[PlannedCandidate] = []
-        # Those with a formula first: what is measured need not be searched beyond their best
-        for candidate in sorted(candidates, key=lambda c: c.is_measured):
-            row = least_components(study, candidate, tolerance, most)
-            if row is not None:
-                rows.append(row)
-                most = min(most, row.n_components + row.n_components // 4 + 2)
-        return Plan(rows, self.cost_weight, by_columns=True) if rows else None
+        while not rows and level < most:  # all at a few numbers of columns, until one reaches it
+            level = min(max(8, 4 * level), most)
+            rows = [
+                row for row in assess(study, candidates, level) if row.relative_error <= tolerance
+            ]
+        found: list[PlannedCandidate] = []
+        for row in sorted(rows, key=lambda row: row.relative_error):
+            # Then each by bisection, as long as it may need the fewest
+            fewest = min((other.n_components for other in found), default=level)
+            least = least_components(study, row.candidate, tolerance, fewest, 1 + level // 4)
+            if least is not None:
+                found.append(least)
+        return Plan(found, self.cost_weight, by_columns=True) if found else None
 
     def _check_parameters(self) -> None:
         if not isinstance(self.kernel, DotProductKernel):

@@ -11,6 +11,7 @@ from .maclaurin import MaclaurinFeatures
 from .nystrom import NystromFeatures
 from .polynomial import PolynomialSketch
 from .positive import PositiveFeatures
+from .spherical import SphericalFeatures
 
 __all__ = [
     "FeatureMap",
@@ -19,4 +20,5 @@ __all__ = [
     "NystromFeatures",
     "PolynomialSketch",
     "PositiveFeatures",
+    "SphericalFeatures",
 ]

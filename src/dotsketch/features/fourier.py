@@ -25,8 +25,8 @@ class FourierFeatures(FeatureMap):
     projection : {"orthogonal", "independent", "sorf"}, default="orthogonal"
         "independent" frequencies are the classical random Fourier features. "orthogonal" ones
         have less variance at the same cost, and are unbiased too. "sorf" takes D·log d instead
-        of D·d operations a row; it is biased, by order 1/p for d padded to p = 2ᵏ: for d below
-        16 take "orthogonal" (docs/fourier.md has figures).
+        of D·d operations a row; it is biased, by up to 0.014 at d = 4 and less than 0.001 from
+        d = 16 on for rows a lengthscale apart: for small d take "orthogonal" (docs/fourier.md).
     n_components : int, default=100
         The number of columns that `transform` returns.
     output : {"real", "complex", "complex_to_real"}, default="real"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.kernel_approximation import Nystroem
@@ -21,6 +21,14 @@ from .._arrays import (
 from ..kernels import DotProductKernel
 from .base import FeatureMap
 from .fourier import dense, fitted_kernel
+
+
+class Basis(NamedTuple):
+    """What a fit keeps, on the host."""
+
+    rows: np.ndarray  # (D, d)
+    indices: np.ndarray  # (D,)
+    normalization: np.ndarray  # (D, D)
 
 
 class NystromFeatures(FeatureMap):
@@ -47,6 +55,7 @@ class NystromFeatures(FeatureMap):
     components_ : (n_components, d) the rows B
     component_indices_ : (n_components,) where they stand in the training data
     normalization_ : (n_components, n_components) K_BB^(−1/2), for the kernel of variance 1
+    basis_ : the three of them
     n_features_in_ : int
 
     Examples
@@ -89,10 +98,9 @@ class NystromFeatures(FeatureMap):
                 f"n_samples={X.shape[0]}: use n_components={X.shape[0]} or fewer."
             )
         self.kernel_ = fitted_kernel(self.kernel, X)
-        rows = as_generator(self.random_state).permutation(X.shape[0])[:D]
-        self.component_indices_ = rows
-        self.components_ = np.asarray(double(dense(host(X)[rows])))
-        K = self._unit_kernel(self.kernel_.detached())(self.components_)
+        indices = as_generator(self.random_state).permutation(X.shape[0])[:D]
+        rows = np.asarray(double(dense(host(X)[indices])))
+        K = self._unit_kernel(self.kernel_.detached())(rows)
         # Nystroem cuts off singular values in absolute terms: give it a matrix of order one
         size = float(np.max(np.diagonal(K)))
         if not 0 < size < np.inf:
@@ -101,8 +109,20 @@ class NystromFeatures(FeatureMap):
                 "lengthscale or gamma."
             )
         whitening = Nystroem(kernel="precomputed", n_components=D, random_state=0).fit(K / size)
-        self.normalization_ = whitening.normalization_.T / size**0.5
+        self.basis_ = Basis(rows, indices, whitening.normalization_.T / size**0.5)
         return self
+
+    @property
+    def components_(self) -> np.ndarray:
+        return self.basis_.rows
+
+    @property
+    def component_indices_(self) -> np.ndarray:
+        return self.basis_.indices
+
+    @property
+    def normalization_(self) -> np.ndarray:
+        return self.basis_.normalization
 
     def _features(self, X: Array) -> Array:
         kernel = self._unit_kernel(self.kernel_)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse
@@ -73,6 +73,8 @@ class PolynomialSketch(FeatureMap):
     np.float64(0.18)
     """
 
+    checks_rows: ClassVar[bool] = True
+
     def __init__(
         self,
         degree: int = 3,
@@ -121,6 +123,8 @@ class PolynomialSketch(FeatureMap):
         def inputs(rows: Array) -> Array:
             if is_sparse(rows) or is_numpy_array(rows):  # while the rows are in the cache
                 largest.append(largest_entry(rows))
+                if not math.isfinite(largest[-1]):
+                    self._validate(X, reset=False)  # it says what is wrong
             return self._inputs(rows)
 
         with np.errstate(over="ignore", invalid="ignore"):  # check_overflow says it better

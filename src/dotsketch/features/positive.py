@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -26,6 +26,12 @@ from ..kernels import DotProductKernel, Exponential, Gaussian
 from ..positive import PositiveMap
 from .base import FeatureMap
 from .fourier import dense, fitted_kernel
+
+
+class Shift(NamedTuple):
+    """Arrays that stay on the host stand in named tuples, as the weights do."""
+
+    centre: np.ndarray  # (d,)
 
 
 class PositiveFeatures(FeatureMap):
@@ -103,11 +109,14 @@ class PositiveFeatures(FeatureMap):
         self.map_ = PositiveMap(self.n_components, self.projection, bool(self.hyperbolic))
         X = self._validate(X, reset=True)
         self.kernel_ = fitted_kernel(self.kernel, X)
-        self.centre_ = np.zeros(self.n_features_in_)
-        if self.kernel_.shift_invariant:
-            self.centre_ = np.asarray(column_means(X), dtype=np.float64)
+        shifts = self.kernel_.shift_invariant
+        self._shift = Shift(column_means(X) if shifts else np.zeros(self.n_features_in_))
         self.weights_ = self.map_.sample(self.n_features_in_, as_generator(self.random_state))
         return self
+
+    @property
+    def centre_(self) -> np.ndarray:
+        return self._shift.centre
 
     def log_transform(self, X: Array) -> Array:  # (n, d) -> (n, n_components)
         """log z(x): finite where the features themselves leave the range of numbers.

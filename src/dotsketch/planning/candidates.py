@@ -79,12 +79,14 @@ class Candidate:
     def _measured(self, study: Study, n_components: int, cost: float) -> PlannedCandidate:
         """The error of features drawn for rows held out."""
 
-        def approximate(rng: np.random.Generator) -> np.ndarray:
+        def approximate(
+            fitting: np.ndarray, held: np.ndarray, rng: np.random.Generator
+        ) -> np.ndarray:
             features = self.build(study.kernel, n_components, random_state=rng)
-            Z = features.fit(study.fitting_rows).transform(study.held_out)
+            Z = features.fit(fitting).transform(held)
             return Z @ Z.T
 
-        error, spread = study.measure(approximate, _DRAWS)
+        error, spread = study.measure(approximate, 1, _DRAWS)
         return self._measured_row(n_components, error, spread, cost)
 
     def _measured_row(
@@ -271,29 +273,28 @@ class NystromCandidate(Candidate):
         return True
 
     def predict(self, study: Study, n_components: int) -> PlannedCandidate | None:
-        """The error with landmarks from the fitting rows (fewer, if there are not enough).
+        """The error with n_components landmarks (fewer, if the study has not as many rows).
 
         K̂ = Bᵀ B with K_ll = L Lᵀ and B = L⁻¹ K_lx: a Cholesky factor, which is much cheaper than
         the eigenvectors that the features need.
         """
         if not 1 <= n_components <= study.n_rows:
             return None
-        rows = study.fitting_rows
 
-        def approximate(rng: np.random.Generator) -> np.ndarray:
-            n_landmarks = min(n_components, len(rows))
-            landmarks = rows[rng.choice(len(rows), n_landmarks, replace=False)]
+        def approximate(
+            landmarks: np.ndarray, held: np.ndarray, rng: np.random.Generator
+        ) -> np.ndarray:
             K = study.kernel(landmarks)
-            jitter = 1e-12 * np.trace(K)  # landmarks that are nearly dependent
-            K[np.diag_indices_from(K)] += jitter
+            K[np.diag_indices_from(K)] += 1e-12 * np.trace(K)  # landmarks nearly dependent
             L = scipy.linalg.cholesky(K, lower=True, overwrite_a=True, check_finite=False)
             B = scipy.linalg.solve_triangular(
-                L, study.kernel(landmarks, study.held_out), lower=True, check_finite=False
+                L, study.kernel(landmarks, held), lower=True, check_finite=False
             )
             return B.T @ B
 
-        n_draws = _DRAWS if n_components <= 1000 else 1
-        error, spread = study.measure(approximate, n_draws)
+        error, spread = study.measure(
+            approximate, n_components, _DRAWS if n_components < 1500 else 1
+        )
         cost = 2.0 * n_components * (study.dimension + n_components)
         return self._measured_row(n_components, error, spread, cost)
 

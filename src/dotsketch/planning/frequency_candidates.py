@@ -7,12 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..features import FourierFeatures, PositiveFeatures
-
-try:
-    from ..features import SphericalFeatures
-except ImportError:
-    SphericalFeatures = None  # TEMPORARY
+from ..features import FourierFeatures, PositiveFeatures, SphericalFeatures
 from ..fourier import FourierMap
 from ..frequencies import PROJECTIONS
 from ..kernels import DotProductKernel, Exponential, Gaussian, Polynomial
@@ -73,7 +68,11 @@ class FourierCandidate(Candidate):
 
 @dataclass(frozen=True)
 class SphericalCandidate(Candidate):
-    """Parameters of `SphericalFeatures`, for polynomial kernels on rows of unit norm."""
+    """Parameters of `SphericalFeatures`, for polynomial kernels on rows of unit norm.
+
+    Kernels with coef0 < gamma become negative, or grow again, for opposite rows: no mixture of
+    cosines that fits them well is known, so they are not served.
+    """
 
     family: ClassVar[str] = "spherical"
 
@@ -86,8 +85,10 @@ class SphericalCandidate(Candidate):
         return f"spherical: {self.projection}"
 
     def serves(self, study: Study) -> bool:
+        kernel = study.kernel
         norms = np.linalg.norm(study.sample, axis=1)
-        return isinstance(study.kernel, Polynomial) and bool(np.all(np.abs(norms - 1) < 1e-5))
+        fits = isinstance(kernel, Polynomial) and kernel.coef0 >= kernel.gamma
+        return fits and bool(np.all(np.abs(norms - 1) < 1e-5))
 
     @property
     def is_measured(self) -> bool:

@@ -139,11 +139,15 @@ def required_components(
 
 
 def least_components(
-    study: Study, candidate: Candidate, tolerance: float, max_components: int
+    study: Study,
+    candidate: Candidate,
+    tolerance: float,
+    max_components: int,
+    min_components: int = 1,
 ) -> PlannedCandidate | None:
     """The candidate with the least number of columns whose error is within tolerance.
 
-    None if max_components are not enough.
+    The search begins at min_components; None if max_components are not enough.
     """
     if not tolerance > 0:
         raise ValueError(f"tolerance must be positive; got {tolerance!r}.")
@@ -157,16 +161,16 @@ def least_components(
         return row is not None and row.relative_error <= tolerance
 
     most = max_components // step
-    low, high = 0, 1
-    while high <= most and not enough(high):
+    low, high = 0, min(max(1, min_components // step), most)
+    if high < 1:
+        return None
+    while not enough(high):
         if high == most:
             return None
         low, high = high, min(2 * high, most)
-    if high > most:
-        return None
     high = bisect(enough, low, high)
     # The variance of structured sketches is not quite monotone: look a little further down
-    while candidate.is_monotone is False and any(enough(high - k) for k in range(1, min(8, high))):
+    while not candidate.is_monotone and any(enough(high - k) for k in range(1, min(8, high))):
         high -= 1
     return known[high]
 

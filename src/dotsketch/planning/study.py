@@ -16,7 +16,7 @@ from ..kernels import DotProductKernel
 from ..pairs import PairStatistics
 from ..sketches import separable_sketch
 
-_FITTING_ROWS = 5000  # how many rows features are fitted to where their error is measured
+_FITTING_ROWS = 5000  # at most so many rows are fitted to where an error is measured
 
 
 class Study:
@@ -145,40 +145,39 @@ class Study:
     # -- measurement -------------------------------------------------------------------------
 
     @cached_property
-    def _split(self) -> tuple[np.ndarray, np.ndarray]:
-        """Rows to fit to, and rows held out from them."""
-        sample = sample_rows(self._X, len(self.sample) + _FITTING_ROWS, self.rng)
-        sample = self.rng.permutation(sample)
-        n_held = min(len(self.sample), max(len(sample) // 2, 1))
-        return sample[n_held:], sample[:n_held]
-
-    @property
-    def fitting_rows(self) -> np.ndarray:
-        return self._split[0]
-
-    @property
-    def held_out(self) -> np.ndarray:
-        return self._split[1]
+    def _pool(self) -> np.ndarray:
+        """Rows to fit to and to hold out where an error is measured."""
+        return sample_rows(self._X, len(self.sample) + _FITTING_ROWS, self.rng)
 
     @cached_property
-    def _held_gram(self) -> np.ndarray:
-        return self.kernel(self.held_out)
+    def _streams(self) -> np.random.SeedSequence:
+        """The same streams for all candidates: they meet the same luck, in any order."""
+        return np.random.SeedSequence(self.rng.integers(2**63, size=2).tolist())
 
     def measure(
-        self, approximate: Callable[[np.random.Generator], np.ndarray], n_draws: int
+        self,
+        approximate: Callable[[np.ndarray, np.ndarray, np.random.Generator], np.ndarray],
+        n_fitting: int,
+        n_draws: int,
     ) -> tuple[float, float]:
-        """Relative error of the approximate Gram matrices of the held-out rows that draws give:
-        the root of its mean square over draws, and its standard deviation between them."""
-        K = self._held_gram
-        # One stream for all candidates: they meet the same luck, and order does not matter
-        streams = np.random.default_rng(self._measuring_seed).spawn(n_draws)
-        errors = [off_diagonal_mean((approximate(stream) - K) ** 2) for stream in streams]
-        squares = np.array(errors) / off_diagonal_mean(K**2)
-        return float(np.sqrt(squares.mean())), float(np.sqrt(squares).std(ddof=n_draws > 1))
+        """The relative error of an approximation that a formula does not give.
 
-    @cached_property
-    def _measuring_seed(self) -> int:
-        return int(self.rng.integers(2**63))
+        `approximate(fitting rows, held-out rows, rng)` is the approximate Gram matrix of the
+        held-out rows. It gets n_fitting rows, or nine tenths of those there are if they are fewer.
+        Returns the root of the mean square over draws, and the deviation between draws.
+        """
+        squares = []
+        for child in np.random.SeedSequence(self._streams.entropy).spawn(n_draws):
+            rng = np.random.default_rng(child)
+            rows = self._pool[rng.permutation(len(self._pool))]
+            most = max(len(rows) - n_fitting, len(rows) // 10, 1)
+            n_held = min(len(self.sample), most)
+            held, fitting = rows[:n_held], rows[n_held : n_held + n_fitting]
+            K = self.kernel(held)
+            error = approximate(fitting if len(fitting) else held, held, rng) - K
+            squares.append(off_diagonal_mean(error**2) / off_diagonal_mean(K**2))
+        deviation = np.std(np.sqrt(squares), ddof=1) if n_draws > 1 else 0.0
+        return float(np.sqrt(np.mean(squares))), float(deviation)
 
 
 def off_diagonal_mean(values: np.ndarray) -> float:

@@ -1,0 +1,245 @@
+"""Spherical random features as a scikit-learn transformer."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any
+
+import numpy as np
+from array_api_compat import is_jax_array
+from sklearn.base import clone
+from sklearn.preprocessing import normalize as normalize_rows
+from sklearn.utils.validation import check_is_fitted
+
+from .._arrays import (
+    Array,
+    as_generator,
+    double,
+    host,
+    is_foreign,
+    is_sparse,
+    is_traced,
+    namespace,
+    square_root,
+)
+from ..frequencies import Frequencies
+from ..kernels import DotProductKernel, directions
+from ..spherical import RadialDensity, SphericalMap, kernel_density, peak
+from .base import FeatureMap
+
+UNIT_TOLERANCE = 1e-4  # rows that were normalised in single precision pass
+POOR_FIT = 0.1  # root mean square of k̃ − k relative to k(x, x), from which on we warn
+
+
+class SphericalFeatures(FeatureMap):
+    """Spherical random features: Fourier features of a dot product kernel on unit vectors.
+
+    On the unit sphere the kernel is a function of the distance z = |x − y|. The polynomial kernel
+    (gamma x·y + coef0)^p is (gamma + coef0)^p (1 − z²/a²)^p there, with a² = 2 (gamma + coef0) /
+    gamma. The closest mixture of frequencies on spheres is fitted to it once (`density_`), and
+    features are cosines and sines of ωᵀx (Pennington, Yu and Kumar, 2015).
+
+    What is approximated is the kernel k̃ of that mixture: k̃ = k at z = 0, and elsewhere a bias
+    remains, `density_.rmse` over all distances, that no number of features takes away; it is small
+    for low dimensions and high degrees. For a < 2 (coef0 < gamma) a polynomial kernel changes its
+    sign or rises again at large distances, which no mixture follows: prefer MaclaurinFeatures;
+    `fit` warns if the root mean square of the bias exceeds 0.1 of k(x, x).
+
+    Parameters
+    ----------
+    kernel : DotProductKernel
+        `Polynomial`, or any other kernel: on unit vectors each is a function of the distance (a
+        Gaussian needs one lengthscale for all coordinates; "median" is that of the unit rows).
+    projection : {"sorf", "orthogonal", "independent"}, default="sorf"
+        How directions are drawn. "sorf" takes D·log d operations a row, in d padded to a power of
+        two; below about 16 coordinates its directions are far from uniform: take "orthogonal".
+    n_components : int, default=100
+        The number of columns that `transform` returns.
+    output : {"real", "complex", "complex_to_real"}, default="real"
+        Cosines and sines of n_components/2 frequencies (an odd last column is a cosine with a
+        random phase); exp(iωᵀx) of n_components frequencies, with k ≈ Z Zᴴ; or [Re Z, Im Z],
+        which are the real ones.
+    normalize : bool, default=True
+        True divides every row by its norm: features of k(x/|x|, y/|y|). False refuses rows whose
+        norm is not one (within 1e-4). A row of zeros has no direction and is refused in both
+        cases, except under `jax.jit` and `torch.compile`, where values cannot be looked at (it
+        stays zero there).
+    n_jobs : int or None, default=None
+        Threads that `transform` uses on NumPy rows (-1: all).
+    random_state : int, RandomState, Generator or None
+
+    Attributes
+    ----------
+    kernel_ : the kernel with data-dependent parameters resolved
+    density_ : RadialDensity: radii and weights of the frequencies, `rmse` and `max_error`
+    map_ : SphericalMap, the description that was drawn from
+    weights_ : its random weights (NumPy arrays)
+    n_features_in_ : int
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dotsketch import Polynomial, SphericalFeatures, relative_frobenius_error
+    >>> X = np.random.default_rng(0).standard_normal((50, 16)) + 1
+    >>> X /= np.linalg.norm(X, axis=1, keepdims=True)
+    >>> kernel = Polynomial(7, gamma=0.5, coef0=0.5)
+    >>> features = SphericalFeatures(kernel, n_components=512, random_state=0)
+    >>> Z = features.fit_transform(X)
+    >>> Z.shape
+    (50, 512)
+    >>> features.density_  # doctest: +ELLIPSIS
+    RadialDensity(dimension=16, weight by radius={...}, rmse=0.0014, max_error=0.0021)
+    >>> bool(relative_frobenius_error(kernel(X), Z @ Z.T) < 0.2)
+    True
+    >>> np.sqrt(features.variance(X).mean()).round(3)  # the error, known beforehand
+    np.float64(0.032)
+    >>> np.abs(features.bias(X)).max().round(3)
+    np.float64(0.002)
+    """
+
+    def __init__(
+        self,
+        kernel: DotProductKernel,
+        *,
+        projection: str = "sorf",
+        n_components: int = 100,
+        output: str = "real",
+        normalize: bool = True,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+    ):
+        self.kernel = kernel
+        self.projection = projection
+        self.n_components = n_components
+        self.output = output
+        self.normalize = normalize
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def fit(self, X: Array, y: Any = None) -> SphericalFeatures:
+        """Fit the density for rows of the width of X (n, d), and draw frequencies from it."""
+        self._begin_fit()
+        self._check_kernel()
+        X = self._validate(X, reset=True)
+        self.normalize_ = self.normalize
+        unit = self._unit(X)
+        resolved = self.kernel.resolve(unit)
+        # later changes of the given kernel are not ours
+        self.kernel_ = resolved if resolved.is_differentiable else clone(resolved)
+        ambient = Frequencies(1, self.projection).ambient_dimension(self.n_features_in_)
+        self.density_ = kernel_density(self.kernel_.detached(), ambient)
+        self._warn_if_poor(self.density_)
+        self.map_ = SphericalMap(self.density_, self.n_components, self.projection, self.output)
+        self.weights_ = self.map_.sample(self.n_features_in_, as_generator(self.random_state))
+        return self
+
+    def _features(self, X: Array) -> Array:
+        if is_jax_array(X):
+            self._check_norms(X)  # the loop over chunks of rows is traced: no values there
+        kernel = self.kernel_.detached()
+        root = math.sqrt(peak(kernel) / kernel.variance)
+        return self.map_.apply(
+            X,
+            self.weights_,
+            preprocess=self._unit,
+            scale=root * square_root(self.kernel_.variance),
+            n_jobs=self.n_jobs,
+        )
+
+    def variance(self, X: Array, Y: Array | None = None, *, part: str | None = None) -> Array:
+        """Variance of the approximate kernel between rows of X and of Y, (n, d), (m, d) -> (n, m).
+
+        It is the variance of the kernel value that the user gets: of the complex value Z Zᴴ for
+        output="complex", otherwise of a real number; `part="real"` and `part="complex"` ask for
+        one of them. For projection="sorf" it is that of orthogonal directions, an approximation.
+        """
+        check_is_fitted(self)
+        moments = self.map_.moments(part)
+        A, B = self._dense_units(X, Y)
+        return self._peak**2 * moments.variance(A @ B.T)
+
+    def bias(self, X: Array, Y: Array | None = None) -> Array:  # (n, d), (m, d) -> (n, m)
+        """k̃ − k between rows of X and of Y, on which the number of features has no influence."""
+        check_is_fitted(self)
+        moments = self.map_.moments()
+        A, B = self._dense_units(X, Y)
+        return self._peak * moments.mean(A @ B.T) - self.kernel_.detached()(A, B)
+
+    @property
+    def _peak(self) -> float:
+        return peak(self.kernel_.detached())
+
+    def _dense_units(self, X: Array, Y: Array | None) -> tuple[Array, Array]:
+        def unit(rows: Array) -> Array:
+            rows = self._validate(rows, reset=False)
+            return self._unit(double(rows.toarray() if is_sparse(rows) else rows))
+
+        A = unit(X)
+        return A, A if Y is None else unit(Y)
+
+    def _unit(self, rows: Array) -> Array:  # (n, d) -> (n, d)
+        """Rows of unit norm; an error if there are none."""
+        self._check_norms(rows)
+        if not self.normalize_:
+            return rows
+        if is_sparse(rows):  # by the largest entry first: squares of huge entries overflow
+            return normalize_rows(normalize_rows(rows, norm="max"), norm="l2")
+        return directions(rows)[0]
+
+    def _check_norms(self, rows: Array) -> None:
+        if is_traced(rows):
+            return
+        if self.normalize_:
+            largest = abs(rows).max(axis=1).toarray() if is_sparse(rows) else _largest(rows)
+            if not np.all(largest):
+                raise ValueError(
+                    "X has a row of zeros, which has no direction on the unit sphere: remove it."
+                )
+            return
+        squares = rows.multiply(rows).sum(axis=1) if is_sparse(rows) else _squares(rows)
+        norms = np.sqrt(np.ravel(np.asarray(squares, dtype=np.float64)))
+        worst = int(np.argmax(np.abs(norms - 1)))
+        if not abs(norms[worst] - 1) <= UNIT_TOLERANCE:
+            raise ValueError(
+                f"normalize=False needs rows of unit norm; one has norm {norms[worst]:.6g}. Set "
+                "normalize=True, or divide every row by its norm."
+            )
+
+    def _check_kernel(self) -> None:
+        if not isinstance(self.kernel, DotProductKernel):
+            raise TypeError(
+                f"kernel must be a kernel of dotsketch, such as Polynomial(); got {self.kernel!r}."
+            )
+        parameters = self.kernel.get_params()
+        for name, value in parameters.items():
+            if is_foreign(value) and name != "variance":
+                raise TypeError(
+                    f"The density is fitted on the host, so no gradient flows to {name}: give a "
+                    "number (variance alone may be an array)."
+                )
+        if np.size(parameters.get("lengthscale", 1.0)) > 1:
+            raise ValueError(
+                "A kernel with one lengthscale for every coordinate is no function of the distance "
+                "on the sphere; use FourierFeatures."
+            )
+
+    def _warn_if_poor(self, density: RadialDensity) -> None:
+        if density.rmse > POOR_FIT:
+            warnings.warn(
+                f"{self.kernel_} is far from every kernel that spherical features can represent: "
+                f"root mean square bias {density.rmse:.2g}, at most {density.max_error:.2g}, of "
+                "k(x, x). Use MaclaurinFeatures, or raise coef0.",
+                UserWarning,
+                stacklevel=3,
+            )
+
+
+def _largest(rows: Array) -> np.ndarray:  # (n, d) -> (n,)
+    xp = namespace(rows)
+    return host(xp.max(xp.abs(rows), axis=1))
+
+
+def _squares(rows: Array) -> np.ndarray:  # (n, d) -> (n,)
+    xp = namespace(rows)
+    return host(xp.sum(rows * rows, axis=1))
