@@ -69,7 +69,7 @@ def read_dataset(folder: Path, name: str) -> Dataset:
             f"{name}: the sha256 of {path} differs from the manifest's; get the file again."
         )
     try:
-        with np.load(path, allow_pickle=False) as members:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as members:
             arrays = {key: members[key] for key in ARRAYS if key in members}
     except DAMAGE as error:
         raise DatasetError(f"{name}: {path} is no readable npz: {one_line(error)}") from None

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from .encoding import COLLECTIONS, MAX_DEPTH, NUMPY_TYPES, PYTHON_TYPES, is_numeric, is_storable
+from .encoding import COLLECTIONS, MAX_DEPTH, NUMPY_TYPES, PYTHON_TYPES, is_numeric
 from .errors import PersistenceError
 from .random_states import generator_of, random_state_of
 from .registry import Registry, rebuild
@@ -91,7 +91,7 @@ class Decoder:
 
     def dtype(self, name: Any, depth: int) -> np.dtype:
         found = np.dtype(str(name))
-        if not is_storable(found):
+        if not is_numeric(found) and found.kind not in "OUS":
             raise PersistenceError(f"The dtype {name!r} is not one of a model.")
         return found
 

@@ -64,7 +64,7 @@ class Encoder:
             return {"kind": "complex", "items": parts}
         if isinstance(value, (np.generic, np.ndarray)):
             return self._array(value, where, depth)
-        if is_foreign(value):
+        if is_foreign(value) and not isinstance(value, type):  # NumPy's types look like arrays
             if is_traced(value):
                 raise PersistenceError(f"{where} is an array without values: it is being traced.")
             array = host(value)
@@ -105,7 +105,7 @@ class Encoder:
         if cls is slice:
             parts = [value.start, value.stop, value.step]
             return {"kind": "slice", "items": self.encode(parts, where, depth + 1)}
-        if isinstance(value, np.dtype) and is_storable(value):
+        if isinstance(value, np.dtype) and (is_numeric(value) or value.kind in "OUS"):
             return {"kind": "dtype", "name": value.str}
         for kind, types in (("numpy_type", NUMPY_TYPES), ("python_type", PYTHON_TYPES)):
             name = getattr(value, "__name__", "")

@@ -28,6 +28,8 @@ from .errors import PersistenceError
 PACKAGE = __name__.split(".", maxsplit=1)[0]
 NOT_VALUES = ("cli", "datasets", "paper", "persistence")  # layers whose classes no estimator holds
 
+REMEDY = "It was made by another version: fit and save it again."
+
 SCIKIT_LEARN: tuple[type, ...] = (
     compose.ColumnTransformer,
     compose.TransformedTargetRegressor,
@@ -120,16 +122,19 @@ def rebuild(cls: type, state: dict[str, Any]) -> Any:
     instance: Any = object.__new__(cls)
     for name, value in state.items():
         object.__setattr__(instance, name, value)
+    if isinstance(instance, BaseEstimator):
+        try:
+            instance.get_params(deep=False)
+        except AttributeError as error:
+            raise PersistenceError(f"{cls.__name__} lacks a parameter: {error}. {REMEDY}") from None
     return instance
 
 
 def _required(cls: Any) -> list[str]:
-    """The attributes that every instance has."""
+    """The attributes that every instance has, as far as the class tells."""
     if is_named_tuple(cls):
         return list(cls._fields)
-    if dataclasses.is_dataclass(cls):
-        return [field.name for field in dataclasses.fields(cls)]
-    return cls._get_param_names() if issubclass(cls, BaseEstimator) else []
+    return [f.name for f in dataclasses.fields(cls)] if dataclasses.is_dataclass(cls) else []
 
 
 def _check_names(cls: type, given: set[str]) -> None:
@@ -137,10 +142,7 @@ def _check_names(cls: type, given: set[str]) -> None:
     required = set(_required(cls))
     missing = sorted(required - given)
     if missing:
-        raise PersistenceError(
-            f"{cls.__name__} has no {', '.join(missing)}: it was made by another version, and has "
-            "to be fitted and saved again."
-        )
+        raise PersistenceError(f"{cls.__name__} lacks {', '.join(missing)}. {REMEDY}")
     for name in sorted(given - required):
         hides = hasattr(inspect.getattr_static(cls, name, None), "__get__")
         is_name = name.isidentifier() and not name.startswith("__")
