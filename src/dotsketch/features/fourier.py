@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from .._arrays import Array, as_generator, double, host, is_sparse, like, square_root
+from .._arrays import Array, as_generator, double, host, is_foreign, is_sparse, like, square_root
 from ..fourier import FourierMap
 from ..kernels import DotProductKernel, Gaussian
 from .base import FeatureMap
@@ -25,8 +25,11 @@ class FourierFeatures(FeatureMap):
     projection : {"orthogonal", "independent", "sorf"}, default="orthogonal"
         "independent" frequencies are the classical random Fourier features. "orthogonal" ones
         have less variance at the same cost, and are unbiased too. "sorf" takes D·log d instead
-        of D·d operations a row; it is biased, by up to 0.014 at d = 4 and less than 0.001 from
-        d = 16 on for rows a lengthscale apart: for small d take "orthogonal" (docs/fourier.md).
+        of D·d operations a row; it is biased, so for d below 16 take "orthogonal".
+    norms : {"auto", "random", "constant"}, default="auto"
+        Norms of the frequencies. "random": those of Gaussian vectors, without bias. "constant":
+        √d, with a bias of about −k|x − y|⁴/(4(d + 2)l⁴) and less variance: the smaller error
+        for few components, the larger for many. "auto": as published, "constant" for "sorf" only.
     n_components : int, default=100
         The number of columns that `transform` returns.
     output : {"real", "complex", "complex_to_real"}, default="real"
@@ -64,6 +67,7 @@ class FourierFeatures(FeatureMap):
         kernel: DotProductKernel,
         *,
         projection: str = "orthogonal",
+        norms: str = "auto",
         n_components: int = 100,
         output: str = "real",
         n_jobs: int | None = None,
@@ -71,6 +75,7 @@ class FourierFeatures(FeatureMap):
     ):
         self.kernel = kernel
         self.projection = projection
+        self.norms = norms
         self.n_components = n_components
         self.output = output
         self.n_jobs = n_jobs
@@ -85,7 +90,7 @@ class FourierFeatures(FeatureMap):
                 "PositiveFeatures the exponential, SphericalFeatures polynomials on the sphere."
             )
         self._begin_fit()
-        self.map_ = FourierMap(self.n_components, self.projection, self.output)
+        self.map_ = FourierMap(self.n_components, self.projection, self.output, self.norms)
         X = self._validate(X, reset=True)
         self.kernel_ = fitted_kernel(self.kernel, X)
         self.weights_ = self.map_.sample(self.n_features_in_, as_generator(self.random_state))
@@ -107,16 +112,27 @@ class FourierFeatures(FeatureMap):
         output="complex", otherwise of a real number; `part="real"` and `part="complex"` ask for
         one of them. For projection="sorf" an approximation: see `FourierMap.variance`.
         """
+        variance = self.map_.variance(self._squared_distances(X, Y), self.n_features_in_, part=part)
+        return like(float(self.kernel_.detached().variance) ** 2 * variance, namespaced(X))
+
+    def bias(self, X: Array, Y: Array | None = None) -> Array:
+        """E[k̂] − k between rows of X and of Y: zero unless the norms are constant."""
+        bias = self.map_.bias(self._squared_distances(X, Y), self.n_features_in_)
+        return like(float(self.kernel_.detached().variance) * bias, namespaced(X))
+
+    def _squared_distances(self, X: Array, Y: Array | None) -> np.ndarray:
+        """|x − y|² in units of the lengthscale, on the host."""
         check_is_fitted(self)
-        kernel = self.kernel_.detached()
-        unit = Gaussian(lengthscale=kernel.lengthscale)
-        X = self._validate(X, reset=False)
-        Y = None if Y is None else self._validate(Y, reset=False)
-        A, B = (None if Z is None else np.asarray(double(host(dense(Z)))) for Z in (X, Y))
+        unit = Gaussian(lengthscale=self.kernel_.detached().lengthscale)
+        given = (None if Z is None else self._validate(Z, reset=False) for Z in (X, Y))
+        A, B = (None if Z is None else np.asarray(double(host(dense(Z)))) for Z in given)
         with np.errstate(divide="ignore"):  # k underflows: the distance is infinite for us
-            squared_distance = -2 * np.log(unit(A, B))
-        variance = self.map_.variance(squared_distance, self.n_features_in_, part=part)
-        return like(kernel.variance**2 * variance, X)
+            return -2 * np.log(unit(A, B))
+
+
+def namespaced(X: Array) -> Array:
+    """X, or an array of NumPy where X is none of an array library: where results belong."""
+    return X if is_foreign(X) else np.empty(0)
 
 
 def fitted_kernel(kernel: DotProductKernel, X: Array) -> DotProductKernel:

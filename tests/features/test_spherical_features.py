@@ -1,0 +1,239 @@
+"""SphericalFeatures: columns, unit rows, refusals, libraries, and its place in scikit-learn."""
+
+import pickle
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from dotsketch import ArcCosine, Gaussian, Maclaurin, Polynomial, SphericalFeatures
+from dotsketch.frequencies import PROJECTIONS
+
+KERNEL = Polynomial(3, gamma=0.5, coef0=0.5)
+every_projection = pytest.mark.parametrize("projection", PROJECTIONS)
+every_output = pytest.mark.parametrize("output", ["real", "complex", "complex_to_real"])
+
+
+def unit(X):
+    return X / np.linalg.norm(X, axis=1, keepdims=True)
+
+
+ZERO_ROWS = dict.fromkeys(
+    [
+        "check_estimator_sparse_array",
+        "check_estimator_sparse_matrix",
+        "check_estimator_sparse_tag",
+        "check_estimators_dtypes",
+    ],
+    "scikit-learn's data have rows of zeros here, which have no direction",
+)
+
+
+@parametrize_with_checks(
+    [SphericalFeatures(KERNEL, projection=p, n_components=6, random_state=0) for p in PROJECTIONS],
+    expected_failed_checks=lambda estimator: ZERO_ROWS,
+)
+def test_scikit_learn_contract(estimator, check):
+    """scikit-learn's own checks, those of the array API among them."""
+    check(estimator)
+
+
+# -- fitting ----------------------------------------------------------------------------------
+
+
+@every_output
+@every_projection
+def test_columns_dtype_and_names(projection, output, X):
+    model = SphericalFeatures(
+        KERNEL, projection=projection, output=output, n_components=8, random_state=0
+    )
+    Z = model.fit_transform(X)
+    assert Z.shape == (7, 8)
+    assert np.iscomplexobj(Z) == (output == "complex")
+    assert list(model.get_feature_names_out()) == [f"sphericalfeatures{i}" for i in range(8)]
+    Z32 = model.transform(X.astype(np.float32))
+    assert Z32.dtype == (np.complex64 if output == "complex" else np.float32)
+    np.testing.assert_allclose(Z32, Z, atol=1e-5)
+
+
+@every_projection
+def test_features_converge_to_the_kernel_but_for_the_bias(projection, X):
+    """At 65536 columns: within six predicted standard deviations, and bias where it is large."""
+    kernel = Polynomial(3, gamma=1.0, coef0=1.5, variance=2.0)
+    n = 1 << 16 if projection != "sorf" else 1 << 12
+    X = unit(np.hstack([X, X[:, ::-1] ** 2, X**2, 0.1 + 0 * X, X**3, X**4, 0.3 * X]))  # d = 35
+    model = SphericalFeatures(kernel, projection=projection, n_components=n, random_state=0)
+    Z = model.fit_transform(X)
+    deviation = np.sqrt(model.variance(X))
+    expected = kernel(X) + model.bias(X)
+    assert np.all(np.abs(Z @ Z.T - expected) < 6 * deviation + 1e-9)
+    np.testing.assert_allclose(np.diag(Z @ Z.T), kernel.diag(X))
+
+
+def test_bias_is_seen_at_many_features(rng):
+    """The mutant: without the bias the same features do not agree."""
+    X = unit(rng.standard_normal((6, 35)))
+    kernel = Polynomial(1)
+    model = SphericalFeatures(kernel, projection="orthogonal", n_components=1 << 15, random_state=0)
+    Z = model.fit_transform(X)
+    deviation = np.sqrt(model.variance(X)) + 1e-9
+    assert np.all(np.abs(Z @ Z.T - kernel(X) - model.bias(X)) < 6 * deviation)
+    assert np.any(np.abs(Z @ Z.T - kernel(X)) > 6 * deviation)
+
+
+def test_real_and_complex_to_real_are_the_same_numbers(X):
+    real, both = (
+        SphericalFeatures(KERNEL, output=output, n_components=8, random_state=0).fit_transform(X)
+        for output in ("real", "complex_to_real")
+    )
+    np.testing.assert_array_equal(real, both)
+
+
+@every_output
+def test_refit_pickle_and_clone(output, X, rng):
+    params = {"kernel": KERNEL, "output": output, "n_components": 6, "random_state": 4}
+    fresh = SphericalFeatures(**params).fit(X)
+    Z = fresh.transform(X)
+    refitted = SphericalFeatures(**params).fit(rng.standard_normal((3, 9))).fit(X)
+    np.testing.assert_array_equal(refitted.transform(X), Z)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(fresh)).transform(X), Z)
+    copy = clone(fresh)
+    assert not hasattr(copy, "weights_")
+    np.testing.assert_array_equal(copy.fit(X).transform(X), Z)
+
+
+def test_parameters_after_fit_do_not_matter_to_transform(X):
+    kernel = Polynomial(3, gamma=0.5, coef0=0.5)
+    model = SphericalFeatures(kernel, n_components=6, random_state=0).fit(X)
+    Z = model.transform(X)
+    kernel.set_params(degree=9, variance=7.0)
+    model.set_params(normalize=False, n_components=3, output="complex")
+    np.testing.assert_array_equal(model.transform(X), Z)
+
+
+def test_jobs_give_the_same_features(rng):
+    X = rng.standard_normal((3000, 40))
+    one, two = (
+        SphericalFeatures(KERNEL, n_components=999, n_jobs=n, random_state=0).fit_transform(X)
+        for n in (1, 2)
+    )
+    np.testing.assert_allclose(one, two, rtol=1e-12)
+
+
+# -- unit rows ------------------------------------------------------------------------------------
+
+
+@every_projection
+def test_norms_do_not_matter_unless_asked(projection, X):
+    options = {"projection": projection, "n_components": 9, "random_state": 0}
+    model = SphericalFeatures(KERNEL, **options).fit(X)
+    Z = model.transform(X)
+    np.testing.assert_allclose(model.transform(unit(X)), Z, atol=1e-12)
+    np.testing.assert_allclose(model.transform(1e200 * X), Z, atol=1e-12)
+    strict = SphericalFeatures(KERNEL, normalize=False, **options).fit(unit(X))
+    np.testing.assert_allclose(strict.transform(unit(X)), Z, atol=1e-12)
+    for refused in (strict.fit, strict.transform, strict.variance):
+        with pytest.raises(ValueError, match="normalize=False needs rows of unit norm"):
+            refused(X)
+
+
+@pytest.mark.parametrize("normalize", [True, False])
+def test_zero_rows_are_refused(normalize, library, X):
+    X = unit(X)
+    model = SphericalFeatures(KERNEL, normalize=normalize, n_components=4).fit(X)
+    X[3] = 0
+    with pytest.raises(ValueError, match="row of zeros" if normalize else "unit norm"):
+        model.transform(library.asarray(X))
+
+
+@every_output
+@every_projection
+def test_sparse_rows(projection, output, X):
+    X[:, 2] = 0
+    model = SphericalFeatures(
+        KERNEL, projection=projection, output=output, n_components=8, random_state=0
+    ).fit(sparse.csr_array(X))
+    Z = model.transform(X)
+    np.testing.assert_allclose(model.transform(sparse.csr_array(X)), Z, atol=1e-12)
+    np.testing.assert_allclose(model.transform(sparse.csr_array(1e200 * X)), Z, atol=1e-12)
+    np.testing.assert_allclose(model.variance(sparse.csr_array(X)), model.variance(X))
+    X[1] = 0
+    with pytest.raises(ValueError, match="row of zeros"):
+        model.transform(sparse.csr_array(X))
+    strict = clone(model).set_params(normalize=False)
+    with pytest.raises(ValueError, match="unit norm"):
+        strict.fit(sparse.csr_array(X))
+
+
+# -- libraries ------------------------------------------------------------------------------------
+
+
+@every_projection
+@pytest.mark.parametrize(("output", "n"), [("real", 9), ("complex", 8), ("complex_to_real", 8)])
+def test_libraries_agree(projection, output, n, foreign, X):
+    model = SphericalFeatures(
+        KERNEL, projection=projection, output=output, n_components=n, random_state=0
+    ).fit(X)
+    A = foreign.asarray(X)
+    np.testing.assert_allclose(foreign.numpy(model.transform(A)), model.transform(X), atol=1e-10)
+    for of in (model.variance, model.bias):
+        np.testing.assert_allclose(foreign.numpy(of(A)), of(X), atol=1e-12)
+
+
+def test_torch_gradients_of_rows_and_variance(X):
+    torch = pytest.importorskip("torch")
+    variance = torch.tensor(1.5, dtype=torch.float64, requires_grad=True)
+    kernel = Polynomial(3, gamma=0.5, coef0=0.5, variance=variance)
+    model = SphericalFeatures(kernel, n_components=7, random_state=0).fit(torch.asarray(X))
+    rows = torch.asarray(X).requires_grad_()
+    assert torch.autograd.gradcheck(model.transform, (rows,))
+    Z = model.transform(rows)
+    (gradient,) = torch.autograd.grad((Z**2).sum(), variance)
+    assert gradient.item() == pytest.approx((Z**2).sum().item() / 1.5)
+
+
+def test_jax_under_jit(X):
+    jax = pytest.importorskip("jax")
+    model = SphericalFeatures(KERNEL, n_components=9, random_state=0).fit(X)
+    np.testing.assert_allclose(jax.jit(model.transform)(X), model.transform(X), atol=1e-10)
+
+
+# -- kernels --------------------------------------------------------------------------------------
+
+
+def test_median_lengthscale_is_that_of_the_unit_rows(X):
+    model = SphericalFeatures(Gaussian(), n_components=4).fit(5 * X)
+    assert model.kernel_ == Gaussian().resolve(unit(X))
+
+
+@pytest.mark.parametrize("kernel", [ArcCosine(1), Maclaurin([1, 0.5, 0.2]), Gaussian()])
+def test_other_kernels(kernel, X):
+    model = SphericalFeatures(
+        kernel, projection="orthogonal", n_components=4000, random_state=0
+    ).fit(X)
+    Z = model.transform(X)
+    expected = model.kernel_(unit(X)) + model.bias(X)
+    assert np.all(np.abs(Z @ Z.T - expected) < 6 * np.sqrt(model.variance(X)) + 1e-9)
+
+
+def test_a_kernel_out_of_reach_warns(X):
+    with pytest.warns(UserWarning, match="Use MaclaurinFeatures"):
+        SphericalFeatures(Polynomial(3, coef0=0.0), n_components=4).fit(X)
+
+
+def test_refusals(X):
+    with pytest.raises(TypeError, match="kernel must be a kernel of dotsketch"):
+        SphericalFeatures("polynomial").fit(X)
+    with pytest.raises(ValueError, match="one lengthscale for every coordinate"):
+        SphericalFeatures(Gaussian(lengthscale=np.ones(5))).fit(X)
+    with pytest.raises(ValueError, match="projection must be one of"):
+        SphericalFeatures(KERNEL, projection="dense").fit(X)
+    with pytest.raises(ValueError, match="n_components=5 must be even"):
+        SphericalFeatures(KERNEL, output="complex_to_real", n_components=5).fit(X)
+    with pytest.raises(ValueError, match='part must be "real" or "complex"'):
+        SphericalFeatures(KERNEL).fit(X).variance(X, part="imaginary")
+    torch = pytest.importorskip("torch")
+    with pytest.raises(TypeError, match="no gradient flows to gamma"):
+        SphericalFeatures(Polynomial(3, gamma=torch.tensor(0.5))).fit(X)
