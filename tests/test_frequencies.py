@@ -25,7 +25,7 @@ def matrix(frequencies, weights, dimension):
 
 
 @every_projection
-@pytest.mark.parametrize(("D", "d"), SHAPES)
+@pytest.mark.parametrize(("D", "d"), [(1, 1), (3, 5), (13, 5), (16, 8)])
 def test_products_are_those_of_one_matrix(projection, D, d, rng, library):
     frequencies = Frequencies(D, projection)
     weights = frequencies.sample(d, rng)
@@ -113,7 +113,7 @@ def chi_mean_cosine(p):
 
 # docs/fourier.md quotes these: bias of "sorf" and of constant norms √p, |x| = 1, along an axis
 @pytest.mark.parametrize(
-    ("p", "bias", "constant_bias"), [(2, -0.0310, -0.0662), (4, -0.0141, -0.0398)]
+    ("p", "bias", "constant_bias"), [(2, -0.0310, -0.0662), (4, -0.0142, -0.0398)]
 )
 def test_bias_of_sorf_by_enumeration(p, bias, constant_bias):
     x = np.eye(p)[0]

@@ -2,7 +2,8 @@
 
 The kernel is the mean of cos ωᵀ(x − y) over Gaussian frequencies ω (Rahimi and Recht). Features
 are cosines and sines of ωᵀx for D frequencies; orthogonal frequencies have less variance than
-independent ones (Yu et al., 2016), known here in closed form for both.
+independent ones (Yu et al., 2016), known here in closed form for both. With constant norms |ω|
+they have less still, at the price of a bias of about −k|x − y|⁴/(4(d + 2)).
 
 `FourierMap` is the description; inputs are already divided by the lengthscale. The estimator is
 `dotsketch.FourierFeatures`.
@@ -17,10 +18,13 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.special import hyp0f1
 
 from ._arrays import OUTPUTS, Array, Parts, join, like, map_rows, namespace
 from .frequencies import Frequencies, orthogonal_covariance
 from .kernels import Gaussian
+
+NORMS = ("auto", "random", "constant")
 
 
 class FourierWeights(NamedTuple):
@@ -40,8 +44,9 @@ class FourierMap:
         √(2/D) cos(ωᵀx + φ) with one more frequency and a uniform phase φ. "complex":
         exp(i ωᵀx)/√D for D frequencies. "complex_to_real": their real and imaginary parts, the
         same numbers as "real" (D must be even).
-
-    k̂ is exactly unbiased for "independent" and "orthogonal". "sorf" has a bias of order 1/p.
+    norms : "random": those of Gaussian vectors, so that k̂ is exactly unbiased for "independent"
+        and "orthogonal" (and nearly so for "sorf", docs/fourier.md). "constant": all √d, biased
+        but of less variance. "auto": as published, "constant" for "sorf", otherwise "random".
 
     Examples
     --------
@@ -58,8 +63,11 @@ class FourierMap:
     n_components: int
     projection: str = "orthogonal"
     output: str = "real"
+    norms: str = "auto"
 
     def __post_init__(self) -> None:
+        if self.norms not in NORMS:
+            raise ValueError(f"norms must be one of {NORMS}; got {self.norms!r}.")
         if self.output not in OUTPUTS:
             raise ValueError(f"output must be one of {OUTPUTS}; got {self.output!r}.")
         if self.output == "complex_to_real" and self.n_components % 2:
@@ -80,13 +88,21 @@ class FourierMap:
         return self.output == "real" and self.n_components % 2 == 1
 
     @property
-    def is_unbiased(self) -> bool:
-        """Whether mean and `variance` are exact: "sorf" is only close to "orthogonal"."""
+    def has_constant_norms(self) -> bool:
+        return self.norms == "constant" or (self.norms == "auto" and self.projection == "sorf")
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether `bias` and `variance` are exact: "sorf" is only close to "orthogonal"."""
         return self.projection != "sorf"
 
     def sample(self, dimension: int, rng: np.random.Generator) -> FourierWeights:
         """Weights of one map on R^dimension."""
-        frequencies = self.frequencies.sample(dimension, rng)
+        radii = None
+        if self.has_constant_norms:
+            ambient = self.frequencies.ambient_dimension(dimension)
+            radii = np.full(self.frequencies.n_frequencies, math.sqrt(ambient))
+        frequencies = self.frequencies.sample(dimension, rng, radii)
         return FourierWeights(frequencies, rng.uniform(0, 2 * math.pi, int(self.has_phase)))
 
     def apply(
@@ -150,31 +166,51 @@ class FourierMap:
     ) -> np.ndarray:
         """Variance of k̂(x, y) from |x − y|² (an array of any shape), on the host.
 
-        With k = exp(−|x − y|²/2), one frequency has the variance (1 − k²)²/2 (the real part) or
-        1 − k² (the complex value), two of one block the covariance c of `orthogonal_covariance`;
-        D frequencies in blocks of d give (variance + (d − 1) c)/D, and an incomplete last block
-        counts as it is. The phase of an odd last column adds 1/(2 D²).
+        With k = exp(−|x − y|²/2), one frequency of random norm has the variance (1 − k²)²/2 (the
+        real part) or 1 − k² (the complex value), two of one block the covariance c of
+        `orthogonal_covariance`; D frequencies in blocks of d give (variance + (d − 1) c)/D, and
+        an incomplete last block counts as it is. The phase of an odd last column adds 1/(2 D²).
+        For constant norms, m(a) = E cos(a ωᵀ(x − y)) takes the place of k: (1 + m(2))/2 − m(1)²
+        or 1 − m(1)², and c = m(√2) − m(1)².
 
         `part` is "real" for Re k̂ (the default but for output="complex") or "complex". For "sorf"
-        this is the expression for orthogonal frequencies in R^p: an approximation of the mean
-        squared error, as good as docs/fourier.md tells; `measured_squared_error` measures it.
+        this is the expression for orthogonal frequencies in R^p: an approximation, as good as
+        docs/fourier.md tells; `measured_squared_error` measures it.
         """
         part = part or ("complex" if self.output == "complex" else "real")
         if part not in ("real", "complex"):
             raise ValueError(f'part must be "real" or "complex"; got {part!r}.')
-        squared_distance = np.asarray(squared_distance, dtype=np.float64)
-        loss = -np.expm1(-squared_distance)  # 1 − k²
-        frequencies = self.frequencies
-        share = np.full(frequencies.n_frequencies, self._scale**2)
+        s = np.asarray(squared_distance, dtype=np.float64)
+        ambient = self.frequencies.ambient_dimension(dimension)
+        share = np.full(self.frequencies.n_frequencies, self._scale**2)
         if self.has_phase:
             share[-1] /= 2
-        squares, pairs = frequencies.pair_sums(share, dimension)
-        single = loss if part == "complex" else loss**2 / 2
-        total = squares * single
-        if pairs:
-            ambient = frequencies.ambient_dimension(dimension)
-            total = total + pairs * orthogonal_covariance(squared_distance / 2, ambient, sign=-1)
+        squares, pairs = self.frequencies.pair_sums(share, dimension)
+        if self.has_constant_norms:
+            square = sphere_mean_cosine(s, ambient) ** 2
+            double_angle = sphere_mean_cosine(4 * s, ambient)
+            single = 1 - square if part == "complex" else (1 + double_angle) / 2 - square
+            total = squares * single + pairs * (sphere_mean_cosine(2 * s, ambient) - square)
+        else:
+            loss = -np.expm1(-s)  # 1 − k²
+            total = squares * (loss if part == "complex" else loss**2 / 2)
+            if pairs:
+                total = total + pairs * orthogonal_covariance(s / 2, ambient, sign=-1)
         return np.maximum(total + self.has_phase * share[-1] ** 2 / 2, 0)
+
+    def bias(self, squared_distance: Any, dimension: int) -> np.ndarray:
+        """E[k̂] − k from |x − y|²: zero for random norms; for "sorf" an approximation."""
+        s = np.asarray(squared_distance, dtype=np.float64)
+        if not self.has_constant_norms:
+            return np.zeros_like(s)
+        return sphere_mean_cosine(s, self.frequencies.ambient_dimension(dimension)) - np.exp(-s / 2)
+
+    def expected_squared_error(
+        self, squared_distance: Any, dimension: int, *, part: str | None = None
+    ) -> np.ndarray:
+        """E|k̂ − k|² = variance + bias²."""
+        variance = self.variance(squared_distance, dimension, part=part)
+        return variance + self.bias(squared_distance, dimension) ** 2
 
     def measured_squared_error(
         self,
@@ -186,7 +222,7 @@ class FourierMap:
     ) -> tuple[np.ndarray, np.ndarray]:  # (n, d), (m, d) -> (n, m), (n, m)
         """E|k̂ − k|² between rows of X and of Y over `n_draws` maps, and its standard error.
 
-        It holds the squared bias too, and needs no formula: for "sorf".
+        It needs no formula, where `expected_squared_error` is only an approximation: for "sorf".
         """
         Y = X if Y is None else Y
         kernel = Gaussian(lengthscale=1.0)(X, Y)
@@ -204,3 +240,15 @@ class FourierMap:
     def cost(self, dimension: int) -> float:
         """About how many arithmetic operations the features of one row take."""
         return self.frequencies.cost(dimension) + 20.0 * 2 * self.frequencies.n_frequencies
+
+
+def sphere_mean_cosine(squared_length: np.ndarray, dimension: int) -> np.ndarray:
+    """E[cos(√d qᵀx)] over a uniform direction q, from |x|²: ₀F₁(; d/2; −d|x|²/4).
+
+    Lengths above √1500, where the Gaussian kernel underflows, count as √1500.
+
+    >>> sphere_mean_cosine(np.array([1.0]), 1) - np.cos(1)  # d = 1: q = ±1
+    array([0.])
+    """
+    s = np.minimum(squared_length, 1500.0)
+    return hyp0f1(dimension / 2, -dimension * s / 4)

@@ -99,9 +99,9 @@ class PositiveMap:
         """Var[k̂]/k² from s = |x + y|² (an array of any shape), on the host.
 
         One frequency has e^s − 1, or (e^s − 1)² e^(−s)/2 if it is used with both signs; two of
-        one block have the covariance `orthogonal_covariance` ≤ 0, relative to k² too. For "sorf" this is the
-        expression for orthogonal frequencies in R^p, an approximation. It becomes infinite where
-        it leaves the range of floating numbers, from s = 709 on.
+        one block have the covariance `orthogonal_covariance` ≤ 0, relative to k² too. For "sorf"
+        this is the expression for orthogonal frequencies in R^p, an approximation. It becomes
+        infinite where it leaves the range of floating numbers, from s = 709 on.
         """
         s = np.asarray(squared_sum, dtype=np.float64)
         frequencies = self.frequencies

@@ -76,7 +76,7 @@ class PositiveFeatures(FeatureMap):
     >>> bool(np.all(Z > 0))
     True
     >>> np.sqrt(features.variance(X).mean()).round(2)
-    np.float64(0.12)
+    np.float64(0.06)
     """
 
     output = "real"  # there are no others

@@ -1,0 +1,403 @@
+"""FourierFeatures: unbiased, with the variance that the formulas tell, on every path."""
+
+import pickle
+
+import numpy as np
+import pytest
+from scipy import sparse
+from scipy.special import gammaln, jv
+from sklearn.base import clone
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from dotsketch import (
+    Exponential,
+    FourierFeatures,
+    FourierMap,
+    Gaussian,
+    Polynomial,
+    relative_frobenius_error,
+)
+from dotsketch.frequencies import PROJECTIONS
+
+every_projection = pytest.mark.parametrize("projection", PROJECTIONS)
+OUTPUTS = ["real", "complex", "complex_to_real"]
+every_output = pytest.mark.parametrize("output", OUTPUTS)
+
+ODD_COLUMNS = "scikit-learn sets n_components=1, and complex_to_real needs an even number"
+FEW_COLUMNS_CHECKS = [
+    "check_dont_overwrite_parameters",
+    "check_methods_sample_order_invariance",
+    "check_methods_subset_invariance",
+    "check_fit2d_1sample",
+    "check_fit2d_1feature",
+    "check_fit2d_predict1d",
+]
+
+
+@parametrize_with_checks(
+    [
+        *(
+            FourierFeatures(Gaussian(), projection=name, n_components=7, random_state=0)
+            for name in PROJECTIONS
+        ),
+        FourierFeatures(Gaussian(), output="complex_to_real", n_components=6, random_state=0),
+    ],
+    expected_failed_checks=lambda estimator: (
+        dict.fromkeys(FEW_COLUMNS_CHECKS, ODD_COLUMNS)
+        if estimator.output == "complex_to_real"
+        else {}
+    ),
+)
+def test_scikit_learn_contract(estimator, check):
+    check(estimator)
+
+
+# -- mean and variance ------------------------------------------------------------------------
+
+
+def pair(distance, d):
+    """Two points of R^d at a distance, neither at the origin."""
+    rng = np.random.default_rng(d)
+    direction = rng.standard_normal(d)
+    x = 0.3 * rng.standard_normal(d)
+    return np.array([x, x + distance * direction / np.linalg.norm(direction)])
+
+
+def draws_of(fourier, X, draws, seed=0):
+    """k̂ between the two rows of X, over draws of the weights."""
+    rng = np.random.default_rng(seed)
+    found = []
+    for _ in range(draws):
+        Z = fourier.apply(X, fourier.sample(X.shape[1], rng))
+        found.append(Z[0] @ Z[1].conj())
+    return np.array(found)
+
+
+CASES = [  # (D, d): D below d, whole blocks, incomplete blocks, odd, one column
+    (1, 3),
+    (6, 3),
+    (15, 4),
+    (10, 8),
+]
+
+
+@pytest.mark.parametrize("output", ["real", "complex"])
+@pytest.mark.parametrize(("D", "d"), CASES)
+@pytest.mark.parametrize(
+    ("projection", "norms"),
+    [("independent", "random"), ("orthogonal", "random"), ("orthogonal", "constant")],
+)
+def test_mean_and_variance(projection, norms, D, d, output):
+    """Against 1500 draws, z = 6."""
+    distance, draws = 1.2, 1500
+    fourier = FourierMap(D, projection, output, norms)
+    found = draws_of(fourier, pair(distance, d), draws)
+    bias = fourier.bias(distance**2, d)
+    assert (bias == 0) == (norms == "random")
+    kernel = np.exp(-(distance**2) / 2)
+    assert abs(found.mean() - kernel - bias) < 6 * found.std() / np.sqrt(draws)
+    errors = np.abs(found - kernel) ** 2
+    threshold = 6 * errors.std() / np.sqrt(draws)
+    expected = fourier.expected_squared_error(distance**2, d)
+    assert abs(errors.mean() - expected) < threshold
+    assert np.isclose(expected, fourier.variance(distance**2, d) + bias**2)
+
+
+def test_wrong_variances_would_be_seen():
+    """The variance of independent frequencies, and of blocks that are taken as whole, fail."""
+    distance, d, draws = 1.2, 4, 3000
+    fourier = FourierMap(12, "orthogonal")
+    found = draws_of(fourier, pair(distance, d), draws)
+    errors = np.abs(found - np.exp(-(distance**2) / 2)) ** 2
+    threshold = 6 * errors.std() / np.sqrt(draws)
+    for wrong in (
+        FourierMap(12, "independent").variance(distance**2, d),
+        FourierMap(12, "orthogonal").variance(distance**2, 6),  # as if all six were orthogonal
+        2 * fourier.variance(distance**2, d),
+    ):
+        assert abs(errors.mean() - wrong) > threshold
+
+
+def test_a_phase_that_is_not_random_would_be_seen():
+    """Near the origin, √2 cos ωᵀx alone has the kernel 1 + k(x + y, 0) − …: twice as much."""
+    fourier = FourierMap(1, "orthogonal")
+    X = pair(0.1, 2) / 10
+    rng = np.random.default_rng(0)
+    found = []
+    for _ in range(300):
+        weights = fourier.sample(2, rng)
+        Z = fourier.apply(X, weights._replace(phase=0 * weights.phase))
+        found.append(Z[0] @ Z[1])
+    assert abs(np.mean(found) - 1) > 6 * np.std(found) / np.sqrt(300)
+
+
+@pytest.mark.parametrize("d", [1, 2, 3, 7, 64, 200])
+def test_constant_norms_have_a_bessel_function_for_a_mean(d):
+    """Γ(ν + 1) (2/r)^ν J_ν(r), ν = d/2 − 1, r = √d |x − y|; Gaussian as d grows."""
+    distance = np.array([0.1, 1.0, 2.5])
+    nu, r = d / 2 - 1, np.sqrt(d) * distance
+    mean = FourierMap(4, "orthogonal", norms="constant").bias(distance**2, d) + np.exp(
+        -(distance**2) / 2
+    )
+    log_factor = gammaln(nu + 1) + nu * np.log(2 / r)
+    np.testing.assert_allclose(mean, np.exp(log_factor) * jv(nu, r), rtol=1e-9)
+    leading = -np.exp(-(distance[0] ** 2) / 2) * distance[0] ** 4 / (4 * (d + 2))
+    bias = FourierMap(4, "orthogonal", norms="constant").bias(distance[0] ** 2, d)
+    np.testing.assert_allclose(bias, leading, rtol=0.02)
+
+
+def test_norms_are_as_published_by_default(X):
+    for projection, norms in (("sorf", "constant"), ("orthogonal", "random")):
+        one, other = (
+            FourierFeatures(
+                Gaussian(), projection=projection, norms=n, n_components=6, random_state=0
+            ).fit(X)
+            for n in ("auto", norms)
+        )
+        np.testing.assert_array_equal(one.transform(X), other.transform(X))
+        assert np.all(one.bias(X) == 0) == (norms == "random")
+
+
+def test_variance_of_independent_frequencies():
+    """(1 + k(2δ))/2 − k(δ)² a frequency; 1 − k² for the complex value; half the columns pair."""
+    s = np.array([0.0, 1e-8, 0.5, 3.0, 1e4])
+    k, k2 = np.exp(-s / 2), np.exp(-2 * s)
+    expected = ((1 + k2) / 2 - k**2) / 5
+    np.testing.assert_allclose(FourierMap(10, "independent").variance(s, 3), expected, atol=1e-16)
+    complex_ = FourierMap(10, "independent", "complex")
+    np.testing.assert_allclose(complex_.variance(s, 3), -np.expm1(-s) / 10)
+    np.testing.assert_allclose(complex_.variance(s, 3, part="real"), expected / 2, atol=1e-16)
+    with pytest.raises(ValueError, match="part must be"):
+        complex_.variance(s, 3, part="imaginary")
+
+
+def test_orthogonal_frequencies_have_less_variance_up_to_some_distance():
+    s = np.linspace(0.1, 2.0, 8)
+    for d in (2, 8, 100):
+        independent = FourierMap(4 * d, "independent").variance(s, d)
+        orthogonal = FourierMap(4 * d, "orthogonal").variance(s, d)
+        assert np.all(orthogonal < independent)
+        alone = FourierMap(2, "orthogonal").variance(s, d)  # one frequency has no partner
+        np.testing.assert_allclose(alone, FourierMap(2, "independent").variance(s, d))
+
+
+@pytest.mark.parametrize("norms", ["constant", "random"])
+@pytest.mark.parametrize("d", [32, 50])
+def test_error_of_sorf_is_near_that_of_orthogonal_frequencies(d, norms):
+    """Mean over pairs, within 15 % and the noise: what docs/fourier.md promises for p ≥ 32."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((15, d)) / np.sqrt(2 * d)
+    fourier = FourierMap(2 * d, "sorf", norms=norms)
+    error, spread = fourier.measured_squared_error(X, n_draws=200, rng=rng)
+    squared = ((X[:, None] - X[None]) ** 2).sum(axis=2)
+    off = ~np.eye(15, dtype=bool)
+    predicted = fourier.expected_squared_error(squared, d)[off].mean()
+    assert abs(error[off].mean() - predicted) < 0.15 * predicted + 6 * spread[off].mean()
+    assert not fourier.is_exact
+    independent = FourierMap(2 * d, "independent").variance(squared, d)[off].mean()
+    assert error[off].mean() < 0.7 * independent
+
+
+def test_measured_error_is_the_variance_where_that_is_exact():
+    rng = np.random.default_rng(0)
+    X, Y = rng.standard_normal((3, 4)), rng.standard_normal((2, 4))
+    fourier = FourierMap(8, "orthogonal", "complex")
+    error, spread = fourier.measured_squared_error(X, Y, n_draws=1000, rng=rng)
+    squared = ((X[:, None] - Y[None]) ** 2).sum(axis=2)
+    assert np.all(np.abs(error - fourier.variance(squared, 4)) < 6 * spread)
+
+
+def test_estimator_variance_is_that_of_the_map(X, rng):
+    Y = rng.standard_normal((3, 5))
+    kernel = Gaussian(lengthscale=[0.5, 1.0, 2.0, 1.5, 1.0], variance=1.7)
+    model = FourierFeatures(kernel, n_components=8, output="complex").fit(X)
+    S, T = X / kernel.lengthscale, Y / kernel.lengthscale
+    squared = ((S[:, None] - T[None]) ** 2).sum(axis=2)
+    for part in (None, "real", "complex"):
+        expected = 1.7**2 * model.map_.variance(squared, 5, part=part)
+        np.testing.assert_allclose(model.variance(X, Y, part=part), expected, rtol=1e-9)
+    np.testing.assert_allclose(model.variance(sparse.csr_array(X), Y), model.variance(X, Y))
+    far = model.variance(X, Y + 1e3)
+    np.testing.assert_allclose(far, 1.7**2 / 8, rtol=1e-9)  # the kernel underflows: 1 − k² = 1
+
+
+def test_predicted_error_is_the_measured_one(rng):
+    X = rng.standard_normal((100, 20))
+    for projection in ("independent", "orthogonal"):
+        errors = []
+        for seed in range(20):
+            model = FourierFeatures(
+                Gaussian(), projection=projection, n_components=200, random_state=seed
+            )
+            Z = model.fit_transform(X)
+            K = model.kernel_(X)
+            errors.append(relative_frobenius_error(K, Z @ Z.T) ** 2)
+        predicted = model.variance(X).sum() / np.linalg.norm(K) ** 2
+        threshold = 6 * np.std(errors, ddof=1) / np.sqrt(len(errors))
+        assert abs(np.mean(errors) - predicted) < threshold
+
+
+# -- columns ----------------------------------------------------------------------------------
+
+
+@every_output
+@every_projection
+def test_columns_are_cosines_and_sines(projection, output, X):
+    model = FourierFeatures(
+        Gaussian(lengthscale=1.3, variance=0.7),
+        projection=projection,
+        output=output,
+        n_components=6,
+        random_state=0,
+    )
+    Z = model.fit_transform(X)
+    angles = model.map_.frequencies.apply(X / 1.3, model.weights_.frequencies)
+    assert angles.shape == (7, 6 if output == "complex" else 3)
+    if output == "complex":
+        expected = np.exp(1j * angles) * np.sqrt(0.7 / 6)
+    else:
+        expected = np.hstack([np.cos(angles), np.sin(angles)]) * np.sqrt(0.7 / 3)
+    np.testing.assert_allclose(Z, expected, atol=1e-14)
+    assert list(model.get_feature_names_out()) == [f"fourierfeatures{i}" for i in range(6)]
+
+
+@every_projection
+@pytest.mark.parametrize("D", [1, 2, 3, 9, 16, 33])
+@pytest.mark.parametrize("d", [1, 3, 8])
+def test_any_number_of_columns_and_features(D, d, projection, rng):
+    X = rng.standard_normal((6, d))
+    X[0] = 0
+    model = FourierFeatures(Gaussian(), projection=projection, n_components=D, random_state=0)
+    Z = model.fit_transform(X)
+    assert Z.shape == (6, D)
+    assert np.all(np.isfinite(Z))
+    if D % 2 == 0:  # k̂(x, x) = 1 exactly
+        np.testing.assert_allclose(np.sum(Z**2, axis=1), 1)
+        np.testing.assert_allclose(model.variance(X).diagonal(), 0, atol=1e-14)
+
+
+# -- libraries --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("D", "output"), [(9, "real"), (8, "complex"), (8, "complex_to_real")])
+@every_projection
+def test_same_features_on_every_library(projection, D, output, X, foreign):
+    kernel = Gaussian(lengthscale=np.arange(1.0, 6.0), variance=2.0)
+    model = FourierFeatures(
+        kernel, projection=projection, output=output, n_components=D, random_state=0
+    ).fit(X)
+    Z = model.transform(X)
+    np.testing.assert_allclose(foreign.numpy(model.transform(foreign.asarray(X))), Z, atol=1e-12)
+    single = model.transform(X.astype(np.float32))
+    assert single.dtype == (np.complex64 if output == "complex" else np.float32)
+    np.testing.assert_allclose(single, Z, atol=1e-5)
+    other = foreign.numpy(model.transform(foreign.asarray(X.astype(np.float32))))
+    assert other.dtype == single.dtype
+    np.testing.assert_allclose(other, Z, atol=1e-5)
+    again = clone(model).fit(foreign.asarray(X))
+    np.testing.assert_allclose(again.transform(X), Z)
+    assert foreign.owns(model.variance(foreign.asarray(X)))
+
+
+@every_projection
+def test_gradients_flow_to_inputs_and_hyperparameters(projection, X):
+    torch = pytest.importorskip("torch")
+    rows = torch.tensor(X[:3], requires_grad=True)
+    lengthscale = torch.full((5,), 1.3, dtype=torch.float64, requires_grad=True)
+    variance = torch.tensor(0.8, dtype=torch.float64, requires_grad=True)
+
+    def transform(rows, lengthscale, variance):
+        kernel = Gaussian(lengthscale=lengthscale, variance=variance)
+        model = FourierFeatures(kernel, projection=projection, n_components=5, random_state=0)
+        return model.fit(rows).transform(rows)
+
+    assert torch.autograd.gradcheck(transform, (rows, lengthscale, variance))
+
+
+@every_projection
+def test_jit_of_jax(projection, X):
+    jax = pytest.importorskip("jax")
+    model = FourierFeatures(Gaussian(), projection=projection, n_components=7, random_state=0).fit(
+        X
+    )
+    Z = jax.jit(model.transform)(jax.numpy.asarray(X))
+    np.testing.assert_allclose(Z, model.transform(X), atol=1e-12)
+
+
+@pytest.mark.parametrize("lengthscale", ["median", 0.7, np.arange(1.0, 10.0)], ids=str)
+@every_output
+@every_projection
+def test_sparse_is_dense(projection, output, lengthscale, rng):
+    X = sparse.random_array((20, 9), density=0.2, rng=rng, format="csr")
+    model = FourierFeatures(
+        Gaussian(lengthscale=lengthscale),
+        projection=projection,
+        output=output,
+        n_components=8,
+        random_state=0,
+    )
+    Z = model.fit_transform(X)
+    expected = clone(model).fit_transform(X.toarray())
+    np.testing.assert_allclose(Z, expected, atol=1e-12)
+    single = model.transform(X.astype(np.float32))
+    assert single.dtype == (np.complex64 if output == "complex" else np.float32)
+
+
+@every_output
+@every_projection
+def test_threads_give_the_same_bits(projection, output, rng):
+    X = rng.standard_normal((40_000, 5))
+    model = FourierFeatures(
+        Gaussian(), projection=projection, output=output, n_components=36, random_state=0
+    ).fit(X)
+    Z = model.transform(X)
+    np.testing.assert_array_equal(model.set_params(n_jobs=2).transform(X), Z)
+    np.testing.assert_allclose(model.transform(X[-3:]), Z[-3:], atol=1e-13)
+
+
+def test_refit_clone_and_pickle_give_the_same_features(X, rng):
+    model = FourierFeatures(Gaussian(), projection="sorf", n_components=9, random_state=7)
+    Z = model.fit_transform(X)
+    np.testing.assert_array_equal(model.fit(rng.random((3, 9))).fit(X).transform(X), Z)
+    np.testing.assert_array_equal(clone(model).fit_transform(X), Z)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).transform(X), Z)
+
+
+def test_later_changes_of_parameters_do_not_reach_a_fitted_map(X):
+    kernel = Gaussian(lengthscale=1.0)
+    model = FourierFeatures(kernel, n_components=8, random_state=0)
+    Z = model.fit_transform(X)
+    kernel.set_params(lengthscale=3.0)
+    model.set_params(n_components=4, output="complex", projection="sorf")
+    np.testing.assert_array_equal(model.transform(X), Z)
+
+
+# -- refusals ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kernel", [Polynomial(2), Exponential(), "rbf", None], ids=str)
+def test_other_kernels_are_told_what_serves_them(kernel, X):
+    with pytest.raises(TypeError, match=r"Gaussian\(\); got .*MaclaurinFeatures.*Positive"):
+        FourierFeatures(kernel).fit(X)
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"projection": "srht"}, "projection must be one of 'independent', .*; got 'srht'"),
+        ({"norms": "unit"}, "norms must be one of .*; got 'unit'"),
+        ({"n_components": 0}, "n_components must be a positive integer; got 0"),
+        ({"n_components": 2.0}, "n_components must be a positive integer; got 2.0"),
+        ({"n_components": 7, "output": "complex_to_real"}, "n_components=7 must be even; use 8"),
+        ({"output": "imaginary"}, "output must be one of 'real', .*; got 'imaginary'"),
+    ],
+)
+def test_parameters_without_meaning_are_refused(params, message, X):
+    with pytest.raises(ValueError, match=message):
+        FourierFeatures(Gaussian(), **params).fit(X)
+
+
+@pytest.mark.parametrize("output", ["imaginary", "complex_to_real"])
+def test_maps_without_meaning_are_refused(output):
+    with pytest.raises(ValueError, match=r"output must be|must be even; use 4"):
+        FourierMap(3, "sorf", output)

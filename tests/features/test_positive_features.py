@@ -1,0 +1,198 @@
+"""PositiveFeatures: positive, unbiased, with the variance that the formulas tell."""
+
+import pickle
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from dotsketch import Exponential, Gaussian, Polynomial, PositiveFeatures, PositiveMap
+from dotsketch.frequencies import PROJECTIONS
+
+every_projection = pytest.mark.parametrize("projection", PROJECTIONS)
+every_kernel = pytest.mark.parametrize(
+    "kernel", [Exponential(lengthscale=1.2, variance=1.7), Gaussian(lengthscale=0.8)], ids=str
+)
+both = pytest.mark.parametrize("hyperbolic", [False, True])
+
+
+@parametrize_with_checks(
+    [
+        PositiveFeatures(Gaussian(), n_components=7, random_state=0),
+        PositiveFeatures(Gaussian(lengthscale=30.0), projection="sorf", n_components=6),
+        PositiveFeatures(Exponential(lengthscale=300.0), n_components=6, random_state=0),
+    ],
+)
+def test_scikit_learn_contract(estimator, check):
+    check(estimator)
+
+
+# -- mean and variance ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("D", "d"), [(2, 3), (6, 3), (10, 4)])
+@pytest.mark.parametrize("projection", ["independent", "orthogonal"])
+@both
+def test_mean_and_variance(hyperbolic, projection, D, d):
+    """Against 3000 draws, z = 6, at |x + y| = 0.6: the tails are those of a log-normal."""
+    rng = np.random.default_rng(0)
+    x, y = rng.standard_normal((2, d))
+    x, y = 0.6 * x / np.linalg.norm(x + y), 0.6 * y / np.linalg.norm(x + y)
+    positive = PositiveMap(D, projection, hyperbolic)
+    found = []
+    for _ in range(3000):
+        Z = np.exp(positive.log_features(np.array([x, y]), positive.sample(d, rng)))
+        found.append(Z[0] @ Z[1])
+    found = np.array(found)
+    kernel = np.exp(x @ y)
+    assert abs(found.mean() - kernel) < 6 * found.std() / np.sqrt(3000)
+    errors = (found - kernel) ** 2
+    threshold = 6 * errors.std() / np.sqrt(3000)
+    variance = kernel**2 * positive.relative_variance(0.36, d)
+    assert abs(errors.mean() - variance) < threshold
+    other = PositiveMap(D, projection, not hyperbolic).relative_variance(0.36, d)
+    assert abs(errors.mean() - kernel**2 * other) > threshold  # the other formula would be seen
+
+
+def moment(log_moment, weights):
+    """E[k̂²] of independent frequencies from Gaussian moments, by brute force over pairs."""
+    total = 0.0
+    for i, a in enumerate(weights):
+        for j, b in enumerate(weights):
+            total += a * b * log_moment(i == j)
+    return total
+
+
+@pytest.mark.parametrize("s", [0.1, 1.0, 4.0])
+def test_variance_from_gaussian_moments(s):
+    """E exp(2ωᵀv) = e^(2s), E cosh²(ωᵀv) = (e^(2s) + 1)/2 with |v|² = s, (E exp)² = e^s."""
+    share = np.full(5, 1 / 5)
+    plain = moment(lambda same: np.exp(2 * s) if same else np.exp(s), share)
+    assert np.isclose(PositiveMap(5, "independent").relative_variance(s, 3), plain / np.exp(s) - 1)
+    paired = moment(lambda same: (np.exp(2 * s) + 1) / 2 if same else np.exp(s), share)
+    assert np.isclose(
+        PositiveMap(10, "independent", True).relative_variance(s, 3), paired / np.exp(s) - 1
+    )
+
+
+@pytest.mark.parametrize("d", [2, 5, 64])
+def test_orthogonal_and_hyperbolic_have_less_variance(d):
+    s = np.array([0.01, 0.3, 2.0, 10.0])
+    independent = PositiveMap(4 * d, "independent").relative_variance(s, d)
+    assert np.all(PositiveMap(4 * d, "orthogonal").relative_variance(s, d) < independent)
+    hyperbolic = PositiveMap(4 * d, "independent", True).relative_variance(s, d)
+    assert np.all(hyperbolic < independent)
+    assert np.all(PositiveMap(4 * d, "orthogonal", True).relative_variance(s, d) < hyperbolic)
+    assert np.all(PositiveMap(4 * d, "orthogonal", True).relative_variance(s, d) > 0)
+
+
+@every_kernel
+def test_estimator_variance_is_that_of_the_map(kernel, X, rng):
+    Y = rng.standard_normal((3, 5)) / 3
+    model = PositiveFeatures(kernel, n_components=8, random_state=0).fit(X)
+    centre = X.mean(axis=0) if kernel.shift_invariant else 0
+    np.testing.assert_allclose(model.centre_, centre * np.ones(5))
+    S, T = (X - centre) / kernel.lengthscale, (Y - centre) / kernel.lengthscale
+    squared_sum = ((S[:, None] + T[None]) ** 2).sum(axis=2)
+    expected = kernel(X, Y) ** 2 * model.map_.relative_variance(squared_sum, 5)
+    np.testing.assert_allclose(model.variance(X, Y), expected, rtol=1e-9)
+    assert np.all(model.variance(1e3 * X, 1e3 * X) == np.inf)
+
+
+# -- features ---------------------------------------------------------------------------------
+
+
+@both
+@every_projection
+@every_kernel
+def test_features_are_exponentials(kernel, projection, hyperbolic, X):
+    model = PositiveFeatures(
+        kernel, projection=projection, hyperbolic=hyperbolic, n_components=6, random_state=0
+    )
+    Z = model.fit_transform(X)
+    S = (X - model.centre_) / kernel.lengthscale
+    P = model.map_.frequencies.apply(S, model.weights_)
+    P = np.hstack([P, -P]) if hyperbolic else P
+    squares = (S**2).sum(axis=1, keepdims=True)
+    weight = squares / 2 if isinstance(kernel, Exponential) else squares
+    expected = np.sqrt(kernel.variance / 6) * np.exp(P - weight)
+    assert np.all(Z > 0)
+    np.testing.assert_allclose(Z, expected)
+    np.testing.assert_allclose(model.log_transform(X), np.log(expected))
+    zero = model.transform(0 * X[:1] + model.centre_)  # k̂(0, 0) = k(0, 0), exactly
+    np.testing.assert_allclose(zero, np.sqrt(kernel.variance / 6))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_out_of_range_is_said(dtype):
+    X = np.ones((2, 1), dtype=dtype)
+    model = PositiveFeatures(Exponential(), projection="orthogonal", n_components=9)
+    model.set_params(random_state=0).fit(X)
+    largest = np.max(np.abs(model.weights_.matrix))
+    far = dtype(1e2 if dtype == np.float32 else 1e3) * X
+    with pytest.warns(UserWarning, match=r"All features of some rows .*zero.*log_transform"):
+        assert np.all(model.transform(far) == 0)
+    assert np.all(np.isfinite(model.log_transform(far)))
+    model.weights_ = type(model.weights_)(model.weights_.matrix * 1e3 / largest)
+    with pytest.raises(ValueError, match=r"features overflow float.*log_transform"):
+        model.transform(20 * X)
+
+
+@both
+@every_kernel
+def test_same_features_on_every_library(kernel, hyperbolic, X, foreign):
+    model = PositiveFeatures(kernel, hyperbolic=hyperbolic, n_components=8, random_state=0).fit(X)
+    Z = model.transform(X)
+    np.testing.assert_allclose(foreign.numpy(model.transform(foreign.asarray(X))), Z)
+    single = foreign.numpy(model.transform(foreign.asarray(X.astype(np.float32))))
+    assert single.dtype == np.float32
+    assert model.transform(X.astype(np.float32)).dtype == np.float32
+    np.testing.assert_allclose(single, Z, rtol=1e-5)
+    np.testing.assert_allclose(model.transform(sparse.csr_array(X)), Z)
+    again = clone(model).fit(foreign.asarray(X))
+    np.testing.assert_allclose(again.transform(X), Z)
+    np.testing.assert_allclose(foreign.numpy(model.variance(foreign.asarray(X))), model.variance(X))
+
+
+@pytest.mark.parametrize("make", [Exponential, Gaussian])
+def test_gradients_flow_to_inputs_and_hyperparameters(make, X):
+    torch = pytest.importorskip("torch")
+    rows = torch.tensor(X[:3], requires_grad=True)
+    lengthscale = torch.tensor(1.3, dtype=torch.float64, requires_grad=True)
+    variance = torch.tensor(0.8, dtype=torch.float64, requires_grad=True)
+    model = PositiveFeatures(make(lengthscale=1.0), n_components=5, random_state=0).fit(X)
+
+    def transform(rows, lengthscale, variance):
+        model.kernel_ = make(lengthscale=lengthscale, variance=variance)
+        return model.transform(rows)
+
+    assert torch.autograd.gradcheck(transform, (rows, lengthscale, variance))
+
+
+def test_jit_of_jax(X):
+    jax = pytest.importorskip("jax")
+    model = PositiveFeatures(Exponential(), n_components=7, random_state=0).fit(X)
+    Z = jax.jit(model.transform)(jax.numpy.asarray(X))
+    np.testing.assert_allclose(Z, model.transform(X))
+
+
+def test_threads_refit_clone_and_pickle(rng):
+    X = rng.standard_normal((40_000, 5))
+    model = PositiveFeatures(Gaussian(), n_components=36, random_state=0)
+    Z = model.fit_transform(X)
+    np.testing.assert_array_equal(model.set_params(n_jobs=2).transform(X), Z)
+    np.testing.assert_array_equal(model.fit(X[:9, :2]).fit(X).transform(X), Z)
+    np.testing.assert_array_equal(clone(model).fit_transform(X), Z)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).transform(X), Z)
+
+
+def test_refusals(X):
+    for kernel in (Polynomial(2), "softmax"):
+        with pytest.raises(TypeError, match=r"Exponential\(\) and Gaussian\(\); got .*Maclaurin"):
+            PositiveFeatures(kernel).fit(X)
+    with pytest.raises(ValueError, match="n_components=5 must be even; use 6"):
+        PositiveFeatures(Exponential(), n_components=5, hyperbolic=True).fit(X)
+    with pytest.raises(ValueError, match="projection must be one of"):
+        PositiveFeatures(Exponential(), projection="srht").fit(X)
