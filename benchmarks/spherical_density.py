@@ -72,7 +72,7 @@ def structured(n_draws: int) -> list[list[str]]:
     rng = np.random.default_rng(0)
     rows = []
     for d in (2, 4, 8, 16, 32, 64, 256):
-        features = SphericalMap(kernel_density(polynomial(7), d), 4 * d, "sorf")
+        features = SphericalMap(4 * d, "sorf", density=kernel_density(polynomial(7), d))
         moments = features.moments()
         axes = np.eye(d)[:2]
         generic = np.linalg.qr(rng.standard_normal((d, 2)))[0].T

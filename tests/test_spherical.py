@@ -5,13 +5,12 @@ import pytest
 from scipy.special import gammaln, hyp0f1, jv, jve
 
 from dotsketch import ArcCosine, Exponential, Gaussian, Polynomial, RadialDensity, SphericalMap
-from dotsketch.frequencies import PROJECTIONS, Frequencies
+from dotsketch.frequencies import PROJECTIONS, Frequencies, sphere_mean
 from dotsketch.spherical import (
     fit_density,
     kernel_density,
     on_circle,
     predicted_errors,
-    sphere_mean,
 )
 
 GRID = np.linspace(0, 2, 401)  # finer than the grid of the fit
@@ -198,7 +197,9 @@ def z_scores(values, mean, variance, part):
 def test_mean_and_variance(projection, output, n_components, rng):
     """With incomplete blocks, one frequency, and an odd column; z = 6 standard errors."""
     dimension, dot = 5, 0.5
-    features = SphericalMap(kernel_density(kernel_of(3), 5), n_components, projection, output)
+    features = SphericalMap(
+        n_components, projection, output, density=kernel_density(kernel_of(3), 5)
+    )
     values = draws(features, pair(dimension, dot, rng), 1500, rng)
     for part in ["real", "complex"] if output == "complex" else ["real"]:
         moments = features.moments(part)
@@ -211,8 +212,8 @@ def test_mean_and_variance(projection, output, n_components, rng):
 def test_the_variance_test_sees_a_dropped_covariance(rng):
     """The mutant: independent frequencies' formula for orthogonal features."""
     density = kernel_density(kernel_of(3), 5)
-    values = draws(SphericalMap(density, 24, "orthogonal"), pair(5, 0.5, rng), 1500, rng)
-    mutant = SphericalMap(density, 24, "independent").moments()
+    values = draws(SphericalMap(24, "orthogonal", density=density), pair(5, 0.5, rng), 1500, rng)
+    mutant = SphericalMap(24, "independent", density=density).moments()
     mean, variance = mutant.mean(np.array(0.5)), mutant.variance(np.array(0.5))
     assert z_scores(values, mean, variance, "real")[1] > 6
 
@@ -222,7 +223,7 @@ def test_variance_of_independent_frequencies_of_one_radius():
     density = RadialDensity(6, np.array([3.0]), np.ones(1), 0.0, 0.0)
     z = np.linspace(0.1, 2, 30)
     expected = ((1 + density.mean(2 * z)) / 2 - density.mean(z) ** 2) / 10
-    found = SphericalMap(density, 20, "independent").moments().variance(1 - z**2 / 2)
+    found = SphericalMap(20, "independent", density=density).moments().variance(1 - z**2 / 2)
     np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-14)
 
 
@@ -230,7 +231,7 @@ def test_orthogonal_directions_have_less_variance():
     density = kernel_density(kernel_of(7), 16)
     dots = np.linspace(0.1, 0.9, 10)  # not everywhere: at 0 it is a little more
     independent, orthogonal = (
-        SphericalMap(density, 32, projection).moments().variance(dots)
+        SphericalMap(32, projection, density=density).moments().variance(dots)
         for projection in ("independent", "orthogonal")
     )
     assert np.all(orthogonal < independent)
@@ -238,7 +239,7 @@ def test_orthogonal_directions_have_less_variance():
 
 def test_equal_rows_have_no_variance_and_the_exact_value():
     for output, n in (("real", 12), ("complex", 5), ("complex_to_real", 6)):
-        moments = SphericalMap(kernel_density(kernel_of(3), 8), n, "sorf", output).moments()
+        moments = SphericalMap(n, "sorf", output, density=kernel_density(kernel_of(3), 8)).moments()
         assert moments.mean(np.ones(1)) == pytest.approx(1)
         assert moments.variance(np.ones(1)) == pytest.approx(0, abs=1e-12)
 
@@ -246,12 +247,12 @@ def test_equal_rows_have_no_variance_and_the_exact_value():
 def test_moments_are_those_of_the_definition_everywhere():
     """The Chebyshev series against direct evaluation, at high dimension and degree."""
     density = kernel_density(kernel_of(20), 4096)
-    moments = SphericalMap(density, 100, "orthogonal").moments()
+    moments = SphericalMap(100, "orthogonal", density=density).moments()
     np.testing.assert_allclose(moments.mean(1 - GRID**2 / 2), density.mean(GRID), atol=1e-11)
 
 
 def test_moments_on_every_library(library):
-    moments = SphericalMap(kernel_density(kernel_of(3), 8), 16).moments()
+    moments = SphericalMap(16, density=kernel_density(kernel_of(3), 8)).moments()
     dots = np.array([[-1.0, 0.3], [0.5, 1.0 + 1e-15]])
     for of in (moments.mean, moments.variance):
         np.testing.assert_allclose(library.numpy(of(library.asarray(dots))), of(dots))
@@ -271,13 +272,13 @@ def test_predicted_errors_are_those_of_the_map(projection):
     np.testing.assert_allclose(
         squared_bias, (top * density.mean(distances) - exact) ** 2, atol=1e-9
     )
-    moments = SphericalMap(density, 11, projection).moments()
+    moments = SphericalMap(11, projection, density=density).moments()
     np.testing.assert_allclose(variance, top**2 * moments.variance(1 - distances**2 / 2))
 
 
 def test_sorf_is_close_to_its_prediction(rng):
     """At 64 coordinates: not exact, but within six standard errors of 500 draws."""
-    features = SphericalMap(kernel_density(kernel_of(7), 64), 128, "sorf")
+    features = SphericalMap(128, "sorf", density=kernel_density(kernel_of(7), 64))
     values = draws(features, pair(64, 0.3, rng), 500, rng)
     moments = features.moments()
     scores = z_scores(values, moments.mean(np.array(0.3)), moments.variance(np.array(0.3)), "real")
@@ -287,8 +288,8 @@ def test_sorf_is_close_to_its_prediction(rng):
 def test_refusals(rng):
     density = kernel_density(kernel_of(3), 8)
     with pytest.raises(ValueError, match="needs a density in R\\^5"):
-        SphericalMap(density, 4, "orthogonal").sample(5, rng)
+        SphericalMap(4, "orthogonal", density=density).sample(5, rng)
     with pytest.raises(ValueError, match='part must be "real" or "complex"'):
-        SphericalMap(density, 4).moments("imaginary")
+        SphericalMap(4, density=density).moments("imaginary")
     with pytest.raises(ValueError, match="projection must be one of"):
         predicted_errors(kernel_of(3), np.ones(1), 4, n_components=4, projection="dense")

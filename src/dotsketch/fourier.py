@@ -12,38 +12,24 @@ they have less still, at the price of a bias of about −k|x − y|⁴/(4(d + 2)
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from scipy.special import hyp0f1
 
-from ._arrays import OUTPUTS, Array, Parts, join, like, map_rows, namespace
-from .frequencies import Frequencies, orthogonal_covariance
+from .frequencies import orthogonal_covariance, sphere_mean
 from .kernels import Gaussian
+from .waves import Waves, WaveWeights, check_part
 
 NORMS = ("auto", "random", "constant")
 
 
-class FourierWeights(NamedTuple):
-    frequencies: Any  # named tuple of arrays, see `frequencies`
-    phase: np.ndarray  # (1,), of the last column if the number of real columns is odd, or (0,)
-
-
 @dataclass(frozen=True)
-class FourierMap:
+class FourierMap(Waves):
     """A random feature map z with E[z(x)·conj z(y)] = exp(−|x − y|²/2).
 
-    Parameters
-    ----------
-    n_components : D ≥ 1, the number of columns
-    projection : "independent", "orthogonal" or "sorf", see `Frequencies`
-    output : "real": √(2/D) [cos ωᵀx, sin ωᵀx] for D/2 frequencies; an odd D has the last column
-        √(2/D) cos(ωᵀx + φ) with one more frequency and a uniform phase φ. "complex":
-        exp(i ωᵀx)/√D for D frequencies. "complex_to_real": their real and imaginary parts, the
-        same numbers as "real" (D must be even).
+    Columns are those of `Waves`, of which this has one parameter more:
+
     norms : "random": those of Gaussian vectors, so that k̂ is exactly unbiased for "independent"
         and "orthogonal" (and nearly so for "sorf", docs/fourier.md). "constant": all √d, biased
         but of less variance. "auto": as published, "constant" for "sorf", otherwise "random".
@@ -60,32 +46,12 @@ class FourierMap:
     True
     """
 
-    n_components: int
-    projection: str = "orthogonal"
-    output: str = "real"
     norms: str = "auto"
 
     def __post_init__(self) -> None:
         if self.norms not in NORMS:
             raise ValueError(f"norms must be one of {NORMS}; got {self.norms!r}.")
-        if self.output not in OUTPUTS:
-            raise ValueError(f"output must be one of {OUTPUTS}; got {self.output!r}.")
-        if self.output == "complex_to_real" and self.n_components % 2:
-            raise ValueError(
-                f"complex_to_real returns pairs of columns: n_components={self.n_components} must "
-                f"be even; use {self.n_components + 1}."
-            )
-        _ = self.frequencies  # refuses what has no meaning
-
-    @cached_property
-    def frequencies(self) -> Frequencies:
-        n = self.n_components if self.output == "complex" else (self.n_components + 1) // 2
-        return Frequencies(n, self.projection)
-
-    @property
-    def has_phase(self) -> bool:
-        """Whether the last column stands alone, as a cosine with a random phase."""
-        return self.output == "real" and self.n_components % 2 == 1
+        super().__post_init__()
 
     @property
     def has_constant_norms(self) -> bool:
@@ -96,70 +62,14 @@ class FourierMap:
         """Whether `bias` and `variance` are exact: "sorf" is only close to "orthogonal"."""
         return self.projection != "sorf"
 
-    def sample(self, dimension: int, rng: np.random.Generator) -> FourierWeights:
-        """Weights of one map on R^dimension."""
-        radii = None
-        if self.has_constant_norms:
+    def sample(
+        self, dimension: int, rng: np.random.Generator, radii: np.ndarray | None = None
+    ) -> WaveWeights:
+        """Weights of one map on R^dimension, with the norms of this map unless radii are given."""
+        if radii is None and self.has_constant_norms:
             ambient = self.frequencies.ambient_dimension(dimension)
             radii = np.full(self.frequencies.n_frequencies, math.sqrt(ambient))
-        frequencies = self.frequencies.sample(dimension, rng, radii)
-        return FourierWeights(frequencies, rng.uniform(0, 2 * math.pi, int(self.has_phase)))
-
-    def apply(
-        self,
-        X: Array,
-        weights: FourierWeights,
-        *,
-        preprocess: Callable[[Array], Array] | None = None,
-        scale: Any = 1.0,
-        n_jobs: int | None = None,
-    ) -> Array:  # (n, d) -> (n, n_components)
-        """Features of all rows times `scale`, in chunks; `preprocess` maps rows to inputs."""
-        prepared = FourierWeights(
-            self.frequencies.prepare(weights.frequencies, X), like(weights.phase, X)
-        )
-        inputs = preprocess or (lambda rows: rows)
-        scale = scale * self._scale
-        width = max(X.shape[1], self.frequencies.n_frequencies)
-        return map_rows(
-            lambda rows: self._parts(inputs(rows), prepared, scale),
-            X,
-            "complex" if self.output == "complex" else "real",
-            self.n_components,
-            max(16, (1 << 23) // (8 * width)),
-            write=lambda rows, out: self._write(inputs(rows), prepared, scale, out),
-            n_jobs=n_jobs,
-        )
-
-    @property
-    def _scale(self) -> float:
-        return math.sqrt((1 if self.output == "complex" else 2) / self.n_components)
-
-    def _parts(self, X: Array, weights: FourierWeights, scale: Any) -> Parts:
-        angles = self.frequencies.apply(X, weights.frequencies)
-        xp = namespace(angles)
-        if self.output == "complex":
-            return scale * xp.cos(angles), scale * xp.sin(angles)
-        if not self.has_phase:
-            return scale * join((xp.cos(angles), xp.sin(angles)), "complex_to_real"), None
-        paired, last = angles[:, :-1], angles[:, -1:]
-        columns = [xp.cos(paired), xp.sin(paired), xp.cos(last + weights.phase)]
-        return scale * xp.concat(columns, axis=1), None
-
-    def _write(self, X: Array, weights: FourierWeights, scale: Any, out: Parts) -> None:
-        """`_parts` of NumPy or CSR rows, straight into views of the result."""
-        angles = self.frequencies.apply(X, weights.frequencies)
-        n_pairs = self.frequencies.n_frequencies - self.has_phase
-        real, imaginary = out
-        if imaginary is None:
-            real, imaginary = out[0][:, :n_pairs], out[0][:, n_pairs : 2 * n_pairs]
-        np.cos(angles[:, :n_pairs], out=real)
-        np.sin(angles[:, :n_pairs], out=imaginary)
-        if self.has_phase:
-            np.cos(angles[:, -1:] + weights.phase, out=out[0][:, -1:])
-        for part in out:
-            if part is not None:
-                part *= scale
+        return super().sample(dimension, rng, radii)
 
     def variance(
         self, squared_distance: Any, dimension: int, *, part: str | None = None
@@ -177,15 +87,10 @@ class FourierMap:
         this is the expression for orthogonal frequencies in R^p: an approximation, as good as
         docs/fourier.md tells; `measured_squared_error` measures it.
         """
-        part = part or ("complex" if self.output == "complex" else "real")
-        if part not in ("real", "complex"):
-            raise ValueError(f'part must be "real" or "complex"; got {part!r}.')
+        part = check_part(part, self.part)
         s = np.asarray(squared_distance, dtype=np.float64)
         ambient = self.frequencies.ambient_dimension(dimension)
-        share = np.full(self.frequencies.n_frequencies, self._scale**2)
-        if self.has_phase:
-            share[-1] /= 2
-        squares, pairs = self.frequencies.pair_sums(share, dimension)
+        squares, pairs = self.frequencies.pair_sums(self.shares, dimension)
         if self.has_constant_norms:
             square = sphere_mean_cosine(s, ambient) ** 2
             double_angle = sphere_mean_cosine(4 * s, ambient)
@@ -196,7 +101,7 @@ class FourierMap:
             total = squares * (loss if part == "complex" else loss**2 / 2)
             if pairs:
                 total = total + pairs * orthogonal_covariance(s / 2, ambient, sign=-1)
-        return np.maximum(total + self.has_phase * share[-1] ** 2 / 2, 0)
+        return np.maximum(total + self.phase_variance, 0)
 
     def bias(self, squared_distance: Any, dimension: int) -> np.ndarray:
         """E[k̂] − k from |x − y|²: zero for random norms; for "sorf" an approximation."""
@@ -237,10 +142,6 @@ class FourierMap:
         spread = np.maximum(squares / n_draws - mean**2, 0)
         return mean, np.sqrt(spread / max(n_draws - 1, 1))
 
-    def cost(self, dimension: int) -> float:
-        """About how many arithmetic operations the features of one row take."""
-        return self.frequencies.cost(dimension) + 20.0 * 2 * self.frequencies.n_frequencies
-
 
 def sphere_mean_cosine(squared_length: np.ndarray, dimension: int) -> np.ndarray:
     """E[cos(√d qᵀx)] over a uniform direction q, from |x|²: ₀F₁(; d/2; −d|x|²/4).
@@ -251,4 +152,4 @@ def sphere_mean_cosine(squared_length: np.ndarray, dimension: int) -> np.ndarray
     array([0.])
     """
     s = np.minimum(squared_length, 1500.0)
-    return hyp0f1(dimension / 2, -dimension * s / 4)
+    return sphere_mean(np.sqrt(dimension * s), dimension)

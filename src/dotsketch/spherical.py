@@ -18,47 +18,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import nnls
 
-from ._arrays import Array, Parts, host, like, map_rows, namespace
-from .frequencies import Frequencies
+from ._arrays import Array, host, namespace
+from .frequencies import Frequencies, sphere_mean
 from .kernels import DotProductKernel
+from .waves import Waves, WaveWeights, check_part
 
 N_RADII = 200
 N_DISTANCES = 200
-
-
-_legendre = lru_cache(maxsize=64)(np.polynomial.legendre.leggauss)
-
-
-def sphere_mean(r: np.ndarray, dimension: int) -> np.ndarray:
-    """Ω_d(r) = ₀F₁(; d/2; −r²/4) = E cos(r u₁) for u uniform on the unit sphere of R^d.
-
-    With u₁ = sin φ it is ∫ cos(r sin φ) cos^{d−2} φ dφ over [−π/2, π/2], normalised. The integrand
-    is entire, so Gauss–Legendre converges geometrically, and nothing overflows: the error is about
-    1e-13 for every d, where Γ(d/2) (2/r)^{d/2−1} J_{d/2−1}(r) would be ∞ · 0. Ω_1 = cos.
-
-    >>> sphere_mean(np.array([0.0, np.pi]), 3).round(12) + 0.0  # sin(r)/r
-    array([1., 0.])
-    """
-    if dimension == 1:
-        return np.cos(r)
-    # beyond 9.5/√d the weight cos^{d−2} is below 1e-19
-    span = min(math.pi / 2, 9.5 / math.sqrt(dimension))
-    n_nodes = int(np.max(r, initial=0.0) * span / 4) + 60
-    nodes, weights = _legendre(n_nodes)
-    angles = span * (nodes + 1) / 2
-    weights = weights * np.cos(angles) ** (dimension - 2)
-    weights /= weights.sum()
-    total = np.zeros(np.shape(r))
-    for weight, sine in zip(weights.tolist(), np.sin(angles).tolist(), strict=True):
-        total += weight * np.cos(sine * r)
-    return total
 
 
 def _mixture(weights: np.ndarray, radii: np.ndarray, z: np.ndarray, dimension: int) -> np.ndarray:
@@ -203,86 +175,29 @@ class SphericalMoments:
         return xp.maximum(evaluate_chebyshev(self.variance_series, dots), xp.zeros_like(dots))
 
 
-class SphericalWeights(NamedTuple):
-    frequencies: Any  # named tuple of arrays, see `frequencies`
-    phase: np.ndarray  # (1,), of the last column if the number of real columns is odd, or (0,)
-
-
-@dataclass(frozen=True, eq=False)
-class SphericalMap:
+@dataclass(frozen=True)
+class SphericalMap(Waves):
     """A random feature map z of unit vectors with E[z(x)·conj z(y)] = k̃(|x − y|).
 
-    Parameters
-    ----------
-    density : RadialDensity, of the frequencies' norms
-    n_components : D ≥ 1, the number of columns
-    projection : "independent", "orthogonal" or "sorf", see `Frequencies`
-    output : "real": √(2/D) [cos ωᵀx, sin ωᵀx] for D/2 frequencies; an odd D has the last column
-        √(2/D) cos(ωᵀx + φ) with one more frequency and a uniform phase φ. "complex":
-        exp(i ωᵀx)/√D for D frequencies. "complex_to_real": their real and imaginary parts.
+    Columns are those of `Waves`; `density` is that of the frequencies' norms.
     """
 
-    density: RadialDensity
-    n_components: int
     projection: str = "sorf"
-    output: str = "real"
+    density: RadialDensity = field(kw_only=True)
 
-    @property
-    def frequencies(self) -> Frequencies:
-        n = self.n_components if self.output == "complex" else (self.n_components + 1) // 2
-        return Frequencies(n, self.projection)
-
-    @property
-    def has_phase(self) -> bool:
-        """Whether the last column stands alone, as a cosine with a random phase."""
-        return self.output == "real" and self.n_components % 2 == 1
-
-    def sample(self, dimension: int, rng: np.random.Generator) -> SphericalWeights:
-        """Weights for unit vectors of R^dimension; the density must be one of their space."""
+    def sample(
+        self, dimension: int, rng: np.random.Generator, radii: np.ndarray | None = None
+    ) -> WaveWeights:
+        """Weights for unit vectors of R^dimension; radii are drawn from the density."""
         ambient = self.frequencies.ambient_dimension(dimension)
         if ambient != self.density.dimension:
             raise ValueError(
                 f'projection="{self.projection}" of rows in R^{dimension} needs a density in '
                 f"R^{ambient}; got {self.density}."
             )
-        radii = self.density.sample(self.frequencies.n_frequencies, rng)
-        frequencies = self.frequencies.sample(dimension, rng, radii)
-        return SphericalWeights(frequencies, rng.uniform(0, 2 * math.pi, int(self.has_phase)))
-
-    def apply(
-        self,
-        X: Array,
-        weights: SphericalWeights,
-        *,
-        preprocess: Callable[[Array], Array] | None = None,
-        scale: Any = 1.0,
-        n_jobs: int | None = None,
-    ) -> Array:  # (n, d) -> (n, n_components)
-        """Features of all rows times `scale`, in chunks; `preprocess` makes unit rows of them."""
-        prepared = SphericalWeights(
-            self.frequencies.prepare(weights.frequencies, X), like(weights.phase, X)
-        )
-        unit = preprocess or (lambda rows: rows)
-        return map_rows(
-            lambda rows: self._parts(unit(rows), prepared, scale),
-            X,
-            "complex" if self.output == "complex" else "real",
-            self.n_components,
-            max(16, (1 << 20) // max(X.shape[1], self.n_components)),
-            n_jobs=n_jobs,
-        )
-
-    def _parts(self, X: Array, weights: SphericalWeights, scale: Any) -> Parts:
-        angles = self.frequencies.apply(X, weights.frequencies)  # (n, n_frequencies)
-        xp = namespace(angles)
-        n_pairs = angles.shape[1] - self.has_phase
-        cosines, sines = xp.cos(angles[:, :n_pairs]), xp.sin(angles[:, :n_pairs])
-        if self.output == "complex":
-            scale = scale * math.sqrt(1 / self.n_components)
-            return scale * cosines, scale * sines
-        last = [xp.cos(angles[:, n_pairs:] + weights.phase)] if self.has_phase else []
-        scale = scale * math.sqrt(2 / self.n_components)
-        return scale * xp.concat([cosines, sines, *last], axis=1), None
+        if radii is None:
+            radii = self.density.sample(self.frequencies.n_frequencies, rng)
+        return super().sample(dimension, rng, radii)
 
     def moments(self, part: str | None = None) -> SphericalMoments:
         """Mean and variance of k̂: of its real part, or of the complex value (`part`).
@@ -299,15 +214,10 @@ class SphericalMap:
         Exact for "independent" and "orthogonal"; for "sorf" it is the expression for orthogonal
         directions in the padded dimension (docs/spherical.md tells how close).
         """
-        part = part or ("complex" if self.output == "complex" else "real")
-        if part not in ("real", "complex"):
-            raise ValueError(f'part must be "real" or "complex"; got {part!r}.')
+        part = check_part(part, self.part)
         density, d = self.density, self.density.dimension
         n = self.frequencies.n_frequencies
-        shares = np.full(n, (1 if self.output == "complex" else 2) / self.n_components)
-        if self.has_phase:
-            shares[-1] /= 2
-        squares, together = self.frequencies.pair_sums(shares, d)
+        squares, together = self.frequencies.pair_sums(self.shares, d)
         joint = density.pair_weights(n)
 
         def variance(z: np.ndarray) -> np.ndarray:
@@ -318,7 +228,7 @@ class SphericalMap:
             if together:
                 radii = np.hypot(density.radii[:, None], density.radii[None, :])
                 total += together * _mixture(joint.ravel(), radii.ravel(), z, d)
-            return total - (density.weights @ means) ** 2 + self.has_phase * shares[-1] ** 2 / 2
+            return total - (density.weights @ means) ** 2 + self.phase_variance
 
         # u₁ of a direction is below 9.5/√d but for 1e-19, so that cos(2 w z u₁) is band-limited
         bandwidth = 2 * density.radii.max() * min(1.0, 9.5 / math.sqrt(d))
@@ -326,10 +236,6 @@ class SphericalMap:
         return SphericalMoments(
             chebyshev_series(density.mean, degree), chebyshev_series(variance, degree)
         )
-
-    def cost(self, dimension: int) -> float:
-        """About how many arithmetic operations the features of one row take."""
-        return self.frequencies.cost(dimension) + 20.0 * 2 * self.frequencies.n_frequencies
 
 
 def predicted_errors(
@@ -354,7 +260,7 @@ def predicted_errors(
     """
     ambient = Frequencies(1, projection).ambient_dimension(dimension)
     density = kernel_density(kernel.detached(), ambient)
-    moments = SphericalMap(density, n_components, projection, output).moments()
+    moments = SphericalMap(n_components, projection, output, density=density).moments()
     dots = 1 - np.asarray(distances, dtype=np.float64) ** 2 / 2
     exact = on_circle(kernel, dots.ravel()).reshape(dots.shape)
     top = peak(kernel)

@@ -130,7 +130,9 @@ class SphericalFeatures(FeatureMap):
         ambient = Frequencies(1, self.projection).ambient_dimension(self.n_features_in_)
         self.density_ = kernel_density(self.kernel_.detached(), ambient)
         self._warn_if_poor(self.density_)
-        self.map_ = SphericalMap(self.density_, self.n_components, self.projection, self.output)
+        self.map_ = SphericalMap(
+            self.n_components, self.projection, self.output, density=self.density_
+        )
         self.weights_ = self.map_.sample(self.n_features_in_, as_generator(self.random_state))
         return self
 

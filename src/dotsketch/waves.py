@@ -1,0 +1,155 @@
+"""Columns of cosines and sines of random frequencies, what Fourier and spherical features share.
+
+A frequency ω contributes a_ω cos ωᵀ(x − y) to the approximate kernel, with weights a that sum to
+one: by a pair of columns √a [cos ωᵀx, sin ωᵀx], by one complex column √a exp(i ωᵀx), or, where
+the number of real columns is odd, at the end by one column √(2a) cos(ωᵀx + φ) of random phase.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ._arrays import OUTPUTS, Array, Parts, like, map_rows, namespace
+from .frequencies import Frequencies
+
+
+class WaveWeights(NamedTuple):
+    frequencies: Any  # named tuple of arrays, see `frequencies`
+    phase: np.ndarray  # (1,), of the last column if the number of real columns is odd, or (0,)
+
+
+@dataclass(frozen=True)
+class Waves:
+    """A random feature map of n_components columns, each a wave.
+
+    Parameters
+    ----------
+    n_components : D ≥ 1, the number of columns
+    projection : "independent", "orthogonal" or "sorf", see `Frequencies`
+    output : "real": √(2/D) [cos ωᵀx, sin ωᵀx] for D/2 frequencies; an odd D has the last column
+        √(2/D) cos(ωᵀx + φ) with one more frequency and a uniform phase φ. "complex":
+        exp(i ωᵀx)/√D for D frequencies. "complex_to_real": their real and imaginary parts, the
+        same numbers as "real" (D must be even).
+    """
+
+    n_components: int
+    projection: str = "orthogonal"
+    output: str = "real"
+
+    def __post_init__(self) -> None:
+        if self.output not in OUTPUTS:
+            raise ValueError(f"output must be one of {OUTPUTS}; got {self.output!r}.")
+        if self.output == "complex_to_real" and self.n_components % 2:
+            raise ValueError(
+                f"complex_to_real returns pairs of columns: n_components={self.n_components} must "
+                f"be even; use {self.n_components + 1}."
+            )
+        _ = self.frequencies  # refuses what has no meaning
+
+    @cached_property
+    def frequencies(self) -> Frequencies:
+        n = self.n_components if self.output == "complex" else (self.n_components + 1) // 2
+        return Frequencies(n, self.projection)
+
+    @property
+    def has_phase(self) -> bool:
+        """Whether the last column stands alone, as a cosine with a random phase."""
+        return self.output == "real" and self.n_components % 2 == 1
+
+    @property
+    def shares(self) -> np.ndarray:  # (n_frequencies,)
+        """The weights a of the frequencies in the approximate kernel; they sum to one."""
+        shares = np.full(self.frequencies.n_frequencies, self._scale**2)
+        if self.has_phase:
+            shares[-1] /= 2
+        return shares
+
+    @property
+    def phase_variance(self) -> float:
+        """What the random phase adds to the variance of the approximate kernel, a²/2."""
+        return float(self.shares[-1] ** 2 / 2) if self.has_phase else 0.0
+
+    @property
+    def part(self) -> str:
+        """Whose variance a user sees: that of the complex value, or of its real part."""
+        return "complex" if self.output == "complex" else "real"
+
+    def sample(
+        self, dimension: int, rng: np.random.Generator, radii: np.ndarray | None = None
+    ) -> WaveWeights:
+        """Weights of one map on R^dimension; `radii` as for `Frequencies.sample`."""
+        frequencies = self.frequencies.sample(dimension, rng, radii)
+        return WaveWeights(frequencies, rng.uniform(0, 2 * math.pi, int(self.has_phase)))
+
+    def apply(
+        self,
+        X: Array,
+        weights: WaveWeights,
+        *,
+        preprocess: Callable[[Array], Array] | None = None,
+        scale: Any = 1.0,
+        n_jobs: int | None = None,
+    ) -> Array:  # (n, d) -> (n, n_components)
+        """Features of all rows times `scale`, in chunks; `preprocess` maps rows to inputs."""
+        prepared = WaveWeights(
+            self.frequencies.prepare(weights.frequencies, X), like(weights.phase, X)
+        )
+        inputs = preprocess or (lambda rows: rows)
+        scale = scale * self._scale
+        width = max(X.shape[1], self.frequencies.n_frequencies)
+        return map_rows(
+            lambda rows: self._parts(inputs(rows), prepared, scale),
+            X,
+            "complex" if self.output == "complex" else "real",
+            self.n_components,
+            max(16, (1 << 23) // (8 * width)),
+            write=lambda rows, out: self._write(inputs(rows), prepared, scale, out),
+            n_jobs=n_jobs,
+        )
+
+    def cost(self, dimension: int) -> float:
+        """About how many arithmetic operations the features of one row take."""
+        return self.frequencies.cost(dimension) + 20.0 * 2 * self.frequencies.n_frequencies
+
+    @property
+    def _scale(self) -> float:
+        return math.sqrt((1 if self.output == "complex" else 2) / self.n_components)
+
+    def _parts(self, X: Array, weights: WaveWeights, scale: Any) -> Parts:
+        angles = self.frequencies.apply(X, weights.frequencies)  # (n, n_frequencies)
+        xp = namespace(angles)
+        n_pairs = angles.shape[1] - self.has_phase
+        cosines, sines = xp.cos(angles[:, :n_pairs]), xp.sin(angles[:, :n_pairs])
+        if self.output == "complex":
+            return scale * cosines, scale * sines
+        last = [xp.cos(angles[:, n_pairs:] + weights.phase)] if self.has_phase else []
+        return scale * xp.concat([cosines, sines, *last], axis=1), None
+
+    def _write(self, X: Array, weights: WaveWeights, scale: Any, out: Parts) -> None:
+        """`_parts` of NumPy or CSR rows, straight into views of the result."""
+        angles = self.frequencies.apply(X, weights.frequencies)
+        n_pairs = angles.shape[1] - self.has_phase
+        real, imaginary = out
+        if imaginary is None:
+            real, imaginary = out[0][:, :n_pairs], out[0][:, n_pairs : 2 * n_pairs]
+        np.cos(angles[:, :n_pairs], out=real)
+        np.sin(angles[:, :n_pairs], out=imaginary)
+        if self.has_phase:
+            np.cos(angles[:, -1:] + weights.phase, out=out[0][:, -1:])
+        for part in out:
+            if part is not None:
+                part *= scale
+
+
+def check_part(part: str | None, default: str) -> str:
+    """`part` as the user gave it, or the default: "real" or "complex"."""
+    part = part or default
+    if part not in ("real", "complex"):
+        raise ValueError(f'part must be "real" or "complex"; got {part!r}.')
+    return part
