@@ -65,7 +65,8 @@ def test_every_family_has_the_error_that_is_predicted(kernel, X):
     kernel = study.kernel
     seen = set()
     for candidate in all_candidates(study):
-        key = (candidate.family, getattr(candidate, "projection", None))
+        names = ("projection", "norms", "hyperbolic")
+        key = (candidate.family, *(getattr(candidate, name, None) for name in names))
         if key in seen or candidate.family == "maclaurin" or candidate.is_measured:
             continue  # one of a kind; Maclaurin features have this test of their own
         seen.add(key)

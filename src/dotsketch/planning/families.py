@@ -49,6 +49,7 @@ def all_candidates(study: Study, family: str = "all") -> list[Candidate]:
         found += [PolynomialCandidate(sketch, output) for sketch in SKETCHES]
     for projection in PROJECTIONS:
         found += [FourierCandidate(projection), SphericalCandidate(projection)]
+    found += [FourierCandidate("orthogonal", "constant"), FourierCandidate("sorf", "random")]
     for projection in ("independent", "orthogonal"):
         found += [PositiveCandidate(projection, hyperbolic) for hyperbolic in (False, True)]
     found.append(NystromCandidate())

@@ -8,11 +8,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..features import FourierFeatures, PositiveFeatures, SphericalFeatures
-from ..fourier import FourierMap
+from ..fourier import NORMS, FourierMap
 from ..frequencies import PROJECTIONS
 from ..kernels import DotProductKernel, Exponential, Gaussian, Polynomial
 from ..positive import PositiveMap
 from ..spherical import predicted_errors
+from ..waves import Waves
 from .candidates import Candidate, check_option
 from .study import Study
 from .table import PlannedCandidate
@@ -29,12 +30,15 @@ class FourierCandidate(Candidate):
     family: ClassVar[str] = "fourier"
 
     projection: str = "orthogonal"
+    norms: str = "auto"
 
     def __post_init__(self) -> None:
         check_option("projection", self.projection, PROJECTIONS)
+        check_option("norms", self.norms, NORMS)
 
     def __str__(self) -> str:
-        return f"fourier: {self.projection}"
+        norms = "" if self.norms == "auto" else f", {self.norms} norms"
+        return f"fourier: {self.projection}{norms}"
 
     def serves(self, study: Study) -> bool:
         return isinstance(study.kernel, Gaussian)
@@ -46,13 +50,19 @@ class FourierCandidate(Candidate):
     def predict(self, study: Study, n_components: int) -> PlannedCandidate | None:
         if n_components < 1:
             return None
-        features = FourierMap(n_components, self.projection)
+        features = FourierMap(n_components, self.projection, norms=self.norms)
         cost = features.cost(study.dimension)
         if self.is_measured:
             return self._measured(study, n_components, cost)
-        variance = features.variance(study.scaled_distances**2, study.dimension)
         scale = float(study.kernel.variance) ** 2
-        return self._planned(study, n_components, 0.0, scale * float(np.mean(variance)), cost=cost)
+        squares = study.scaled_distances**2
+        return self._planned(
+            study,
+            n_components,
+            scale * float(np.mean(features.bias(squares, study.dimension) ** 2)),
+            scale * float(np.mean(features.variance(squares, study.dimension))),
+            cost=cost,
+        )
 
     def build(
         self, kernel: DotProductKernel, n_components: int, random_state: Any = None, **options: Any
@@ -60,6 +70,7 @@ class FourierCandidate(Candidate):
         return FourierFeatures(
             kernel,
             projection=self.projection,
+            norms=self.norms,
             n_components=n_components,
             random_state=random_state,
             **options,
@@ -97,7 +108,7 @@ class SphericalCandidate(Candidate):
     def predict(self, study: Study, n_components: int) -> PlannedCandidate | None:
         if n_components < 1:
             return None
-        cost = FourierMap(n_components, self.projection).cost(study.dimension)
+        cost = Waves(n_components, self.projection).cost(study.dimension)
         if self.is_measured:
             return self._measured(study, n_components, cost)
         squared_bias, variance = predicted_errors(
