@@ -2,8 +2,16 @@
 
 import numpy as np
 import pytest
+from scipy.stats import norm
 
-from dotsketch import relative_frobenius_error
+from dotsketch import (
+    error_rate,
+    expected_calibration_error,
+    gaussian_kl,
+    mean_negative_log_likelihood,
+    normalized_mean_squared_error,
+    relative_frobenius_error,
+)
 
 
 def test_relative_frobenius_error_by_hand(library):
@@ -38,3 +46,90 @@ def test_shapes_must_agree():
 def test_zero_kernel_has_no_relative_error(value):
     with pytest.raises(ValueError, match="relative error has no meaning"):
         relative_frobenius_error(np.full((2, 2), value), np.eye(2))
+
+
+def test_kl_by_hand():
+    """½ [v/v' − log(v/v') − 1 + (μ − μ')²/v'] for one point: v = 2, v' = 4, μ − μ' = 3."""
+    forward = gaussian_kl([3.0], [2.0], [0.0], [4.0])
+    assert forward == pytest.approx(0.5 * (0.5 + np.log(2) - 1 + 9 / 4))
+    backward = gaussian_kl([0.0], [4.0], [3.0], [2.0])
+    assert backward == pytest.approx(0.5 * (2 - np.log(2) - 1 + 9 / 2))
+
+
+def test_kl_is_summed_over_points_and_averaged_over_outputs(rng):
+    mean, other = rng.standard_normal((2, 6, 3))
+    variance, other_variance = rng.uniform(0.5, 2, (2, 6, 3))
+    columns = [
+        gaussian_kl(mean[:, c], variance[:, c], other[:, c], other_variance[:, c]) for c in range(3)
+    ]
+    assert gaussian_kl(mean, variance, other, other_variance) == pytest.approx(np.mean(columns))
+    points = [
+        gaussian_kl(mean[i, :1], variance[i, :1], other[i, :1], other_variance[i, :1])
+        for i in range(6)
+    ]
+    assert columns[0] == pytest.approx(np.sum(points))
+
+
+def test_kl_is_a_divergence(rng):
+    """Never negative, zero for equal distributions; the paper's printed formula fails this."""
+    mean, variance = rng.standard_normal(50), rng.uniform(0.1, 10, 50)
+    assert gaussian_kl(mean, variance, mean, variance) == pytest.approx(0, abs=1e-12)
+    for i in range(50):
+        assert gaussian_kl([0.0], [variance[i]], [mean[i]], [1.0]) > 0
+    ratio = 1 / variance  # exact over approximate, equal means
+    assert np.any(ratio + np.log(ratio) - 1 < 0)
+
+
+def test_kl_refuses_what_is_no_distribution():
+    with pytest.raises(ValueError, match="Variances must be positive"):
+        gaussian_kl([0.0], [0.0], [0.0], [1.0])
+    with pytest.raises(ValueError, match="one shape"):
+        gaussian_kl([0.0, 1.0], [1.0], [0.0], [1.0])
+
+
+def test_gaussian_mnll_is_the_log_density(rng):
+    y, mean, variance = rng.standard_normal((2, 3)), np.ones((2, 3)), rng.uniform(1, 2, (2, 3))
+    expected = -norm(mean, np.sqrt(variance)).logpdf(y).mean()
+    assert mean_negative_log_likelihood(y, mean, variance) == pytest.approx(expected)
+    with pytest.raises(ValueError, match="one shape"):
+        mean_negative_log_likelihood(y, mean, variance[0])
+
+
+def test_mnll_of_probabilities_by_hand():
+    p = np.array([[0.2, 0.8], [0.5, 0.5]])
+    expected = -(np.log(0.8) + np.log(0.5)) / 2
+    assert mean_negative_log_likelihood([1, 0], p) == pytest.approx(expected)
+    swapped = mean_negative_log_likelihood(["x", "y"], p, classes=["y", "x"])
+    assert swapped == pytest.approx(expected)
+    assert mean_negative_log_likelihood([1], [[1.0, 0.0]]) == np.inf
+    for labels, classes in (([2, 0], None), (["x", "z"], ["x", "y"]), ([0.5, 1.0], None)):
+        with pytest.raises(ValueError, match="classes"):
+            mean_negative_log_likelihood(labels, p, classes=classes)
+
+
+def test_normalized_mean_squared_error_by_hand():
+    y = np.array([1.0, 3.0, 5.0])
+    assert normalized_mean_squared_error(y, y) == 0
+    assert normalized_mean_squared_error(y, np.full(3, 3.0)) == pytest.approx(1)
+    assert normalized_mean_squared_error(y, y + 2) == pytest.approx(4 / (8 / 3))
+    both = normalized_mean_squared_error(np.c_[y, 10 * y], np.c_[y, np.full(3, 30.0)])
+    assert both == pytest.approx(0.5)
+    with pytest.raises(ValueError, match="constant"):
+        normalized_mean_squared_error([1.0, 1.0], [0.0, 1.0])
+
+
+def test_error_rate_by_hand():
+    assert error_rate([1, 2, 3], [1, 2, 4]) == pytest.approx(1 / 3)
+    with pytest.raises(ValueError, match=r"\(2,\) and prediction has \(3,\)"):
+        error_rate([1, 2], [1, 2, 3])
+
+
+def test_calibration_error_by_hand():
+    """Two bins of two rows: (0.9 sure, half right) and (0.6 sure, all right)."""
+    p = np.array([[0.9, 0.1], [0.9, 0.1], [0.6, 0.4], [0.4, 0.6]])
+    y = np.array([0, 1, 0, 1])
+    expected = (2 * abs(0.5 - 0.9) + 2 * abs(1 - 0.6)) / 4
+    assert expected_calibration_error(y, p, n_bins=10) == pytest.approx(expected)
+    assert expected_calibration_error(y, p, n_bins=1) == pytest.approx(abs(0.75 - 0.75))
+    with pytest.raises(ValueError, match="n_bins"):
+        expected_calibration_error(y, p, n_bins=0)

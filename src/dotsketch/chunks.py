@@ -41,7 +41,8 @@ class Rows:
             lengths = {c.shape[0] for c in self.columns if c is not None}
             if len(lengths) > 1:
                 raise ValueError(
-                    f"Found input variables with inconsistent numbers of samples: {sorted(lengths)}."
+                    "Found input variables with inconsistent numbers of samples: "
+                    f"{sorted(lengths)}."
                 )
 
     @property
@@ -71,7 +72,10 @@ class Rows:
             if n <= size:
                 return next(self.blocks(max(n, 1)))
             places = np.unique(np.linspace(0, n - 1, size).round().astype(int))
-            return tuple(None if c is None else _pick(c, places) for c in self.columns)
+            found = tuple(None if c is None else _pick(c, places) for c in self.columns)
+            for column in self.columns:
+                release_pages(column)
+            return found
         batches = self._batches()
         kept: list[Block] = []
         while sum(len_of(batch[0]) for batch in kept) < size:
@@ -83,8 +87,7 @@ class Rows:
             raise ValueError("The stream has no rows: Found array with 0 sample(s).")
         if not callable(self._stream):
             self._stream, self._taken = itertools.chain(kept, batches), False
-        first = next(regroup(iter(kept), size))
-        return first
+        return next(regroup(iter(kept), size))
 
     def _batches(self) -> Iterator[Block]:
         if callable(self._stream):
@@ -150,8 +153,7 @@ def as_batch(batch: Any) -> Block:
     """A batch of a stream as a tuple of arrays of one length."""
     if not isinstance(batch, (tuple, list)) or len(batch) < 2:
         raise TypeError(
-            "A stream gives batches (X, y) or (X, y, noise_variance); got "
-            f"{type(batch).__name__}."
+            f"A stream gives batches (X, y) or (X, y, noise_variance); got {type(batch).__name__}."
         )
     columns = tuple(None if c is None else _sliceable(c) for c in batch)
     lengths = {len_of(c) for c in columns if c is not None}
@@ -214,8 +216,11 @@ def _join(batches: list[Block]) -> Block:
     """Batches one below the other."""
     if len(batches) == 1:
         return batches[0]
-    joined = []
+    joined: list[Any] = []
     for columns in zip(*batches, strict=True):
+        shapes = {None if c is None else c.shape[1:] for c in columns}
+        if len(shapes) > 1:
+            raise ValueError(f"The rows of all batches must be of one shape; got {shapes}.")
         if all(c is None for c in columns):
             joined.append(None)
         elif is_sparse(columns[0]):

@@ -1,7 +1,13 @@
-"""Gaussian processes: on features, at scale, and exact ones as the reference."""
+"""Gaussian processes: on features, at scale, and exact ones as the reference.
+
+`FeatureGPRegressor` and `FeatureGPClassifier` reduce features to sums over rows, one block at a
+time, and work in the dimension of the features from there on. `ExactGPRegressor` and
+`ExactGPClassifier` have the same interface with the exact kernel.
+"""
 
 from .classification import FeatureGPClassifier
-from .exact import ExactGPClassifier, ExactGPRegressor
+from .exact_classification import ExactGPClassifier
+from .exact_regression import ExactGPRegressor
 from .regression import FeatureGPRegressor
 
 __all__ = ["ExactGPClassifier", "ExactGPRegressor", "FeatureGPClassifier", "FeatureGPRegressor"]

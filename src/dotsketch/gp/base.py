@@ -1,9 +1,9 @@
-"""What the Gaussian processes on features share: data from anywhere, features, prediction in blocks."""
+"""What the Gaussian processes on features share: rows from anywhere, their features, blocks."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -30,7 +30,12 @@ class FeatureGP(BaseEstimator):
     chunk_rows: int | None
     verbose: bool
 
-    def _check_shared(self, corrections: tuple) -> None:
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    def _check_features(self, corrections: tuple) -> None:
         if not hasattr(self.features, "fit") or not hasattr(self.features, "transform"):
             raise TypeError(
                 "features must be a transformer, such as MaclaurinFeatures(Gaussian()); got "
@@ -50,6 +55,10 @@ class FeatureGP(BaseEstimator):
     def _rows(self, X: Any, *columns: Any) -> Rows:
         """The training rows; arrays in memory are validated already, others block by block."""
         if not is_stream(X):
+            if columns[0] is None:
+                raise ValueError(
+                    f"{type(self).__name__} requires y to be passed, but the target y is None."
+                )
             return Rows((X, *columns))
         if any(column is not None for column in columns):
             raise ValueError("A stream gives batches (X, y): leave y and noise_variance out.")
@@ -63,15 +72,15 @@ class FeatureGP(BaseEstimator):
             X = check_array(X, accept_sparse="csr", dtype=DTYPES, estimator=self)
             _check_n_features(self, X, reset=True)
         self.features_ = clone(features).fit(X)
-        probe = self._map(X[:8])
-        self.n_columns_ = probe.shape[1]
-        self._probe = probe
+        self._joins_parts = self.posterior == "real"
+        self._probe = self._map(X[:8])  # tells the features of one fit from those of another
+        self.n_columns_ = self._probe.shape[1]
 
     def _map(self, X: Array) -> np.ndarray:  # (n, d) -> (n, n_columns_)
         """The features of validated rows: real, or complex for the complex posterior."""
         Z = host(self.features_.transform(X))
         Z = Z.toarray() if hasattr(Z, "toarray") else np.asarray(Z)
-        if np.iscomplexobj(Z) and self.posterior == "real":
+        if np.iscomplexobj(Z) and self._joins_parts:
             return np.concatenate([Z.real, Z.imag], axis=1)
         return Z
 
@@ -86,19 +95,21 @@ class FeatureGP(BaseEstimator):
         row = self.n_columns_ * np.dtype(self._dtype).itemsize
         return max(min(max(BLOCK_BYTES // row, 1024 * n_groups), 8 * BLOCK_BYTES // row), 64)
 
-    def _accumulate(self, rows: Rows, sums: Sums, checkpoint: Any, n_groups: int = 1) -> None:
-        """One pass over the rows."""
+    def _accumulate(
+        self, rows: Rows, sums: Sums, checkpoint: Any, assumed: Any, n_groups: int = 1
+    ) -> None:
+        """One pass over the rows; `assumed` is what the sums depend on beside rows and features."""
         block_rows = self._block_rows(n_groups)
         # Writing the sums takes about as long as adding 400 rows to them
         chunk = 1 if self.chunk_rows is not None else -(-4096 * n_groups // block_rows)
-        columns = None if rows.columns is None else [getattr(c, "shape", None) for c in rows.columns]
+        shapes = [getattr(column, "shape", None) for column in rows.columns or ()]
         accumulate(
             rows,
             sums,
             block_rows=block_rows,
             chunk_blocks=chunk,
             checkpoint=checkpoint,
-            fingerprint=fingerprint([type(self).__name__, self.posterior, columns, self._probe]),
+            fingerprint=fingerprint([type(self).__name__, shapes, self._probe, repr(assumed)]),
             verbose=bool(self.verbose),
         )
 
@@ -107,22 +118,20 @@ class FeatureGP(BaseEstimator):
         _check_n_features(self, X, reset=False)
         return X
 
-    def _prediction_blocks(self, X: Array) -> Iterator[tuple[slice, Array, np.ndarray]]:
-        """Validated rows of X in blocks: where they stand, themselves, their features."""
+    def _prediction_blocks(self, X: Array) -> Iterator[tuple[Array, np.ndarray]]:
+        """Validated rows of X and their features, in blocks."""
         if not is_on_disk(X):
             X = validate_data(self, host(X), accept_sparse="csr", dtype=DTYPES, reset=False)
-        start = 0
         for (rows,) in Rows((X,)).blocks(self._block_rows()):
             rows = self._check_block(rows)
-            yield slice(start, start + rows.shape[0]), rows, self._map(rows)
-            start += rows.shape[0]
+            yield rows, self._map(rows)
 
     def _deficit(self, X: Array, Z: np.ndarray) -> np.ndarray:  # (n, d), (n, D) -> (n,)
         """k(x, x) − E k̂(x, x) ≥ 0: the prior variance that the features do not carry.
 
         The expectation is known for `MaclaurinFeatures`; for others k̂(x, x) = |z(x)|² stands in.
         """
-        kernel = getattr(self.features_, "kernel_", None)
+        kernel: Any = getattr(self.features_, "kernel_", None)
         if not hasattr(kernel, "diag"):
             raise ValueError(
                 "variance_correction compares with k(x, x): the features need a fitted kernel_, "
@@ -145,13 +154,3 @@ def expected_diagonal(features: MaclaurinFeatures, X: Array) -> np.ndarray:  # (
         degree = 0 if block.sketch is None else block.sketch.degree
         total += (block.root * inputs.weights[:, block.number]) ** 2 * lengths**degree
     return total
-
-
-def check_positive(name: str, value: Any, words: tuple[str, ...]) -> None:
-    """Raise unless the value is a positive finite number or one of the words."""
-    if isinstance(value, str) and value in words:
-        return
-    number = isinstance(value, Real) and not isinstance(value, bool)
-    if not number or not np.isfinite(value) or value <= 0:
-        options = "".join(f' or "{word}"' for word in words)
-        raise ValueError(f"{name} must be a positive number{options}; got {value!r}.")

@@ -52,7 +52,7 @@ def accumulate(
         if saved.pop("configuration").tobytes() != digest:
             raise ValueError(
                 f"The checkpoint {path} belongs to another configuration (features, seed, size of "
-                "blocks, or the columns of the data). Delete it to start anew, and give the "
+                "chunks, or the shape or mean of the data). Delete it to start anew, and give the "
                 "features a random_state, so that the next run draws the same ones."
             )
         done = int(saved.pop("blocks"))
@@ -145,7 +145,9 @@ def progress(total: int | None, verbose: bool) -> Iterator[Callable[[int], None]
     except ImportError:
         yield lambda rows: None
         return
-    with Progress(*Progress.get_default_columns(), MofNCompleteColumn(), TimeElapsedColumn()) as bar:
+    with Progress(
+        *Progress.get_default_columns(), MofNCompleteColumn(), TimeElapsedColumn()
+    ) as bar:
         task = bar.add_task("rows", total=total)
         yield lambda rows: bar.update(task, advance=rows)
 

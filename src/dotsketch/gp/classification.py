@@ -11,8 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from sklearn.base import ClassifierMixin
-from sklearn.utils import check_random_state, column_or_1d
+from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -26,21 +25,12 @@ from ..linear_gaussian import (
     predict_mean,
     predict_variance,
 )
-from ..metrics import mean_negative_log_likelihood
-from .base import DTYPES, FeatureGP, check_positive
-from .dirichlet import (
-    ALPHAS,
-    VALIDATION_ROWS,
-    DirichletLabels,
-    Reservoir,
-    check_classification,
-    check_two_classes,
-    class_weights,
-    expected_softmax,
-)
+from .base import DTYPES, FeatureGP
+from .classifier import VALIDATION_ROWS, DirichletClassifier, check_two_classes
+from .dirichlet import DirichletLabels, Reservoir
 
 
-class FeatureGPClassifier(ClassifierMixin, FeatureGP):
+class FeatureGPClassifier(DirichletClassifier, FeatureGP):
     """Gaussian process classification with the kernel of a feature map, in one pass over the rows.
 
     Labels become targets of one latent Gaussian process for every class (Milios et al., 2018),
@@ -132,7 +122,7 @@ class FeatureGPClassifier(ClassifierMixin, FeatureGP):
         rows = self._training_rows(X, y, reset=True)
         known = self._known_classes(rows, classes)
         self._begin(rows, known)
-        self._accumulate(rows, ClassSums(self), checkpoint, self._n_groups)
+        self._accumulate(rows, ClassSums(self), checkpoint, self._seed, self._n_groups)
         return self._finish()
 
     def partial_fit(self, X: Any, y: Any = None, classes: Any = None) -> FeatureGPClassifier:
@@ -145,7 +135,7 @@ class FeatureGPClassifier(ClassifierMixin, FeatureGP):
         rows = self._training_rows(X, y, reset=first)
         if first:
             self._begin(rows, self._known_classes(rows, classes))
-        self._accumulate(rows, ClassSums(self), None, self._n_groups)
+        self._accumulate(rows, ClassSums(self), None, self._seed, self._n_groups)
         return self._finish()
 
     def refit(self, alpha: float | str | None = None) -> FeatureGPClassifier:
@@ -156,55 +146,17 @@ class FeatureGPClassifier(ClassifierMixin, FeatureGP):
         self._check_parameters()
         return self._finish()
 
-    def predict_latent(self, X: Any) -> tuple[np.ndarray, np.ndarray]:  # (n, d) -> (n, C), (n, C)
-        """Mean and standard deviation of the latent function of every class."""
-        check_is_fitted(self)
-        blocks = list(self._latent_blocks(X))
-        return tuple(np.concatenate(parts) for parts in zip(*blocks, strict=True))
-
-    def decision_function(self, X: Any) -> np.ndarray:  # (n, d) -> (n, C), or (n,) if C = 2
-        """Mean of the latent functions; their difference if there are two classes."""
-        check_is_fitted(self)
-        weights = self._weights()
-        mean = np.concatenate([predict_mean(Z, weights) for _, _, Z in self._prediction_blocks(X)])
-        mean = mean + self.labels_.means
-        return mean[:, 1] - mean[:, 0] if len(self.classes_) == 2 else mean
-
-    def predict(self, X: Any) -> np.ndarray:  # (n, d) -> (n,)
-        """The class of the greatest latent mean; no variances are computed."""
-        scores = self.decision_function(X)
-        return self.classes_[scores.argmax(axis=1) if scores.ndim == 2 else (scores > 0).astype(int)]
-
-    def predict_proba(self, X: Any) -> np.ndarray:  # (n, d) -> (n, C)
-        """Probabilities of the classes: the softmax averaged over the latent functions."""
-        check_is_fitted(self)
-        check_classification(self.alpha, self.probabilities, self.n_samples)
-        return np.concatenate(
-            [self._probabilities(mean, std**2) for mean, std in self._latent_blocks(X)]
-        )
-
-    def log_marginal_likelihood(self) -> float:
-        """log p of the labels' targets at the fitted α, summed over classes."""
-        check_is_fitted(self)
-        return self._log_evidence(self.labels_)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
-
     def _check_parameters(self) -> None:
-        self._check_shared((None, "posterior"))
-        check_positive("prior_variance", self.prior_variance, ("labels",))
-        check_classification(self.alpha, self.probabilities, self.n_samples)
+        self._check_features((None, "posterior"))
+        self._check_classifier()
 
     def _training_rows(self, X: Any, y: Any, *, reset: bool) -> Rows:
         if is_stream(X):
             return self._rows(X, y)
-        if y is None:
-            validate_data(self, X, y, reset=reset)  # says that y is required
         if not is_on_disk(X):
-            X, y = validate_data(self, host(X), host(y), accept_sparse="csr", dtype=DTYPES, reset=reset)
+            X, y = validate_data(
+                self, host(X), host(y), accept_sparse="csr", dtype=DTYPES, reset=reset
+            )
         y = column_or_1d(y, warn=True)
         check_classification_targets(y)
         return self._rows(X, y)
@@ -222,39 +174,36 @@ class FeatureGPClassifier(ClassifierMixin, FeatureGP):
     def _begin(self, rows: Rows, known: np.ndarray | None) -> None:
         self._fit_features(rows, self.features)
         self._n_groups = 10 if known is None else len(known)
-        self._sums: dict[Any, SufficientStatistics] = {}
         self._named = known
-        for label in () if known is None else known.tolist():
-            self._sums[label] = self._no_rows()
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        self._seed = seed
-        self._reservoir = Reservoir(VALIDATION_ROWS, seed)
+        labels = [] if known is None else known.tolist()
+        self._sums = {label: self._no_rows() for label in labels}
+        self._seed = self._draw_seed()
+        self._reservoir = Reservoir(VALIDATION_ROWS, self._seed)
 
     def _no_rows(self) -> SufficientStatistics:
         return SufficientStatistics.zeros(self.n_columns_, 0, self._dtype)
 
     def _finish(self) -> FeatureGPClassifier:
         """From the sums to the posteriors."""
-        self.classes_ = np.unique(np.array(list(self._sums)))
-        check_two_classes(self.classes_)
-        if self._named is not None and len(self._named) < len(self.classes_):
+        classes = np.unique(np.array(list(self._sums)))
+        if self._named is not None and len(classes) > len(self._named):
             raise ValueError(f"y holds labels that are not among the classes {self._named}.")
-        self.statistics_ = [self._sums[label] for label in self.classes_.tolist()]
-        counts = np.array([s.n for s in self.statistics_], dtype=np.float64)
-        self.class_weights_ = class_weights(self.class_weight, self.classes_, counts)
-        weighted = np.maximum(counts, 0.5) * self.class_weights_  # a class without rows yet is rare
-        self._frequencies = weighted / weighted.sum()
-        self.alpha_ = self._choose_alpha()
-        self.labels_ = DirichletLabels.of(self.alpha_, self._frequencies)
-        self.prior_variance_ = self._prior(self.labels_)
-        self.posteriors_ = [
-            posterior(moment, cross, self.prior_variance_) for moment, cross in self._systems(self.labels_)
-        ]
+        self.statistics_ = [self._sums[label] for label in classes.tolist()]
+        self._set_classes(classes, np.array([float(s.n) for s in self.statistics_]))
+        field = 2 if np.iscomplexobj(self.statistics_[0].cross) else 1
+        n_values = field * len(classes) * sum(s.n for s in self.statistics_)
+        self.labels_ = self._choose_labels(n_values, self._held_out())
+        self.alpha_, self.prior_variance_ = self.labels_.alpha, self._prior(self.labels_)
+        self.posteriors_ = list(self._solve(self.labels_))
         self.jitter_ = max(p.jitter for p in self.posteriors_)
         return self
 
-    def _prior(self, labels: DirichletLabels) -> float:
-        return labels.prior_variance if self.prior_variance == "labels" else float(self.prior_variance)
+    def _solve(
+        self, labels: DirichletLabels, held: list[SufficientStatistics] | None = None
+    ) -> Iterator[Posterior]:
+        """The posterior of every class."""
+        for moment, cross in self._systems(labels, held):
+            yield posterior(moment, cross, self._prior(labels))
 
     def _systems(
         self, labels: DirichletLabels, held: list[SufficientStatistics] | None = None
@@ -276,31 +225,20 @@ class FeatureGPClassifier(ClassifierMixin, FeatureGP):
                 inner * value * class_cross + outer * other * (cross - class_cross),
             )
 
-    def _choose_alpha(self) -> float:
-        if not isinstance(self.alpha, str):
-            return float(self.alpha)
-        candidates = [DirichletLabels.of(alpha, self._frequencies) for alpha in ALPHAS]
-        if self.alpha == "evidence":
-            n = sum(s.n for s in self.statistics_) * len(self.classes_)
-            # the same two-valued labels, stretched by inside − outside: a change of variables
-            scores = [
-                self._log_evidence(labels) + n * np.log(labels.inside - labels.outside)
-                for labels in candidates
+    def _held_out(self) -> Any:
+        """A function from labels to latent means, variances and classes of rows held out."""
+
+        def held_out(labels: DirichletLabels) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+            Z, y = self._reservoir.split(max(self._reservoir.seen // 10, 1))
+            held = [SufficientStatistics.of(Z[y == label]) for label in self.classes_.tolist()]
+            found = [
+                (predict_mean(Z, p)[:, 0], predict_variance(Z, p))
+                for p in self._solve(labels, held)
             ]
-            return ALPHAS[int(np.argmax(scores))]
-        Z, y = self._reservoir.split(max(self._reservoir.seen // 10, 1))
-        held = [SufficientStatistics.of(Z[y == label]) for label in self.classes_.tolist()]
-        losses = []
-        for labels in candidates:
-            mean, variance = np.empty((2, len(Z), len(self.classes_)))
-            for c, (moment, cross) in enumerate(self._systems(labels, held)):
-                found = posterior(moment, cross, self._prior(labels))
-                mean[:, c] = predict_mean(Z, found)[:, 0] + labels.means[c]
-                variance[:, c] = predict_variance(Z, found)
-            rng = np.random.default_rng(self._seed)
-            p = expected_softmax(mean, variance, "closed_form", 1, rng)
-            losses.append(mean_negative_log_likelihood(y, p, classes=self.classes_))
-        return ALPHAS[int(np.argmin(losses))]
+            mean, variance = (np.stack(values, axis=1) for values in zip(*found, strict=True))
+            return mean + labels.means, variance, np.searchsorted(self.classes_, y)
+
+        return held_out
 
     def _log_evidence(self, labels: DirichletLabels) -> float:
         """Σ_c log N(ỹ_c − μ_c; 0, s K̂ + Σ_c); weighted rows count as so many."""
@@ -329,18 +267,19 @@ class FeatureGPClassifier(ClassifierMixin, FeatureGP):
         mean = np.concatenate([p.mean for p in self.posteriors_], axis=1)
         return Posterior(first.factor, mean, first.prior_variance, first.jitter)
 
+    def _latent_mean(self, X: Any) -> np.ndarray:
+        weights = self._weights()
+        blocks = [predict_mean(Z, weights) for _, Z in self._prediction_blocks(X)]
+        return np.concatenate(blocks) + self.labels_.means
+
     def _latent_blocks(self, X: Any) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         weights = self._weights()
-        for _, rows, Z in self._prediction_blocks(X):
+        for rows, Z in self._prediction_blocks(X):
             mean = predict_mean(Z, weights) + self.labels_.means
             variance = np.stack([predict_variance(Z, p) for p in self.posteriors_], axis=1)
             if self.variance_correction is not None:
                 variance += self.prior_variance_ * self._deficit(rows, Z)[:, None]
-            yield mean, np.sqrt(variance)
-
-    def _probabilities(self, mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
-        rng = np.random.default_rng(self._seed)
-        return expected_softmax(mean, variance, self.probabilities, self.n_samples, rng)
+            yield mean, variance
 
 
 class ClassSums:
@@ -353,6 +292,7 @@ class ClassSums:
         gp = self.gp
         Z = gp._map(gp._check_block(block[0]))
         y = column_or_1d(block[1])
+        check_classification_targets(y)
         labels, places = np.unique(y, return_inverse=True)
         for k, label in enumerate(labels.tolist()):
             gp._sums.setdefault(label, gp._no_rows()).update(Z[places == k])

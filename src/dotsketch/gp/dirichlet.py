@@ -8,15 +8,12 @@ that sees one target and one noise variance at its own rows, and another of both
 from __future__ import annotations
 
 from dataclasses import dataclass
-from numbers import Real
 from typing import Any
 
 import numpy as np
-from scipy.special import expit, softmax
+from scipy.special import softmax
 
 ALPHAS = tuple(10.0**power for power in range(-5, 1))  # the range searched in the paper
-VALIDATION_ROWS = 1000
-PROBABILITIES = ("monte_carlo", "closed_form")
 
 
 @dataclass(frozen=True)
@@ -50,12 +47,19 @@ class DirichletLabels:
         centre = np.mean(share * inside + (1 - share) * outside - np.log(share))
         means = np.log(share) + centre
         square = share * (inside - means) ** 2 + (1 - share) * (outside - means) ** 2
-        numbers = (alpha, inside, outside, inside_variance, outside_variance)
-        return cls(*map(float, numbers), means, float(np.mean(square)))
+        return cls(
+            float(alpha),
+            float(inside),
+            float(outside),
+            float(inside_variance),
+            float(outside_variance),
+            means,
+            float(np.mean(square)),
+        )
 
 
 def expected_softmax(
-    mean: np.ndarray, variance: np.ndarray, method: str, n_samples: int, rng: np.random.Generator
+    mean: np.ndarray, variance: np.ndarray, method: str, n_samples: int, seed: int
 ) -> np.ndarray:  # (n, C), (n, C) -> (n, C)
     """E softmax(f) for independent f_c ~ N(mean_c, variance_c).
 
@@ -72,7 +76,7 @@ def expected_softmax(
             against = np.clip((mean - mean[:, c : c + 1]) / spread, None, 700)
             result[:, c] = 1 / np.sum(np.exp(against), axis=1)  # j = c adds the one
         return result / result.sum(axis=1, keepdims=True)
-    half = rng.standard_normal((-(-n_samples // 2), C))
+    half = np.random.default_rng(seed).standard_normal((-(-n_samples // 2), C))
     draws = np.concatenate([half, -half])[:n_samples]
     result = np.zeros_like(mean)
     deviation = np.sqrt(variance)
@@ -94,11 +98,11 @@ class Reservoir:
         self.size = size
         self.seed = seed
         self.seen = 0
-        self.rows: np.ndarray | None = None
-        self.labels: np.ndarray | None = None
+        self.rows = np.empty((0, 0))
+        self.labels = np.empty(0)
 
     def add(self, rows: np.ndarray, labels: np.ndarray) -> None:  # (n, D), (n,)
-        if self.rows is None or self.labels is None:
+        if not self.seen:
             self.rows, self.labels = rows[:0].copy(), labels[:0].copy()
         free = self.size - len(self.rows)
         if free > 0:
@@ -115,49 +119,5 @@ class Reservoir:
 
     def split(self, n: int) -> tuple[np.ndarray, np.ndarray]:
         """n of the rows and their labels."""
-        assert self.rows is not None
-        assert self.labels is not None
         chosen = np.random.default_rng(self.seed).permutation(len(self.rows))[:n]
         return self.rows[chosen], self.labels[chosen]
-
-
-def class_weights(option: Any, classes: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """How often a row of every class counts: scikit-learn's class_weight."""
-    if option is None:
-        return np.ones(len(classes))
-    if isinstance(option, str) and option == "balanced":
-        return counts.sum() / (len(classes) * np.maximum(counts, 1))
-    if not isinstance(option, dict):
-        raise ValueError(f'class_weight must be None, "balanced" or a dict; got {option!r}.')
-    unknown = [label for label in option if label not in classes.tolist()]
-    if unknown:
-        raise ValueError(f"class_weight names {unknown[0]!r}, which is no class: {classes}.")
-    weights = np.array([float(option.get(label, 1.0)) for label in classes.tolist()])
-    if not np.all(np.isfinite(weights)) or not np.all(weights > 0):
-        raise ValueError(f"class_weight must be positive; got {option!r}.")
-    return weights
-
-
-def check_classification(alpha: Any, probabilities: str, n_samples: int) -> None:
-    """Raise if a parameter of the classifiers has no meaning."""
-    known = alpha in ("auto", "evidence") if isinstance(alpha, str) else False
-    number = isinstance(alpha, Real) and not isinstance(alpha, bool)
-    if not known and (not number or not np.isfinite(alpha) or alpha <= 0):
-        raise ValueError(
-            f'alpha must be a positive number, "auto" or "evidence"; got {alpha!r}.'
-        )
-    if probabilities not in PROBABILITIES:
-        raise ValueError(f"probabilities must be one of {PROBABILITIES}; got {probabilities!r}.")
-    if n_samples < 1:
-        raise ValueError(f"n_samples must be positive; got {n_samples!r}.")
-
-
-def check_two_classes(classes: np.ndarray) -> None:
-    if len(classes) < 2:
-        raise ValueError(
-            f"A classifier needs at least two classes in y; got one class: {classes.tolist()}."
-        )
-
-
-def binary_sigmoid(mean: np.ndarray) -> np.ndarray:
-    return expit(mean)

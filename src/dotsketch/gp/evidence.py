@@ -12,6 +12,7 @@ from scipy.optimize import minimize_scalar
 from .. import _packed
 from ..linear_gaussian import SufficientStatistics, log_density
 
+
 @dataclass(frozen=True)
 class Spectrum:
     """Eigenvalues λ_j of the Gram matrix K̂ of the rows, and the energy of the targets along them.
@@ -66,20 +67,26 @@ class Spectrum:
         determinant = np.sum(np.log(variances)) + unseen * np.log(noise_variance)
         square = np.sum(self.energies / variances) + self.rest / noise_variance
         per_output = determinant - self.log_weights
-        return log_density(self.n_outputs * per_output, square, self.n * self.n_outputs, self.is_complex)
-
+        return log_density(
+            self.n_outputs * per_output, square, self.n * self.n_outputs, self.is_complex
+        )
 
 
 def best_variances(
-    spectrum: Spectrum, noise_variance: float | None, prior_variance: float | None
+    find_spectrum: Callable[[], Spectrum],
+    noise_variance: float | None,
+    prior_variance: float | None,
 ) -> tuple[float, float]:
     """Noise and prior variance of the greatest marginal likelihood; None marks what is free.
+
+    The spectrum is found only if something is.
 
     Always a search along one line: if both are free, the best noise variance for a given ratio
     r = s/σ² has a closed form, σ² = [Σ e_j/(1 + r λ_j) + rest] / n.
     """
     if noise_variance is not None and prior_variance is not None:
         return noise_variance, prior_variance
+    spectrum = find_spectrum()
     count = spectrum.n * spectrum.n_outputs
     energy = (float(np.sum(spectrum.energies)) + spectrum.rest) / count or 1.0
     largest = float(spectrum.eigenvalues.max(initial=0.0)) or 1.0
@@ -113,7 +120,7 @@ def maximise(
     tolerance: float = 1e-6,
 ) -> float:
     """Where a function of a positive number is greatest: a grid of logarithms, then refined."""
-    grid = np.linspace(*np.log(span), points)
+    grid = np.linspace(np.log(span[0]), np.log(span[1]), points)
     values = [function(float(np.exp(point))) for point in grid]
     top = int(np.argmax(values))
     found = minimize_scalar(

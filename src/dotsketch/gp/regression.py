@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.base import MultiOutputMixin, RegressorMixin
-from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .._arrays import Array, as_generator, host
@@ -21,15 +19,15 @@ from ..linear_gaussian import (
     predict_variance,
     sample_weights,
 )
-from .base import DTYPES, SAMPLE_ROWS, FeatureGP, check_positive
+from .base import DTYPES, SAMPLE_ROWS, FeatureGP
 from .evidence import Spectrum, best_variances
 from .lengthscale import best_lengthscale
+from .variances import GaussianRegressor, check_noise, check_targets, greatest_likelihood
 
 CORRECTIONS = (None, "posterior", "fitc")
-NORMALIZATIONS = (None, "mean", "standard")
 
 
-class FeatureGPRegressor(RegressorMixin, MultiOutputMixin, FeatureGP):
+class FeatureGPRegressor(GaussianRegressor, FeatureGP):
     """Gaussian process regression with the kernel of a feature map, in one pass over the rows.
 
     The features of a block of rows are reduced to sums of D² numbers (`SufficientStatistics`), so
@@ -58,7 +56,8 @@ class FeatureGPRegressor(RegressorMixin, MultiOutputMixin, FeatureGP):
         k(x, x) − E k̂(x, x) to the variance of every prediction (Section 5.6 of the paper); "fitc"
         adds it to the noise of the training rows too.
     normalize_y : {"mean", "standard", None}, default="mean"
-        Subtract the mean of y; divide by its standard deviation too; or take y as it is.
+        Subtract the mean of y (all rows count alike); divide by its standard deviation too, so
+        that all variances are relative to it; or take y as it is.
     chunk_rows : int or None, default=None
         Rows of a block, and between two checkpoints; None chooses blocks of about 64 MB.
     verbose : bool, default=False
@@ -82,7 +81,7 @@ class FeatureGPRegressor(RegressorMixin, MultiOutputMixin, FeatureGP):
     >>> features = MaclaurinFeatures(Gaussian(lengthscale=1.0), n_components=20, random_state=0)
     >>> gp = FeatureGPRegressor(features).fit(X, y)
     >>> mean, std = gp.predict(np.array([[0.5]]), return_std=True)
-    >>> bool(abs(mean[0] - np.sin(0.5)) < 3 * std[0]), round(gp.noise_variance_, 3)
+    >>> bool(abs(mean[0] - np.sin(0.5)) < 3 * std[0]), round(gp.noise_variance_, 2)
     (True, 0.01)
     """
 
@@ -134,10 +133,12 @@ class FeatureGPRegressor(RegressorMixin, MultiOutputMixin, FeatureGP):
         self._check_parameters()
         rows = self._training_rows(X, y, noise_variance, reset=True)
         self._begin(rows, optimize=optimize)
-        self._accumulate(rows, RegressionSums(self), checkpoint)
+        self._accumulate(rows, RegressionSums(self), checkpoint, self._assumed())
         return self._finish()
 
-    def partial_fit(self, X: Any, y: Any = None, *, noise_variance: Any = None) -> FeatureGPRegressor:
+    def partial_fit(
+        self, X: Any, y: Any = None, *, noise_variance: Any = None
+    ) -> FeatureGPRegressor:
         """Add rows to those seen before. The features are fitted by the first call.
 
         The posterior is computed anew by every call: give `fit` a generator for many batches.
@@ -147,7 +148,7 @@ class FeatureGPRegressor(RegressorMixin, MultiOutputMixin, FeatureGP):
         rows = self._training_rows(X, y, noise_variance, reset=first)
         if first:
             self._begin(rows, optimize=False)
-        self._accumulate(rows, RegressionSums(self), None)
+        self._accumulate(rows, RegressionSums(self), None, self._assumed())
         return self._finish()
 
     def refit(self) -> FeatureGPRegressor:
@@ -171,10 +172,9 @@ class FeatureGPRegressor(RegressorMixin, MultiOutputMixin, FeatureGP):
         `include_noise` adds the noise variance, for the spread of y instead of f.
         """
         check_is_fitted(self)
-        if return_std and return_cov:
-            raise RuntimeError("At most one of return_std or return_cov can be requested.")
+        self._check_request(return_std, return_cov)
         means, variances, parts = [], [], []
-        for _, rows, Z in self._prediction_blocks(X):
+        for rows, Z in self._prediction_blocks(X):
             means.append(predict_mean(Z, self.posterior_))
             if return_std:
                 extra = self._extra_variance(rows, Z, include_noise)
@@ -201,7 +201,7 @@ class FeatureGPRegressor(RegressorMixin, MultiOutputMixin, FeatureGP):
         D, m, _ = weights.shape
         flat = Posterior(self.posterior_.factor, weights.reshape(D, -1), 1.0, 0.0)
         draws = []
-        for _, rows, Z in self._prediction_blocks(X):
+        for rows, Z in self._prediction_blocks(X):
             values = predict_mean(Z, flat).reshape(len(Z), m, n_samples)
             extra = self._extra_variance(rows, Z, False)
             if np.any(extra):
@@ -224,19 +224,9 @@ class FeatureGPRegressor(RegressorMixin, MultiOutputMixin, FeatureGP):
         units = n * np.sum(np.log(self.scales_)) * (2 if is_complex else 1)
         return float(density - units)
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
-
     def _check_parameters(self) -> None:
-        self._check_shared(CORRECTIONS)
-        check_positive("noise_variance", self.noise_variance, ("auto",))
-        check_positive("prior_variance", self.prior_variance, ("auto",))
-        if self.normalize_y not in NORMALIZATIONS:
-            raise ValueError(
-                f"normalize_y must be one of {NORMALIZATIONS}; got {self.normalize_y!r}."
-            )
+        self._check_features(CORRECTIONS)
+        self._check_regressor()
 
     def _training_rows(self, X: Any, y: Any, noise_variance: Any, *, reset: bool) -> Rows:
         if is_stream(X):
@@ -270,6 +260,9 @@ class FeatureGPRegressor(RegressorMixin, MultiOutputMixin, FeatureGP):
             self._row_variances = self._choose_variances(self._sample_statistics(sample))
             self.statistics_ = self._no_rows()
 
+    def _assumed(self) -> Any:
+        return self.offset_.tolist(), self._row_variances
+
     def _no_rows(self) -> SufficientStatistics:
         return SufficientStatistics.zeros(self.n_columns_, len(self.offset_), self._dtype)
 
@@ -285,8 +278,7 @@ class FeatureGPRegressor(RegressorMixin, MultiOutputMixin, FeatureGP):
         def evidence(features: Any) -> float:
             self._fit_features(rows, features)
             spectrum = self._spectrum(self._sample_statistics(sample))
-            noise = 1.0 if self._noise_by_row else None
-            return spectrum.log_likelihood(*best_variances(spectrum, noise, None))
+            return greatest_likelihood(spectrum, *self._given_variances(self._noise_by_row, True))
 
         return best_lengthscale(self.features, self._check_block(sample[0]), evidence)
 
@@ -303,9 +295,8 @@ class FeatureGPRegressor(RegressorMixin, MultiOutputMixin, FeatureGP):
         self.jitter_ = self.posterior_.jitter
         self._unit_noise = noise
         self.prior_variance_ = prior
-        self.noise_variance_ = noise if self._row_variances is None else self._row_variances[0]
-        if self._noise_by_row:
-            self.noise_variance_ = None
+        shared = noise if self._row_variances is None else self._row_variances[0]
+        self.noise_variance_ = None if self._noise_by_row else shared
         return self
 
     def _normalisation(self, statistics: SufficientStatistics) -> tuple[np.ndarray, np.ndarray]:
@@ -319,15 +310,9 @@ class FeatureGPRegressor(RegressorMixin, MultiOutputMixin, FeatureGP):
         return means, scales
 
     def _choose_variances(self, statistics: SufficientStatistics) -> tuple[float, float]:
-        """Noise (1 if the weights of the rows hold it) and prior variance: given, or by evidence."""
-        given = {
-            name: None if self.optimized_ or value == "auto" else float(value)
-            for name, value in (("noise", self.noise_variance), ("prior", self.prior_variance))
-        }
-        noise, prior = 1.0 if self._noise_by_row else given["noise"], given["prior"]
-        if noise is not None and prior is not None:
-            return noise, prior
-        return best_variances(self._spectrum(statistics), noise, prior)
+        """Noise and prior variance: given, or of the greatest marginal likelihood."""
+        given = self._given_variances(self._noise_by_row, self.optimized_)
+        return best_variances(lambda: self._spectrum(statistics), *given)
 
     def _spectrum(self, statistics: SufficientStatistics) -> Spectrum:
         means, scales = self._normalisation(statistics)
@@ -345,15 +330,7 @@ class FeatureGPRegressor(RegressorMixin, MultiOutputMixin, FeatureGP):
         extra = np.zeros(len(Z))
         if self.variance_correction is not None:
             extra = extra + self.prior_variance_ * self._deficit(X, Z)
-        if include_noise:
-            if self.noise_variance_ is None:
-                raise ValueError("The noise was given by row: add that of the rows to predict.")
-            extra = extra + self.noise_variance_
-        return extra
-
-    def _shaped(self, values: np.ndarray) -> np.ndarray:
-        """Outputs are the last axis, which targets of one dimension do not have."""
-        return values[..., 0] if self._flat else values
+        return extra + self._shared_noise() if include_noise else extra
 
 
 class RegressionSums:
@@ -375,21 +352,3 @@ class RegressionSums:
 
     def restore(self, arrays: dict[str, np.ndarray]) -> None:
         self.gp.statistics_ = SufficientStatistics.restored(arrays)
-
-
-def check_targets(y: Any) -> tuple[np.ndarray, bool]:  # (n,) or (n, m) -> (n, m), was it (n,)
-    """Finite targets in double precision."""
-    Y = check_array(host(y), ensure_2d=False, dtype=np.float64, input_name="y", allow_nd=False)
-    return (Y[:, None], True) if Y.ndim == 1 else (Y, False)
-
-
-def check_noise(noise: Any, expected: bool, n: int) -> np.ndarray | None:
-    """Positive variances of the noise of n rows, or None where none are expected."""
-    if (noise is not None) != expected:
-        raise ValueError("The noise variance must be given for all rows or for none.")
-    if noise is None:
-        return None
-    values = np.asarray(host(noise), dtype=np.float64)
-    if values.shape != (n,) or not np.all(np.isfinite(values)) or not np.all(values > 0):
-        raise ValueError(f"noise_variance by row must be {n} positive numbers of shape ({n},).")
-    return values

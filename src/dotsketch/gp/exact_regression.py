@@ -1,0 +1,227 @@
+"""Exact Gaussian processes: the reference that the approximations are measured by.
+
+The same interface as the estimators on features, with the Gram matrix of all rows: memory grows
+with n² and time with n³, so a few thousand rows are the limit.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, clone
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from .. import _packed
+from .._arrays import Array, as_generator, host
+from ..linear_gaussian import factorise, log_density
+from .base import DTYPES
+from .evidence import Spectrum, best_variances
+from .lengthscale import best_lengthscale
+from .variances import GaussianRegressor, check_noise, check_targets, greatest_likelihood
+
+
+class ExactPosterior:
+    """f ~ GP(0, s k) after targets (n, m) with noise variances (n,): C = s K + diag σ² = L Lᵀ."""
+
+    def __init__(self, K: np.ndarray, targets: np.ndarray, noise: np.ndarray, prior: float):
+        C = prior * K
+        C[np.diag_indices(len(C))] += noise
+        self.prior_variance = prior
+        self.factor, self.jitter = factorise(_packed.pack(C))
+        self.weights = _packed.solve(self.factor, targets)
+        self.square = float(np.sum(targets * self.weights))
+
+    def mean(self, cross: np.ndarray) -> np.ndarray:  # k(x, X) (n*, n) -> (n*, m)
+        return self.prior_variance * (cross @ self.weights)
+
+    def half(self, cross: np.ndarray) -> np.ndarray:  # (n*, n) -> (n, n*)
+        """s L⁻¹ k(X, x)."""
+        return self.prior_variance * _packed.half_solve(self.factor, cross.T)
+
+    def variance(self, cross: np.ndarray, diagonal: np.ndarray) -> np.ndarray:  # -> (n*,)
+        explained = np.sum(self.half(cross) ** 2, axis=0)
+        return np.maximum(self.prior_variance * diagonal - explained, 0)
+
+    def log_likelihood(self, n_outputs: int) -> float:
+        n = _packed.size_of(self.factor)
+        determinant = n_outputs * _packed.log_determinant(self.factor)
+        return float(log_density(determinant, self.square, n * n_outputs, False))
+
+
+class ExactGP(BaseEstimator):
+    """What the exact estimators share: the kernel and its Gram matrices in double precision."""
+
+    kernel: Any
+
+    def _check_kernel(self) -> None:
+        if not callable(self.kernel) or not hasattr(self.kernel, "diag"):
+            raise TypeError(f"kernel must be a kernel, such as Gaussian(); got {self.kernel!r}.")
+
+    def _test_rows(self, X: Any) -> Array:
+        X = validate_data(self, host(X), accept_sparse="csr", dtype=DTYPES, reset=False)
+        return double_rows(X)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+class ExactGPRegressor(GaussianRegressor, ExactGP):
+    """Exact Gaussian process regression.
+
+    Parameters
+    ----------
+    kernel : kernel of this library, or of scikit-learn (its parameters stay as they are)
+    noise_variance : float or "auto", default="auto"
+    prior_variance : float or "auto", default=1.0
+    normalize_y : {"mean", "standard", None}, default="mean"
+        All as for `FeatureGPRegressor`.
+
+    Attributes
+    ----------
+    kernel_, noise_variance_, prior_variance_, posterior_, jitter_
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dotsketch import ExactGPRegressor, Gaussian
+    >>> X = np.linspace(0, 3, 20)[:, None]
+    >>> gp = ExactGPRegressor(Gaussian(lengthscale=1.0), noise_variance=1e-4)
+    >>> gp = gp.fit(X, np.sin(X[:, 0]))
+    >>> gp.predict(np.array([[1.5]])).round(2)
+    array([1.])
+    """
+
+    def __init__(
+        self,
+        kernel: Any,
+        *,
+        noise_variance: float | str = "auto",
+        prior_variance: float | str = 1.0,
+        normalize_y: str | None = "mean",
+    ):
+        self.kernel = kernel
+        self.noise_variance = noise_variance
+        self.prior_variance = prior_variance
+        self.normalize_y = normalize_y
+
+    def fit(
+        self, X: Any, y: Any, *, noise_variance: Any = None, optimize: bool = False
+    ) -> ExactGPRegressor:
+        """Fit to X (n, d) and y (n,) or (n, m); see `FeatureGPRegressor.fit`."""
+        self._check_kernel()
+        self._check_regressor()
+        X, y = validate_data(
+            self,
+            host(X),
+            host(y),
+            accept_sparse="csr",
+            dtype=DTYPES,
+            multi_output=True,
+            y_numeric=True,
+        )
+        Y, self._flat = check_targets(y)
+        self.X_train_ = double_rows(X)
+        noise = check_noise(noise_variance, noise_variance is not None, len(Y))
+        Y = self._normalise(Y)
+        self._choose(Y, noise, optimize)
+        rows = np.full(len(Y), self.noise_variance_) if noise is None else noise
+        self.posterior_ = ExactPosterior(
+            gram(self.kernel_, self.X_train_), Y, rows, self.prior_variance_
+        )
+        self.jitter_ = self.posterior_.jitter
+        return self
+
+    def predict(
+        self,
+        X: Any,
+        return_std: bool = False,
+        return_cov: bool = False,
+        *,
+        include_noise: bool = False,
+    ) -> Any:
+        """Mean of f, and its standard deviation or covariance; see `FeatureGPRegressor.predict`."""
+        check_is_fitted(self)
+        self._check_request(return_std, return_cov)
+        X = self._test_rows(X)
+        cross = gram(self.kernel_, X, self.X_train_)
+        mean = self._shaped(self.posterior_.mean(cross) * self.scales_ + self.means_)
+        noise = self._shared_noise() if include_noise else 0.0
+        if return_std:
+            variance = self.posterior_.variance(cross, np.asarray(self.kernel_.diag(X))) + noise
+            return mean, self._shaped(np.sqrt(variance)[:, None] * self.scales_)
+        if return_cov:
+            covariance = self._covariance(X, cross) + noise * np.eye(len(cross))
+            return mean, self._shaped(covariance[:, :, None] * self.scales_**2)
+        return mean
+
+    def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0) -> np.ndarray:
+        """Draws of f at the rows of X, (n, n_samples) or (n, m, n_samples)."""
+        check_is_fitted(self)
+        X = self._test_rows(X)
+        cross = gram(self.kernel_, X, self.X_train_)
+        values, vectors = np.linalg.eigh(self._covariance(X, cross))
+        root = vectors * np.sqrt(np.maximum(values, 0))
+        m = len(self.means_)
+        noise = as_generator(random_state).standard_normal((len(root), m * n_samples))
+        draws = (root @ noise).reshape(-1, m, n_samples) + self.posterior_.mean(cross)[:, :, None]
+        draws = draws * self.scales_[:, None] + self.means_[:, None]
+        return draws[:, 0] if self._flat else draws
+
+    def log_marginal_likelihood(self) -> float:
+        """log p(y) of the training targets at the fitted variances, in units of y."""
+        check_is_fitted(self)
+        n, m = len(self.posterior_.weights), len(self.means_)
+        return self.posterior_.log_likelihood(m) - n * float(np.sum(np.log(self.scales_)))
+
+    def _normalise(self, Y: np.ndarray) -> np.ndarray:
+        self.means_, self.scales_ = np.zeros(Y.shape[1]), np.ones(Y.shape[1])
+        if self.normalize_y is not None:
+            self.means_ = Y.mean(axis=0)
+        if self.normalize_y == "standard":
+            deviations = Y.std(axis=0)
+            self.scales_ = np.where(deviations > 0, deviations, 1.0)
+        return (Y - self.means_) / self.scales_
+
+    def _choose(self, Y: np.ndarray, noise: np.ndarray | None, optimize: bool) -> None:
+        """The kernel and the variances: given, or of the greatest marginal likelihood."""
+        X = self.X_train_
+        free = self._given_variances(noise is not None, optimize)
+
+        def evidence(kernel: Any) -> float:
+            return greatest_likelihood(self._spectrum(resolved(kernel, X), Y, noise), *free)
+
+        kernel = best_lengthscale(self.kernel, X, evidence) if optimize else self.kernel
+        self.kernel_ = resolved(kernel, X)
+        shared, prior = best_variances(lambda: self._spectrum(self.kernel_, Y, noise), *free)
+        self.noise_variance_ = None if noise is not None else shared
+        self.prior_variance_ = prior
+
+    def _spectrum(self, kernel: Any, Y: np.ndarray, noise: np.ndarray | None) -> Spectrum:
+        K = gram(kernel, self.X_train_)
+        if noise is None:
+            return Spectrum.of_kernel(K, Y)
+        roots = np.sqrt(noise)
+        found = Spectrum.of_kernel(K / np.outer(roots, roots), Y / roots[:, None])
+        return found.weighted(-float(np.sum(np.log(noise))))
+
+    def _covariance(self, X: Array, cross: np.ndarray) -> np.ndarray:
+        half = self.posterior_.half(cross)
+        return self.prior_variance_ * gram(self.kernel_, X) - half.T @ half
+
+
+def gram(kernel: Any, X: Array, Y: Array | None = None) -> np.ndarray:  # -> (n, n) or (n, m)
+    """The Gram matrix in double precision."""
+    return np.asarray(kernel(X) if Y is None else kernel(X, Y), dtype=np.float64)
+
+
+def resolved(kernel: Any, X: Array) -> Any:
+    """A copy of the kernel with parameters that depend on data set from X."""
+    return clone(kernel.resolve(X) if hasattr(kernel, "resolve") else kernel)
+
+
+def double_rows(X: Array) -> Array:
+    """Rows in double precision, dense or sparse."""
+    return X.astype(np.float64)

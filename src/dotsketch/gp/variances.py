@@ -1,0 +1,92 @@
+"""Targets, noise and variances: what the regressors share."""
+
+from __future__ import annotations
+
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from sklearn.base import MultiOutputMixin, RegressorMixin
+from sklearn.utils import check_array
+
+from .._arrays import host
+from .evidence import Spectrum, best_variances
+
+NORMALIZATIONS = (None, "mean", "standard")
+
+
+class GaussianRegressor(RegressorMixin, MultiOutputMixin):
+    """Parameters of a Gaussian process regression, and the shape of its outputs."""
+
+    noise_variance: float | str
+    prior_variance: float | str
+    normalize_y: str | None
+    noise_variance_: float | None
+    _flat: bool
+
+    def _check_regressor(self) -> None:
+        check_positive("noise_variance", self.noise_variance, ("auto",))
+        check_positive("prior_variance", self.prior_variance, ("auto",))
+        if self.normalize_y not in NORMALIZATIONS:
+            raise ValueError(
+                f"normalize_y must be one of {NORMALIZATIONS}; got {self.normalize_y!r}."
+            )
+
+    def _given_variances(self, by_row: bool, optimize: bool) -> tuple[float | None, float | None]:
+        """Noise (1 if the weights of the rows hold it) and prior variance; None: to be chosen."""
+        noise, prior = (
+            None if optimize or value == "auto" else float(value)
+            for value in (self.noise_variance, self.prior_variance)
+        )
+        return 1.0 if by_row else noise, prior
+
+    def _shaped(self, values: np.ndarray) -> np.ndarray:
+        """Outputs are the last axis, which targets of one dimension do not have."""
+        return values[..., 0] if self._flat else values
+
+    def _shared_noise(self) -> float:
+        """The noise variance of a row to predict."""
+        if self.noise_variance_ is None:
+            raise ValueError("The noise was given by row: add that of the rows to predict.")
+        return self.noise_variance_
+
+    @staticmethod
+    def _check_request(return_std: bool, return_cov: bool) -> None:
+        if return_std and return_cov:
+            raise RuntimeError("At most one of return_std or return_cov can be requested.")
+
+
+def greatest_likelihood(spectrum: Spectrum, noise: float | None, prior: float | None) -> float:
+    """The marginal likelihood at the best of the variances that are free."""
+    return spectrum.log_likelihood(*best_variances(lambda: spectrum, noise, prior))
+
+
+def check_positive(name: str, value: Any, words: tuple[str, ...]) -> None:
+    """Raise unless the value is a positive finite number or one of the words."""
+    if isinstance(value, str) and value in words:
+        return
+    number = isinstance(value, Real) and not isinstance(value, bool)
+    if not number or not np.isfinite(value) or value <= 0:
+        options = "".join(f' or "{word}"' for word in words)
+        raise ValueError(f"{name} must be a positive number{options}; got {value!r}.")
+
+
+def check_targets(y: Any) -> tuple[np.ndarray, bool]:  # (n,) or (n, m) -> (n, m), was it (n,)
+    """Finite targets in double precision."""
+    Y = check_array(host(y), ensure_2d=False, dtype=np.float64, input_name="y")
+    return (Y[:, None], True) if Y.ndim == 1 else (Y, False)
+
+
+def check_noise(noise: Any, expected: bool, n: int) -> np.ndarray | None:
+    """Positive variances of the noise of n rows, or None where none are expected."""
+    if (noise is not None) != expected:
+        raise ValueError("The noise variance must be given for all rows or for none.")
+    if noise is None:
+        return None
+    values = np.asarray(host(noise), dtype=np.float64)
+    if values.shape != (n,) or not np.all(np.isfinite(values)) or not np.all(values > 0):
+        raise ValueError(
+            f"noise_variance by row must hold {n} positive numbers, one for every row; its shape "
+            f"is {values.shape}."
+        )
+    return values

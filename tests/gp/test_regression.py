@@ -1,0 +1,266 @@
+"""FeatureGPRegressor against the n-dimensional formulas and scikit-learn."""
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import DotProduct
+from sklearn.kernel_approximation import Nystroem
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from dotsketch import FeatureGPRegressor, Gaussian, MaclaurinFeatures
+from dotsketch.gp.base import expected_diagonal
+from gp.data import gaussian_features, polynomial_features, regression_data
+
+LINEAR = DotProduct(sigma_0=0.0, sigma_0_bounds="fixed")
+
+
+@pytest.mark.parametrize("normalize_y", ["mean", "standard", None])
+@pytest.mark.parametrize("outputs", [1, 2])
+def test_agrees_with_scikit_learn_on_the_features(normalize_y, outputs):
+    X, y = regression_data(outputs=outputs)
+    gp = FeatureGPRegressor(polynomial_features(), noise_variance=0.05, normalize_y=normalize_y)
+    gp.fit(X, y)
+    Z, Z_test = gp.features_.transform(X), gp.features_.transform(X[:9] * 1.2)
+    shift = y.mean(axis=0) if normalize_y == "mean" else 0.0
+    reference = GaussianProcessRegressor(
+        LINEAR, alpha=0.05, normalize_y=normalize_y == "standard"
+    ).fit(Z, y - shift)
+    mean, std = gp.predict(X[:9] * 1.2, return_std=True)
+    expected, expected_std = reference.predict(Z_test, return_std=True)
+    np.testing.assert_allclose(mean, expected + shift, atol=1e-8)
+    np.testing.assert_allclose(std, expected_std, atol=1e-8)
+    mean, covariance = gp.predict(X[:9] * 1.2, return_cov=True)
+    np.testing.assert_allclose(covariance, reference.predict(Z_test, return_cov=True)[1], atol=1e-8)
+    units = len(X) * np.log(y.std(axis=0)).sum() if normalize_y == "standard" else 0.0
+    assert gp.log_marginal_likelihood() == pytest.approx(
+        reference.log_marginal_likelihood_value_ - units
+    )
+    assert mean.shape == y[:9].shape
+
+
+@pytest.mark.parametrize("posterior", ["real", "complex"])
+def test_complex_features(posterior):
+    """ "real" is the process with kernel Re k̂; "complex" the real part of the complex one."""
+    X, y = regression_data()
+    test = X[:7] * 1.1
+    gp = FeatureGPRegressor(polynomial_features("complex"), noise_variance=0.1, posterior=posterior)
+    mean, std = gp.fit(X, y).predict(test, return_std=True)
+    Z, W = gp.features_.transform(X), gp.features_.transform(test)
+    K, cross, diagonal = Z @ Z.conj().T, W @ Z.conj().T, np.sum(np.abs(W) ** 2, axis=1)
+    if posterior == "real":
+        K, cross = K.real, cross.real
+    C = K + 0.1 * np.eye(len(K))
+    np.testing.assert_allclose(
+        mean, (cross @ np.linalg.solve(C, y - y.mean())).real + y.mean(), rtol=1e-9
+    )
+    explained = np.sum(cross * np.linalg.solve(C, cross.conj().T).T, axis=1).real
+    np.testing.assert_allclose(std**2, diagonal - explained, atol=1e-9)
+
+
+def test_noise_by_row_is_a_weighted_regression():
+    X, y = regression_data()
+    noise = np.random.default_rng(1).uniform(0.05, 1, len(y))
+    gp = FeatureGPRegressor(polynomial_features(), normalize_y=None)
+    gp.fit(X, y, noise_variance=noise)
+    Z = gp.features_.transform(X)
+    expected = Z @ Z.T @ np.linalg.solve(Z @ Z.T + np.diag(noise), y)
+    np.testing.assert_allclose(gp.predict(X), expected, rtol=1e-9)
+    reference = GaussianProcessRegressor(LINEAR, alpha=noise).fit(Z, y)
+    assert gp.log_marginal_likelihood() == pytest.approx(reference.log_marginal_likelihood_value_)
+    assert gp.noise_variance_ is None
+    with pytest.raises(ValueError, match="given by row"):
+        gp.predict(X, return_std=True, include_noise=True)
+    equal = FeatureGPRegressor(polynomial_features()).fit(X, y, noise_variance=np.full(60, 0.3))
+    scalar = FeatureGPRegressor(polynomial_features(), noise_variance=0.3).fit(X, y)
+    np.testing.assert_allclose(equal.predict(X), scalar.predict(X), rtol=1e-9)
+
+
+@pytest.mark.parametrize("bad", [np.zeros(60), -np.ones(60), np.ones(59), np.full(60, np.nan)])
+def test_bad_noise_by_row(bad):
+    X, y = regression_data()
+    with pytest.raises(ValueError, match=r"inconsistent numbers|60 positive numbers"):
+        FeatureGPRegressor(polynomial_features()).fit(X, y, noise_variance=bad)
+
+
+@pytest.mark.parametrize("output", ["real", "complex"])
+@pytest.mark.parametrize("prior_variance", [0.7, "auto"])
+def test_automatic_variances_maximise_the_likelihood(output, prior_variance):
+    X, y = regression_data(outputs=2)
+    gp = FeatureGPRegressor(
+        polynomial_features(output), prior_variance=prior_variance, posterior="complex"
+    ).fit(X, y)
+    best = gp.log_marginal_likelihood()
+    for noise_factor in (0.8, 1.0, 1.25):
+        for prior_factor in (0.8, 1.0, 1.25) if prior_variance == "auto" else (1.0,):
+            other = clone(gp).set_params(
+                noise_variance=noise_factor * gp.noise_variance_,
+                prior_variance=prior_factor * gp.prior_variance_,
+            )
+            value = other.fit(X, y).log_marginal_likelihood()
+            if noise_factor == prior_factor == 1:
+                assert value == pytest.approx(best)
+            else:
+                assert value < best
+
+
+def test_refit_takes_new_variances_without_rows():
+    X, y = regression_data()
+    gp = FeatureGPRegressor(polynomial_features(), noise_variance=0.1).fit(X, y)
+    fresh = FeatureGPRegressor(polynomial_features(), noise_variance=2.0).fit(X, y)
+    np.testing.assert_array_equal(
+        gp.set_params(noise_variance=2.0).refit().predict(X), fresh.predict(X)
+    )
+
+
+def test_optimize_finds_the_lengthscale():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-3, 3, (300, 1))
+    y = np.sin(2 * X[:, 0]) + 0.1 * rng.standard_normal(300)
+    features = MaclaurinFeatures(
+        Gaussian(lengthscale=10.0), n_components=30, max_degree=25, random_state=0
+    )
+    plain = FeatureGPRegressor(features).fit(X, y)
+    tuned = FeatureGPRegressor(features).fit(X, y, optimize=True)
+    assert tuned.log_marginal_likelihood() > plain.log_marginal_likelihood() + 100
+    assert 0.5 < tuned.features_.kernel_.lengthscale < 5
+    assert tuned.noise_variance_ == pytest.approx(0.01, rel=0.3)
+    assert features.kernel.lengthscale == 10.0
+
+
+def test_optimize_without_a_lengthscale_and_with_the_median():
+    X, y = regression_data()
+    FeatureGPRegressor(polynomial_features()).fit(X, y, optimize=True)
+    features = MaclaurinFeatures(Gaussian(), n_components=20)
+    FeatureGPRegressor(features).fit(X, y, optimize=True)
+    assert features.kernel.lengthscale == "median"
+
+
+def test_expected_diagonal_is_the_truncated_series():
+    """Of the Gaussian kernel: e^{−u} Σ_{n ≤ p} uⁿ/n!, as in Section 5.6; k(x, x) = 1."""
+    X = np.array([[0.0], [0.5], [1.0], [3.0]])
+    features = MaclaurinFeatures(
+        Gaussian(lengthscale=1.0),
+        n_components=4,
+        max_degree=3,
+        allocation=[1, 1, 1],
+        random_state=0,
+    ).fit(X - X.mean())
+    u = (X[:, 0] - X.mean() - features.expansion_.mean) ** 2
+    series = np.exp(-u) * (1 + u + u**2 / 2 + u**3 / 6)
+    np.testing.assert_allclose(expected_diagonal(features, X - X.mean()), series)
+
+
+def test_variance_correction_stops_the_collapse():
+    X, y = regression_data()
+    far = np.full((1, 3), 30.0)
+    plain, posterior, fitc = (
+        FeatureGPRegressor(
+            gaussian_features(), noise_variance=0.1, variance_correction=correction
+        ).fit(X, y)
+        for correction in (None, "posterior", "fitc")
+    )
+    assert plain.predict(far, return_std=True)[1][0] < 1e-6  # the kernel of the features vanishes
+    for gp in (posterior, fitc):
+        assert gp.predict(far, return_std=True)[1][0] == pytest.approx(1.0)
+        assert gp.predict(far, return_cov=True)[1][0, 0] == pytest.approx(1.0)
+    deficit = 1 - expected_diagonal(plain.features_, X)
+    difference = (
+        posterior.predict(X, return_std=True)[1] ** 2 - plain.predict(X, return_std=True)[1] ** 2
+    )
+    np.testing.assert_allclose(difference, np.maximum(deficit, 0), atol=1e-12)
+
+
+def test_fitc_is_noise_by_row():
+    X, y = regression_data()
+    gp = FeatureGPRegressor(gaussian_features(), noise_variance=0.1, variance_correction="fitc")
+    gp.fit(X, y)
+    noise = 0.1 + np.maximum(1 - expected_diagonal(gp.features_, X), 0)
+    by_row = FeatureGPRegressor(gaussian_features()).fit(X, y, noise_variance=noise)
+    np.testing.assert_allclose(gp.predict(X), by_row.predict(X), rtol=1e-9)
+    assert gp.noise_variance_ == 0.1
+    with pytest.raises(ValueError, match="fit again"):
+        gp.refit()
+    automatic = FeatureGPRegressor(gaussian_features(), variance_correction="fitc").fit(X, y)
+    assert 0 < automatic.noise_variance_ < 1
+
+
+def test_correction_needs_a_kernel():
+    X, y = regression_data()
+    gp = FeatureGPRegressor(
+        Nystroem(n_components=10, random_state=0), variance_correction="posterior"
+    )
+    with pytest.raises(ValueError, match="Nystroem has not"):
+        gp.fit(X, y).predict(X, return_std=True)
+
+
+@pytest.mark.parametrize("outputs", [1, 2])
+def test_samples_are_functions_of_the_posterior(outputs):
+    """Mean and variance over draws within 6 standard errors; the same seed, the same function."""
+    X, y = regression_data(outputs=outputs)
+    gp = FeatureGPRegressor(polynomial_features("complex"), noise_variance=0.5).fit(X, y)
+    n_samples = 4000
+    draws = gp.sample_y(X[:5], n_samples, random_state=1)
+    mean, std = gp.predict(X[:5], return_std=True)
+    assert draws.shape == (*mean.shape, n_samples)
+    error = np.abs(draws.mean(axis=-1) - mean)
+    assert np.all(error < 6 * std / np.sqrt(n_samples))
+    spread = np.abs(draws.var(axis=-1) - std**2)
+    assert np.all(spread < 6 * std**2 * np.sqrt(2 / n_samples))
+    np.testing.assert_allclose(gp.sample_y(X[:2], 3, random_state=1).shape[-1], 3)
+    np.testing.assert_allclose(gp.sample_y(X[:2], 3, 1), gp.sample_y(X[:5], 3, 1)[:2])
+
+
+def test_noise_is_included_on_request():
+    X, y = regression_data()
+    gp = FeatureGPRegressor(polynomial_features(), noise_variance=0.2).fit(X, y)
+    latent = gp.predict(X, return_std=True)[1]
+    observed = gp.predict(X, return_std=True, include_noise=True)[1]
+    np.testing.assert_allclose(observed**2 - latent**2, 0.2)
+    with pytest.raises(RuntimeError, match="At most one"):
+        gp.predict(X, return_std=True, return_cov=True)
+
+
+def test_any_transformer_serves():
+    X, y = regression_data()
+    features = make_pipeline(StandardScaler(), Nystroem(n_components=20, random_state=0))
+    assert FeatureGPRegressor(features).fit(X, y).score(X, y) > 0.9
+
+
+def test_a_large_mean_costs_no_digits():
+    X, y = regression_data()
+    gp, moved = (
+        FeatureGPRegressor(polynomial_features()).fit(X, targets) for targets in (y, y + 1e8)
+    )
+    assert moved.noise_variance_ == pytest.approx(gp.noise_variance_, rel=1e-5)
+    np.testing.assert_allclose(moved.predict(X) - 1e8, gp.predict(X), atol=1e-5)
+
+
+def test_constant_targets():
+    X, _ = regression_data()
+    mean, std = (
+        FeatureGPRegressor(polynomial_features())
+        .fit(X, np.full(60, 3.0))
+        .predict(X, return_std=True)
+    )
+    np.testing.assert_allclose(mean, 3.0)
+    assert np.all(np.isfinite(std))
+
+
+@pytest.mark.parametrize(
+    ("parameters", "error", "message"),
+    [
+        ({"features": 3}, TypeError, "features must be a transformer"),
+        ({"noise_variance": 0.0}, ValueError, 'noise_variance must be a positive number or "auto"'),
+        ({"prior_variance": "big"}, ValueError, "prior_variance must be"),
+        ({"posterior": "both"}, ValueError, 'posterior must be "real" or "complex"'),
+        ({"variance_correction": "all"}, ValueError, "variance_correction must be one of"),
+        ({"normalize_y": True}, ValueError, "normalize_y must be one of"),
+        ({"chunk_rows": 0}, ValueError, "chunk_rows must be a positive integer"),
+    ],
+)
+def test_wrong_parameters(parameters, error, message):
+    X, y = regression_data()
+    with pytest.raises(error, match=message):
+        FeatureGPRegressor(**{"features": polynomial_features(), **parameters}).fit(X, y)

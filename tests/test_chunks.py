@@ -1,0 +1,140 @@
+"""Rows from arrays, memory maps, data sets and streams come in the same blocks."""
+
+import numpy as np
+import pytest
+import scipy.sparse
+
+from dotsketch import parquet_batches
+from dotsketch.chunks import Rows, is_on_disk, is_stream, regroup
+
+
+@pytest.fixture
+def columns(rng):
+    return rng.standard_normal((23, 3)), np.arange(23.0)
+
+
+def batches(columns, sizes):
+    start = 0
+    for size in sizes:
+        yield tuple(c[start : start + size] for c in columns)
+        start += size
+
+
+def assert_same_blocks(found, columns, size):
+    found = list(found)
+    assert [len(block[0]) for block in found] == [
+        min(size, 23 - start) for start in range(0, 23, size)
+    ]
+    for k, column in enumerate(columns):
+        np.testing.assert_array_equal(np.concatenate([block[k] for block in found]), column)
+
+
+@pytest.mark.parametrize("size", [1, 5, 23, 100])
+@pytest.mark.parametrize("sizes", [[23], [1] * 23, [7, 0, 9, 7], [10, 13]])
+def test_batches_of_any_sizes(columns, size, sizes):
+    assert_same_blocks(regroup(batches(columns, sizes), size), columns, size)
+    assert_same_blocks(Rows(stream=batches(columns, sizes)).blocks(size), columns, size)
+    assert_same_blocks(Rows(columns).blocks(size), columns, size)
+
+
+def test_memory_map(columns, tmp_path):
+    np.save(tmp_path / "X.npy", columns[0])
+    X = np.load(tmp_path / "X.npy", mmap_mode="r")
+    assert is_on_disk(X)
+    assert is_on_disk(X[3:])
+    assert not is_on_disk(columns[0])
+    found = list(Rows((X, columns[1])).blocks(5))
+    assert not any(is_on_disk(block[0]) for block in found)
+    assert_same_blocks(found, columns, 5)
+
+
+def test_written_pages_of_a_private_map_are_kept(columns, tmp_path):
+    """A copy-on-write map loses what was written to it if its pages are let go."""
+    np.save(tmp_path / "X.npy", columns[0])
+    X = np.load(tmp_path / "X.npy", mmap_mode="c")
+    X[:] = 7.0
+    for _ in range(2):
+        for block in Rows((X, columns[1])).blocks(5):
+            assert np.all(block[0] == 7.0)
+
+
+def test_h5py_data_set(columns, tmp_path):
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(tmp_path / "rows.h5", "w") as file:
+        X = file.create_dataset("X", data=columns[0], chunks=(4, 3))
+        assert is_on_disk(X)
+        assert_same_blocks(Rows((X, columns[1])).blocks(5), columns, 5)
+        np.testing.assert_array_equal(Rows((X, columns[1])).sample(2)[0], columns[0][[0, 22]])
+
+
+def test_data_frame(columns):
+    pandas = pytest.importorskip("pandas")
+    assert_same_blocks(Rows((pandas.DataFrame(columns[0]), columns[1])).blocks(5), columns, 5)
+
+
+def test_sparse_rows(columns):
+    X = scipy.sparse.csc_matrix(columns[0])
+    found = list(Rows(stream=iter([(X[:9], columns[1][:9]), (X[9:], columns[1][9:])])).blocks(5))
+    np.testing.assert_array_equal(
+        np.concatenate([block[0].toarray() for block in found]), columns[0]
+    )
+
+
+def test_parquet(columns, tmp_path):
+    pandas = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    frame = pandas.DataFrame(columns[0], columns=list("abc")).assign(target=columns[1])
+    frame.to_parquet(tmp_path / "rows.parquet")
+    source = parquet_batches(tmp_path / "rows.parquet", "target", batch_rows=4)
+    rows = Rows(stream=source)
+    assert rows.repeatable
+    for _ in range(2):
+        assert_same_blocks(rows.blocks(5), columns, 5)
+    both = parquet_batches(tmp_path / "rows.parquet", ["target", "b"])
+    X, Y = next(both())
+    np.testing.assert_array_equal(X, columns[0][:, [0, 2]])
+    np.testing.assert_array_equal(Y, np.c_[columns[1], columns[0][:, 1]])
+    with pytest.raises(ValueError, match="no column 'z'"):
+        parquet_batches(tmp_path / "rows.parquet", "z")
+
+
+def test_sample_of_a_stream_gives_its_rows_back(columns):
+    rows = Rows(stream=batches(columns, [7, 9, 7]))
+    np.testing.assert_array_equal(rows.sample(10)[0], columns[0][:10])
+    assert_same_blocks(rows.blocks(5), columns, 5)
+    with pytest.raises(ValueError, match="function that returns a fresh iterator"):
+        next(rows.blocks(5))
+
+
+def test_sample_of_an_array_is_even(columns):
+    np.testing.assert_array_equal(Rows(columns).sample(3)[1], [0, 11, 22])
+    np.testing.assert_array_equal(Rows(columns).sample(50)[1], columns[1])
+
+
+def test_streams_are_recognised(columns):
+    assert is_stream(iter([columns]))
+    assert is_stream(lambda: iter([columns]))
+    assert not is_stream(columns[0])
+    assert not is_stream(columns[0].tolist())
+
+
+@pytest.mark.parametrize(
+    ("batch", "error", "message"),
+    [
+        (np.ones((2, 2)), TypeError, "A stream gives batches"),
+        ((np.ones((2, 2)),), TypeError, "A stream gives batches"),
+        ((np.ones((2, 2)), np.ones(3)), ValueError, "lengths"),
+    ],
+)
+def test_wrong_batches(batch, error, message):
+    with pytest.raises(error, match=message):
+        list(Rows(stream=iter([batch])).blocks(2))
+
+
+def test_empty_stream_and_unequal_columns(columns):
+    with pytest.raises(ValueError, match="has no rows"):
+        Rows(stream=iter([])).sample(3)
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        Rows((columns[0], columns[1][:4]))
+    with pytest.raises(ValueError, match="either columns or a stream"):
+        Rows()

@@ -1,0 +1,198 @@
+"""Sufficient statistics, posterior and marginal likelihood against the n-dimensional formulas."""
+
+import numpy as np
+import pytest
+from scipy.stats import multivariate_normal
+
+from dotsketch import SufficientStatistics, _packed, log_marginal_likelihood
+from dotsketch.linear_gaussian import (
+    factorise,
+    posterior,
+    predict_covariance,
+    predict_mean,
+    predict_variance,
+    sample_weights,
+)
+
+PRIOR = 1.7
+
+
+@pytest.fixture(params=["real", "complex"])
+def field(request):
+    return request.param
+
+
+@pytest.fixture
+def Z(rng, field):
+    Z = rng.standard_normal((12, 5)) / 2
+    return Z if field == "real" else Z + 0.5j * rng.standard_normal((12, 5))
+
+
+@pytest.fixture
+def y(rng):
+    return rng.standard_normal((12, 2)) + 3
+
+
+@pytest.fixture
+def noise(rng):
+    return rng.uniform(0.1, 2, 12)
+
+
+def dual(Z, y, noise, Z_test):
+    """The n-dimensional posterior: real part of mean and covariance, as MATH has them right."""
+    C = PRIOR * Z @ Z.conj().T + np.diag(noise)
+    cross = PRIOR * Z_test @ Z.conj().T
+    mean = cross @ np.linalg.solve(C, y)
+    covariance = PRIOR * Z_test @ Z_test.conj().T - cross @ np.linalg.solve(C, cross.conj().T)
+    return mean.real, covariance.real
+
+
+def test_primal_is_dual(Z, y, noise, rng):
+    Z_test = Z[:4] * rng.uniform(0.5, 2, (4, 5))
+    statistics = SufficientStatistics.of(Z, y, 1 / noise)
+    found = posterior(statistics.second_moment, statistics.cross[:, :2], PRIOR)
+    mean, covariance = dual(Z, y, noise, Z_test)
+    np.testing.assert_allclose(predict_mean(Z_test, found), mean, rtol=1e-10)
+    np.testing.assert_allclose(predict_covariance(Z_test, found), covariance, atol=1e-12)
+    np.testing.assert_allclose(predict_variance(Z_test, found), np.diag(covariance), rtol=1e-10)
+    assert found.jitter == 0
+
+
+def test_statistics_are_sums(Z, y, noise):
+    statistics = SufficientStatistics.of(Z, y, 1 / noise)
+    W = np.diag(1 / noise)
+    np.testing.assert_allclose(statistics.gram(), Z.conj().T @ W @ Z, atol=1e-13)
+    np.testing.assert_allclose(statistics.cross[:, :2], Z.T @ W @ y, atol=1e-13)
+    np.testing.assert_allclose(statistics.targets[:2, :2], y.T @ W @ y)
+    assert statistics.log_weights == pytest.approx(-np.log(noise).sum())
+    assert (statistics.n, statistics.n_features, statistics.n_outputs) == (12, 5, 2)
+
+
+def test_merge_and_removal(Z, y, noise):
+    def of(rows):
+        return SufficientStatistics.of(Z[rows], y[rows], 1 / noise[rows])
+
+    whole, first, second = of(slice(None)), of(slice(5)), of(slice(5, None))
+    for name, value in (first + second).arrays().items():
+        np.testing.assert_allclose(value, whole.arrays()[name], atol=1e-12, err_msg=name)
+    for name, value in (whole - second).arrays().items():
+        np.testing.assert_allclose(value, first.arrays()[name], atol=1e-12, err_msg=name)
+    restored = SufficientStatistics.restored({k: np.array(v) for k, v in whole.arrays().items()})
+    assert (restored + first).n == 17
+
+
+def test_centred_targets(Z, y, noise):
+    statistics = SufficientStatistics.of(Z, y, 1 / noise)
+    mean, deviation = y.mean(axis=0), y.std(axis=0)
+    np.testing.assert_allclose(statistics.means(), mean)
+    np.testing.assert_allclose(statistics.deviations(), deviation)
+    cross, squares = statistics.centred(mean, deviation)
+    normal = (y - mean) / deviation
+    np.testing.assert_allclose(cross, Z.T @ (normal / noise[:, None]), atol=1e-12)
+    np.testing.assert_allclose(squares, np.sum(normal**2 / noise[:, None], axis=0))
+
+
+def test_float32_rows_are_summed_in_double(Z, y):
+    narrow = Z.astype(np.complex64 if np.iscomplexobj(Z) else np.float32)
+    found = SufficientStatistics.of(narrow, y)
+    np.testing.assert_array_equal(
+        found.second_moment, SufficientStatistics.of(narrow.astype(Z.dtype), y).second_moment
+    )
+
+
+def test_statistics_of_different_features_do_not_merge(Z, y):
+    with pytest.raises(ValueError, match="5 features, 2 outputs and 4 features, 2 outputs"):
+        SufficientStatistics.of(Z, y) + SufficientStatistics.of(Z[:, :4], y)
+    with pytest.raises(ValueError, match="12 rows of 2 outputs"):
+        SufficientStatistics.zeros(5, 2, Z.dtype).update(Z, y[:, :1])
+
+
+def test_samples_have_the_posterior_covariance(Z, y, noise):
+    """The map from white noise to weights, column by column: an exact test of the covariance."""
+    statistics = SufficientStatistics.of(Z, y[:, :1], 1 / noise)
+    found = posterior(statistics.second_moment, statistics.cross[:, :1], PRIOR)
+    D = Z.shape[1]
+
+    class Unit:
+        """A generator of the identity instead of noise (of zeros for the imaginary part)."""
+
+        def __init__(self, part):
+            self.part, self.calls = part, 0
+
+        def standard_normal(self, shape):
+            self.calls += 1
+            return np.eye(D) if self.calls - 1 == self.part else np.zeros((D, D))
+
+    covariance = np.zeros((len(Z), len(Z)))
+    for part in range(2 if np.iscomplexobj(Z) else 1):
+        weights = sample_weights(found, D, Unit(part))[:, 0] - found.mean
+        values = (Z.conj() @ weights).real
+        covariance += values @ values.T
+    np.testing.assert_allclose(covariance, predict_covariance(Z, found), atol=1e-12)
+
+
+def test_marginal_likelihood_is_the_density(library, Z, y, noise):
+    C = PRIOR * Z @ Z.conj().T + np.diag(noise)
+    if np.iscomplexobj(Z):  # 1/(πⁿ|C|) exp(−yᴴ C⁻¹ y), no root
+        expected = sum(
+            -len(C) * np.log(np.pi) - np.linalg.slogdet(C)[1] - (t @ np.linalg.solve(C, t)).real
+            for t in y.T
+        )
+    else:
+        expected = sum(multivariate_normal(cov=C).logpdf(t) for t in y.T)
+    arrays = [library.asarray(a) for a in (Z, y, noise)]
+    found = library.numpy(log_marginal_likelihood(*arrays, PRIOR))
+    assert float(found) == pytest.approx(expected, rel=1e-10)
+
+
+def test_gradients_to_features_and_variances(Z, y):
+    torch = pytest.importorskip("torch")
+    arguments = [torch.tensor(Z, requires_grad=True), torch.tensor(y)]
+    arguments += [torch.tensor(v, dtype=torch.float64, requires_grad=True) for v in (0.3, PRIOR)]
+    assert torch.autograd.gradcheck(log_marginal_likelihood, arguments)
+
+
+def test_gradient_to_lengthscales(rng):
+    """ARD lengthscales, variance and noise, through the features."""
+    torch = pytest.importorskip("torch")
+    from dotsketch import Gaussian, MaclaurinFeatures
+
+    X, y = torch.tensor(rng.standard_normal((15, 3))), torch.tensor(rng.standard_normal(15))
+    lengthscale = torch.tensor([1.0, 2.0, 3.0], dtype=torch.float64, requires_grad=True)
+    features = MaclaurinFeatures(
+        Gaussian(lengthscale=lengthscale), n_components=12, random_state=0
+    ).fit(X)
+
+    def evidence(lengthscale, variance, noise):
+        features.kernel_.set_params(lengthscale=lengthscale)
+        return log_marginal_likelihood(features.transform(X), y, noise, variance)
+
+    numbers = [torch.tensor(v, dtype=torch.float64, requires_grad=True) for v in (1.3, 0.2)]
+    assert torch.autograd.gradcheck(evidence, (lengthscale, *numbers))
+
+
+def test_jitter_is_reported():
+    """B has an eigenvalue below rounding: a mutant without jitter raises."""
+    B = _packed.pack(np.array([[1.0, 1.0], [1.0, 1.0]]) - 1e-15 * np.eye(2))
+    with pytest.warns(RuntimeWarning, match="not positive definite to rounding"):
+        factor, jitter = factorise(B)
+    assert 0 < jitter <= 1e-13
+    assert np.all(np.isfinite(factor))
+
+
+def test_hopeless_systems_raise():
+    with pytest.raises(ValueError, match="use a larger noise variance"):
+        factorise(_packed.pack(np.diag([1.0, -1.0])))
+    with pytest.raises(ValueError, match="scale the features down"):
+        factorise(_packed.pack(np.diag([1.0, np.inf])))
+
+
+def test_ill_conditioned_features_stay_finite():
+    """Equal columns and hardly any noise: B is singular to rounding, predictions are finite."""
+    Z = np.ones((50, 4)) * np.linspace(1, 2, 50)[:, None] * 1e6
+    statistics = SufficientStatistics.of(Z, Z[:, 0])
+    with pytest.warns(RuntimeWarning, match="was added"):
+        found = posterior(statistics.second_moment / 1e-14, statistics.cross[:, :1] / 1e-14)
+    assert found.jitter > 0
+    np.testing.assert_allclose(predict_mean(Z, found)[:, 0], Z[:, 0], rtol=1e-3)
+    assert np.all(np.isfinite(predict_variance(Z, found)))
