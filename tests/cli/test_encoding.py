@@ -4,11 +4,12 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
-from test_schema import table_of
 
 from dotsketch.cli.encoding import Wanted, encoded, frame_of, make_encoder
 from dotsketch.cli.errors import UserMistake
 from dotsketch.cli.schema import scan
+
+from .test_schema import table_of
 
 
 @pytest.fixture

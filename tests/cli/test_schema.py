@@ -162,6 +162,13 @@ def test_tables_that_cannot_be_learned_from(frame, change, message):
         scan(table_of(change(frame)), "price")
 
 
+def test_decimal_commas_are_told(frame):
+    given = frame.astype(str)
+    given["size"] = given["size"].str.replace(".", ",")
+    with pytest.raises(UserMistake, match=r"column 'size', row 1: .* give --decimal ,"):
+        scan(table_of(given), "price")
+
+
 def test_an_empty_column_cannot_be_imputed(frame):
     with pytest.raises(UserMistake, match="column 'size' has no value at all"):
         scan(table_of(frame.assign(size=np.nan)), "price", impute=True)

@@ -61,6 +61,21 @@ def test_quoted_line_ends_belong_to_the_value(tmp_path):
     assert as_frame(open_table(str(path)))["name"].tolist() == ["a\nb", "c"]
 
 
+def test_spaces_around_names_do_not_count(tmp_path):
+    path = tmp_path / "spaces.csv"
+    path.write_text("a, b ,c\n1, 2,3\n")
+    found = as_frame(open_table(str(path)))
+    assert list(found) == ["a", "b", "c"]
+
+
+def test_decimal_commas(tmp_path):
+    path = tmp_path / "comma.csv"
+    path.write_text("a;b\n1,5;x, 1,5\n-,25e-3;y\n2;z\n")
+    found = as_frame(open_table(str(path), decimal=","))
+    assert found["a"].tolist() == ["1.5", "-.25e-3", "2"]
+    assert found["b"].tolist() == ["x, 1,5", "y", "z"]
+
+
 def test_compressed_csv(tmp_path, frame):
     path = tmp_path / "houses.csv.gz"
     path.write_bytes(gzip.compress(frame.to_csv(index=False).encode()))

@@ -1,12 +1,13 @@
 """Kernels from words, and estimators to source code."""
 
+import numpy as np
 import pytest
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from dotsketch import Exponential, Gaussian, MaclaurinFeatures, Polynomial, PolynomialSketch
 from dotsketch.cli.errors import UserMistake
-from dotsketch.cli.kernel_names import parse_kernel
+from dotsketch.cli.kernel_names import kernel_words, parse_kernel
 from dotsketch.cli.python_source import imports_of, source_of
 
 
@@ -19,12 +20,14 @@ from dotsketch.cli.python_source import imports_of, source_of
         ("poly:3", (Polynomial(3, gamma=0.25), False)),
         ("polynomial:2,0.5", (Polynomial(2, gamma=0.5), False)),
         ("poly:2, 0.5, 0", (Polynomial(2, gamma=0.5, coef0=0.0), False)),
-        ("exponential", (Exponential(lengthscale=2.0), True)),
+        ("exponential", (Exponential(lengthscale=2.0), False)),
         ("exponential:3", (Exponential(lengthscale=3.0), False)),
     ],
 )
 def test_kernels_are_read(text, kernel):
     assert parse_kernel(text, 4) == kernel
+    resolved = kernel[0].resolve(np.array([[0.0], [1.5]]))
+    assert parse_kernel(kernel_words(resolved), 4) == (resolved, False)
 
 
 @pytest.mark.parametrize(

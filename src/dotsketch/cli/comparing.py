@@ -15,13 +15,14 @@ from typing import Any
 import numpy as np
 
 from ..kernels import DotProductKernel
-from ..planning import Plan, PlannedCandidate
+from ..planning import Plan, PlannedCandidate, plan
 from .modelling import exact_gp, make_gp
 from .scoring import Prediction, Score, predict_rows
 
 EXACT_ROWS = 2000  # the exact process is a reference up to so many rows
 ERROR_ROWS = 400  # of the Gram matrix that errors are measured on
 ERROR_DRAWS = 5
+Curves = dict[str, tuple[list[int], list[float]]]  # name: numbers of columns, predicted errors
 
 
 @dataclass(frozen=True)
@@ -55,12 +56,20 @@ class Compared:
 
 
 def shortlist(table: Plan, most: int) -> list[PlannedCandidate]:
-    """The best of every family, then the next best; in the order of the plan."""
-    families: dict[str, PlannedCandidate] = {}
-    for row in table:
-        families.setdefault(row.candidate.family, row)
-    chosen = list(families.values())[:most]
-    chosen += [row for row in table if row not in chosen][: most - len(chosen)]
+    """The best of every family, then of every variant of it, then the next best; as planned."""
+
+    def option(row: PlannedCandidate, name: str) -> Any:
+        return row.candidate.family, getattr(row.candidate, name, None)
+
+    chosen: list[PlannedCandidate] = []
+    for kind in ("family", "coefficients", "sketch", "projection", None):
+        seen = {option(row, kind) for row in chosen} if kind else set()
+        for row in table:
+            if len(chosen) == most:
+                break
+            if row not in chosen and (kind is None or option(row, kind) not in seen):
+                chosen.append(row)
+                seen.add(option(row, kind) if kind else None)
     return [row for row in table if row in chosen]
 
 
@@ -73,8 +82,12 @@ def measured_error(
     exact = np.asarray(kernel(X))
     distinct = ~np.eye(len(X), dtype=bool)
     squares = []
+    # Every draw fits its allocation again, for which the rows of the plan are enough
+    options = {"n_pairs_sample": 500} if row.candidate.family == "maclaurin" else {}
     for draw in range(ERROR_DRAWS):
-        features = row.candidate.build(kernel, row.n_components, random_state=seed + draw)
+        features = row.candidate.build(
+            kernel, row.n_components, random_state=seed + draw, **options
+        )
         Z = features.fit(split.X).transform(X)
         difference = np.real(Z @ Z.conj().T) - exact
         squares.append(np.sum(difference[distinct] ** 2) / np.sum(exact[distinct] ** 2))
@@ -133,13 +146,13 @@ def scored(gp: Any, split: HeldOut, task: str) -> dict[str, Any]:
 
 
 def microseconds_a_row(transform: Callable[[np.ndarray], Any], X: np.ndarray) -> float:
-    """The median of some calls."""
+    """The best of some calls: whatever else the machine does only adds time."""
     seconds = []
     for _ in range(5):
         start = time.perf_counter()
         transform(X)
         seconds.append(time.perf_counter() - start)
-    return 1e6 * float(np.median(seconds)) / len(X)
+    return 1e6 * min(seconds) / len(X)
 
 
 def recommend(compared: list[Compared]) -> Compared:
@@ -158,3 +171,24 @@ def recommend(compared: list[Compared]) -> Compared:
         return bool(np.mean(difference) <= error)
 
     return min(filter(as_good, found), key=lambda one: one.row.cost if one.row else np.inf)
+
+
+def error_curves(
+    rows: list[PlannedCandidate], kernel: DotProductKernel, X: np.ndarray, most: int, seed: int
+) -> Curves:
+    """The predicted error at several numbers of columns, of candidates that have a formula."""
+    candidates = [row.candidate for row in rows if row.source == "formula"]
+    curves: Curves = {str(candidate): ([], []) for candidate in candidates}
+    sizes = sorted({max(4, most * 2**power // 16) for power in range(6)}) if candidates else []
+    for n_components in sizes:
+        try:
+            table = plan(
+                kernel, X, n_components=n_components, candidates=candidates, random_state=seed
+            )
+        except ValueError:  # too few columns for all of them
+            continue
+        for row in table:
+            columns, errors = curves[str(row.candidate)]
+            columns.append(n_components)
+            errors.append(row.relative_error)
+    return curves

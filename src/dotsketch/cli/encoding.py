@@ -9,7 +9,7 @@ a missing one, is all zeros; a missing number becomes the mean.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -23,7 +23,7 @@ from .columns import Place, strict_numbers, texts
 from .schema import Column, Schema
 from .tables import Table
 
-Batch = pa.RecordBatch | pa.Table
+Batch: TypeAlias = pa.RecordBatch | pa.Table
 NO_LEVEL = ""  # never a level: an empty text is a missing one
 
 

@@ -6,6 +6,7 @@ import os
 import sys
 import tempfile
 import traceback
+import warnings
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -19,19 +20,21 @@ class UserMistake(click.ClickException):
 
 
 # What the library raises on data or parameters it cannot use, and the system on files.
-EXPECTED = (ValueError, TypeError, OSError, MemoryError)
+EXPECTED = (ValueError, TypeError, ArithmeticError, OSError, MemoryError)
 
 
 class OneLineErrors(click.Group):
     """A command whose errors are one line; `--verbose` adds where they came from."""
 
-    def main(self, args: Any = None, *rest: Any, standalone_mode: bool = True, **extra: Any) -> Any:
+    def main(self, args: Any = None, *, standalone_mode: bool = True, **extra: Any) -> Any:  # type: ignore[override]
         if not standalone_mode:
-            return super().main(args, *rest, standalone_mode=False, **extra)
+            return super().main(args, standalone_mode=False, **extra)
         words = sys.argv[1:] if args is None else list(args)
         trace = "--verbose" in words or "-v" in words
         try:
-            result = super().main(args, *rest, standalone_mode=False, **extra)
+            with warnings.catch_warnings():
+                warnings.showwarning = show_warning
+                result = super().main(args, standalone_mode=False, **extra)
         except click.exceptions.NoArgsIsHelpError as error:  # a bare group: its help is the answer
             error.show()
             sys.exit(2)
@@ -48,6 +51,11 @@ class OneLineErrors(click.Group):
         sys.exit(result if isinstance(result, int) else 0)
 
 
+def show_warning(message: Warning | str, *place: Any, **options: Any) -> None:
+    """A warning of the library as one line."""
+    click.echo(f"dotsketch: warning: {one_line(str(message))}", err=True)
+
+
 def describe(error: BaseException) -> str:
     """The cause in words."""
     if isinstance(error, OSError) and error.strerror:
@@ -62,8 +70,16 @@ def fail(message: str, error: BaseException, trace: bool) -> NoReturn:
     """One line on stderr, after the traceback if that is wanted; exit code 2."""
     if trace:
         traceback.print_exception(error, file=sys.stderr)
-    click.echo(f"dotsketch: error: {' '.join(message.split())}", err=True)
+    click.echo(f"dotsketch: error: {one_line(message)}", err=True)
     sys.exit(2)
+
+
+def one_line(text: str, most: int = 500) -> str:
+    """Words with one space between them, and nothing that a terminal would obey."""
+    line = "".join(
+        c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in " ".join(text.split())
+    )
+    return line if len(line) <= most else f"{line[:most]}…"
 
 
 def check_output(path: Path) -> None:

@@ -75,9 +75,10 @@ def fit(
         encoder = make_encoder(schema, reading.impute)
         X, y = encode(schema.sample, 1, schema, encoder, reading.impute)
         chosen = choose_kernel(kernel, X, y, schema.task, seed)
-        row, _ = choose_features(features, chosen, X, components, seed)
+        row = choose_features(features, chosen, X, components, seed)
         estimator = row.candidate.build(chosen, row.n_components, random_state=seed)
         output.detail(f"Features: {source_of(estimator)}")
+        classes = schema.classes if schema.task == "classification" else None
         with output.progress("Fitting") as advance:
 
             def stream() -> Iterator[tuple[np.ndarray, np.ndarray]]:
@@ -85,7 +86,7 @@ def fit(
                     yield X, y
                     advance(fraction)
 
-            gp = fit_stream(schema.task, estimator, X, stream)
+            gp = fit_stream(estimator, X, stream, classes, jobs)
     known = facts_of(schema, row, estimator, kernel, seed)
     Model.of(encoder, gp, known).save(Path(path))
     seconds = time.perf_counter() - start

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from ..kernels import DotProductKernel, Exponential, Gaussian, Polynomial
 from .errors import UserMistake
@@ -14,9 +13,9 @@ FORMS = "gaussian[:LENGTHSCALE], poly:DEGREE[,GAMMA[,COEF0]] and exponential[:LE
 def parse_kernel(text: str, dimension: int) -> tuple[DotProductKernel, bool]:
     """The kernel for standardised rows of this dimension, and whether its lengthscale is free.
 
-    Without a gamma it is 1/dimension, so that the kernel sees numbers near one (x·x is the
-    dimension on average). A free lengthscale is a start only: the median distance, or the root of
-    the dimension.
+    Without a gamma it is 1/dimension, and the exponential kernel has the root of the dimension for
+    a lengthscale, so that both see numbers near one (x·x is the dimension on average). The
+    Gaussian's lengthscale is free unless it is given.
 
     >>> parse_kernel("poly:3", 4)
     (Polynomial(gamma=0.25), False)
@@ -32,10 +31,23 @@ def parse_kernel(text: str, dimension: int) -> tuple[DotProductKernel, bool]:
             gamma = float(values[1]) if len(values) > 1 else 1 / dimension
             coef0 = float(values[2]) if len(values) > 2 else 1.0
             return Polynomial(int(values[0]), gamma=gamma, coef0=coef0), False
-        kind: Any = Gaussian if name == "gaussian" else Exponential
-        start = "median" if name == "gaussian" else math.sqrt(dimension)
-        if not values or values == ["median"] == [start]:
-            return kind(lengthscale=start), not values
-        return kind(lengthscale=float(values[0])), False
+        if name == "exponential":
+            lengthscale = float(values[0]) if values else math.sqrt(dimension)
+            return Exponential(lengthscale=lengthscale), False
+        if not values or values == ["median"]:
+            return Gaussian(), not values
+        return Gaussian(lengthscale=float(values[0])), False
     except ValueError as error:
         raise UserMistake(f"the kernel {text!r} cannot be made: {error}") from error
+
+
+def kernel_words(kernel: DotProductKernel) -> str:
+    """The words that `parse_kernel` makes this kernel of.
+
+    >>> kernel_words(Polynomial(3, gamma=0.25))
+    'poly:3,0.25,1.0'
+    """
+    if isinstance(kernel, Polynomial):
+        return f"poly:{kernel.degree},{kernel.gamma!r},{kernel.coef0!r}"
+    assert isinstance(kernel, (Gaussian, Exponential))
+    return f"{type(kernel).__name__.lower()}:{kernel.lengthscale}"

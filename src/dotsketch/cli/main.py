@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
+import platform
+from importlib.metadata import PackageNotFoundError, version
 
 import click
 from click.shell_completion import get_completion_class
 
-from .. import __version__
-from .._versions import show_versions
+from .. import _fast
 from .compare import compare
 from .data import datasets
 from .errors import OneLineErrors
 from .fit import fit
 from .options import speaking
-from .output import Output
+from .output import Output, facts
 from .predict import info, predict
 from .reproduce import reproduce
 
+LIBRARIES = ("dotsketch", "numpy", "scipy", "scikit-learn", "pandas", "pyarrow", "matplotlib")
 SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 
 @click.group(cls=OneLineErrors, context_settings=SETTINGS)
-@click.version_option(__version__, prog_name="dotsketch")
+@click.version_option(package_name="dotsketch", prog_name="dotsketch")
 def main() -> None:
     """Random features and Gaussian processes for a table of data.
 
@@ -41,13 +41,20 @@ def main() -> None:
 @main.command()
 @speaking
 def versions(as_json: bool, verbose: bool) -> None:
-    """Versions of all that matters, for a bug report."""
-    text = io.StringIO()
-    with contextlib.redirect_stdout(text):
-        show_versions()
-    lines = text.getvalue().strip().splitlines()
-    found = dict((part.strip() for part in (line[:18], line[18:])) for line in lines)
-    Output(as_json, verbose).result(found, "\n".join(lines))
+    """Versions of all that matters, for a bug report.
+
+    \b
+    Example:
+      dotsketch versions
+    """
+    found = {"python": f"{platform.python_version()} ({platform.platform()})"}
+    for name in LIBRARIES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            found[name] = "not installed"
+    found["fast kernels"] = f"compiled, {_fast.ISA}" if _fast.AVAILABLE else "not available"
+    Output(as_json, verbose).result(found, facts(found))
 
 
 @main.command()

@@ -10,19 +10,22 @@ from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 
 from ..gp import ExactGPClassifier, ExactGPRegressor, FeatureGPClassifier, FeatureGPRegressor
-from ..kernels import DotProductKernel
-from ..planning import FAMILIES, Plan, PlannedCandidate, plan
+from ..kernels import DotProductKernel, Gaussian
+from ..planning import FAMILIES, PlannedCandidate, Study, all_candidates, plan
 from .errors import UserMistake
 from .kernel_names import parse_kernel
 
-TUNING_ROWS = 600  # the lengthscale is chosen by the exact likelihood of so many rows
+TUNING_ROWS = 400  # the lengthscale is chosen by the exact likelihood of so many rows
+LEAST_KERNEL = 1e-3  # root mean square over pairs of rows
+# A table's target has any scale, which must not matter
+SCALES: dict[str, Any] = {"prior_variance": "auto", "normalize_y": "standard"}
 Stream = Callable[[], Iterator[tuple[np.ndarray, np.ndarray]]]
 
 
 def choose_kernel(
     text: str, X: np.ndarray, y: np.ndarray, task: str, seed: int
 ) -> DotProductKernel:
-    """The kernel that is asked for; a lengthscale that is not given maximises the likelihood."""
+    """The kernel that is asked for; the Gaussian's lengthscale, if free, maximises the likelihood."""
     kernel, is_free = parse_kernel(text, X.shape[1])
     kernel = kernel.resolve(X)
     if not is_free:
@@ -32,8 +35,20 @@ def choose_kernel(
     targets = y[rows] if task == "regression" else one_hot(y[rows])
     if len(rows) < 10 or np.all(targets == targets[0]):
         return kernel
-    tuned = ExactGPRegressor(kernel).fit(X[rows], targets, optimize=True).kernel_.lengthscale
-    return type(kernel)(lengthscale=float(f"{tuned:.4g}"))  # digits that a line of Python can show
+    tuned = ExactGPRegressor(kernel, **SCALES).fit(X[rows], targets, optimize=True).kernel_
+    lengthscale = float(f"{tuned.lengthscale:.4g}")  # digits that a line of Python can show
+    return visible(Gaussian(lengthscale=lengthscale), X[rows])
+
+
+def visible(kernel: Gaussian, X: np.ndarray) -> Gaussian:
+    """The kernel with its lengthscale raised until different rows have something in common.
+
+    Where the target is noise, the likelihood is greatest for a kernel that is zero between rows.
+    """
+    different = ~np.eye(len(X), dtype=bool)
+    while np.sqrt(np.mean(kernel(X)[different] ** 2)) < LEAST_KERNEL:
+        kernel = Gaussian(lengthscale=float(f"{1.25 * kernel.lengthscale:.4g}"))
+    return kernel
 
 
 def one_hot(labels: np.ndarray) -> np.ndarray:  # (n,) -> (n, C)
@@ -42,20 +57,19 @@ def one_hot(labels: np.ndarray) -> np.ndarray:  # (n,) -> (n, C)
 
 def choose_features(
     text: str, kernel: DotProductKernel, X: np.ndarray, n_components: int, seed: int
-) -> tuple[PlannedCandidate, Plan]:
-    """The best candidate of the plan ("auto"), of a family, or the one of a name; and the plan."""
-    families: Any = text if text in FAMILIES else "all"
-    table = plan(kernel, X, n_components=n_components, candidates=families, random_state=seed)
-    if text == "auto" or text in FAMILIES:
-        return table.best, table
-    wanted = spelled(text)
-    for row in table:
-        if spelled(str(row.candidate)) == wanted:
-            return row, table
-    raise UserMistake(
-        f"the features {text!r} are not known for this kernel; give auto, a family "
-        f"({', '.join(FAMILIES)}), or a name from the first column of `dotsketch compare`."
-    )
+) -> PlannedCandidate:
+    """The best candidate of the plan ("auto") or of a family, or the one of a name."""
+    candidates: Any = "all" if text == "auto" else text
+    if text != "auto" and text not in FAMILIES:
+        study = Study(kernel, X, random_state=seed)
+        named = {spelled(str(candidate)): candidate for candidate in all_candidates(study)}
+        if spelled(text) not in named:
+            raise UserMistake(
+                f"the features {text!r} are not known for this kernel; give auto, a family "
+                f"({', '.join(FAMILIES)}), or a name from the first column of `dotsketch compare`."
+            )
+        candidates = [named[spelled(text)]]
+    return plan(kernel, X, n_components=n_components, candidates=candidates, random_state=seed).best
 
 
 def spelled(name: str) -> str:
@@ -66,19 +80,43 @@ def spelled(name: str) -> str:
 def make_gp(task: str, features: Any) -> Any:
     """The Gaussian process on these features, unfitted."""
     if task == "regression":
-        return FeatureGPRegressor(features, prior_variance="auto", normalize_y="standard")
+        return FeatureGPRegressor(features, **SCALES)
     return FeatureGPClassifier(features)
 
 
 def exact_gp(task: str, kernel: DotProductKernel) -> Any:
     """The exact Gaussian process, unfitted."""
-    return ExactGPRegressor(kernel) if task == "regression" else ExactGPClassifier(kernel)
+    if task == "regression":
+        return ExactGPRegressor(kernel, **SCALES)
+    return ExactGPClassifier(kernel)
 
 
-def fit_stream(task: str, features: Any, X: np.ndarray, stream: Stream) -> Any:
-    """A process fitted in one pass over the rows, with features fitted to the sample X."""
+class FittedFeatures(FrozenEstimator):
+    """Features that stay as they are when a process fits them, and need no targets for it."""
+
+    def fit(self, X: Any, y: Any = None) -> FittedFeatures:
+        return self
+
+
+def use_threads(features: Any, jobs: int | None) -> None:
+    """Let `transform` use so many threads, or all."""
+    if "n_jobs" in features.get_params(deep=False):
+        features.set_params(n_jobs=jobs or -1)
+
+
+def fit_stream(
+    features: Any, X: np.ndarray, stream: Stream, classes: list[Any] | None, jobs: int | None
+) -> Any:
+    """A process fitted in one pass over the rows, with features fitted to the sample X.
+
+    A classification names its classes, a regression has none.
+    """
     fitted = clone(features).fit(X)
-    gp = make_gp(task, FrozenEstimator(fitted)).fit(stream)
-    # The model is then what a fit without the frame would have made
-    gp.features, gp.features_ = features, fitted
+    use_threads(fitted, jobs)
+    if classes is None:
+        gp = make_gp("regression", FittedFeatures(fitted)).fit(stream)
+    else:
+        gp = make_gp("classification", FittedFeatures(fitted)).fit(stream, classes=classes)
+    # Without the frame again: the model is what a fit from the start would have made
+    gp.features, gp.features_ = features, fitted.set_params(**features.get_params(deep=False))
     return gp

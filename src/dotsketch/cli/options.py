@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar
 
 import click
 import pyarrow as pa
@@ -34,11 +34,23 @@ speaking = combined(
     click.option("-v", "--verbose", is_flag=True, help="Say more; show tracebacks of errors."),
 )
 
+jobs_option = click.option(
+    "--jobs",
+    metavar="N",
+    type=click.IntRange(min=1),
+    help="Threads to use.  [default: one a processor]",
+)
+
 working = combined(
-    click.option("--seed", default=0, show_default=True, help="Of all random draws."),
     click.option(
-        "--jobs", type=click.IntRange(min=1), help="Threads to use.  [default: one a processor]"
+        "--seed",
+        default=0,
+        show_default=True,
+        metavar="N",
+        type=click.IntRange(min=0),
+        help="Of all random draws.",
     ),
+    jobs_option,
     speaking,
 )
 
@@ -48,6 +60,9 @@ reading = combined(
     ),
     click.option("--delimiter", help="Of a CSV file, if it is not found: , ; | or tab."),
     click.option("--encoding", default="utf-8", show_default=True, help="Of a CSV file."),
+    click.option(
+        "--decimal", default=".", show_default=True, type=click.Choice([".", ","]), help="Of CSV."
+    ),
     click.option("--no-header", is_flag=True, help="A CSV file without names: f0, f1, …"),
 )
 
@@ -67,6 +82,7 @@ learning = combined(
         "--max-levels",
         default=50,
         show_default=True,
+        metavar="N",
         type=click.IntRange(min=2),
         help="Of a categorical column.",
     ),
@@ -85,6 +101,7 @@ components_option = click.option(
     "--components",
     default=1000,
     show_default=True,
+    metavar="N",
     type=click.IntRange(min=1),
     help="The number of random features.",
 )
@@ -94,6 +111,7 @@ components_option = click.option(
 class Reading:
     """The values of the options `learning`."""
 
+    DEFAULTS: ClassVar = {("encoding", "utf-8"), ("decimal", "."), ("max_levels", 50)}
     target: str | None
     task: str | None
     ignore: tuple[str, ...]
@@ -103,20 +121,32 @@ class Reading:
     format: str | None
     delimiter: str | None
     encoding: str
+    decimal: str
     no_header: bool
 
     @classmethod
     def take(cls, options: dict[str, Any]) -> Reading:
         """Take these options out of all those of a command."""
-        return cls(**{name: options.pop(name) for name in cls.__dataclass_fields__})
+        return cls(**{name: options.pop(name) for name in field_names(cls)})
+
+    def words(self, schema: Schema) -> list[str]:
+        """The options as they are written, with the target and the task that were decided."""
+        named = {"target": schema.target.name, "task": schema.task}
+        found = []
+        for name in field_names(type(self)):
+            value = named.get(name, getattr(self, name))
+            option = f"--{name.replace('_', '-')}"
+            if isinstance(value, bool):
+                found += [option] * value
+            elif isinstance(value, tuple):
+                found += [word for one in value for word in (option, one)]
+            elif value is not None and (name, value) not in self.DEFAULTS:
+                found += [option, str(value)]
+        return found
 
     def open(self, data: str) -> Table:
-        return open_table(
-            data,
-            format=self.format,
-            delimiter=delimiter_of(self.delimiter),
-            encoding=self.encoding,
-            header=not self.no_header,
+        return opened(
+            data, self.format, self.delimiter, self.encoding, self.decimal, self.no_header
         )
 
     def scan(self, table: Table, seed: int, output: Output) -> Schema:
@@ -138,6 +168,29 @@ class Reading:
             f"{schema.target.name!r} ({schema.reason})"
         )
         return schema
+
+
+def opened(
+    data: str,
+    format: str | None,
+    delimiter: str | None,
+    encoding: str,
+    decimal: str,
+    no_header: bool,
+) -> Table:
+    """The table that the options `reading` describe."""
+    return open_table(
+        data,
+        format=format,
+        delimiter=delimiter_of(delimiter),
+        encoding=encoding,
+        decimal=decimal,
+        header=not no_header,
+    )
+
+
+def field_names(cls: type[Reading]) -> list[str]:
+    return [field.name for field in fields(cls)]
 
 
 def delimiter_of(given: str | None) -> str | None:

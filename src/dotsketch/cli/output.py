@@ -14,6 +14,7 @@ import numpy as np
 from rich.console import Console, RenderableType
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
+from rich.text import Text
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,8 @@ class Output:
             return
         console = Console(highlight=False, markup=False)
         for item in shown:
-            console.print(item)
+            # Lines of code must survive copying: no line ends are put into them
+            console.print(item, soft_wrap=isinstance(item, (str, Text)))
 
     @contextmanager
     def progress(self, description: str) -> Iterator[Callable[[float], None]]:

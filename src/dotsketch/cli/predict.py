@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,10 +20,11 @@ from ..persistence import read_info
 from .encoding import frame_of, target_of
 from .errors import UserMistake, check_output
 from .model_file import Model
-from .options import delimiter_of, reading, speaking, threads, working
+from .modelling import use_threads
+from .options import jobs_option, opened, reading, speaking, threads
 from .output import Output, count, facts
 from .scoring import Prediction, Score, predict_rows, shown
-from .tables import Table, listed, open_table
+from .tables import Table, listed
 
 
 @click.command()
@@ -33,7 +35,8 @@ from .tables import Table, listed, open_table
 )
 @click.option("--keep", metavar="COLUMN", multiple=True, help="Copy from DATA (repeatable).")
 @reading
-@working
+@jobs_option
+@speaking
 def predict(
     model: str,
     data: str,
@@ -42,8 +45,8 @@ def predict(
     format: str | None,
     delimiter: str | None,
     encoding: str,
+    decimal: str,
     no_header: bool,
-    seed: int,
     jobs: int | None,
     as_json: bool,
     verbose: bool,
@@ -61,13 +64,8 @@ def predict(
     """
     output = Output(as_json, verbose)
     fitted = Model.load(model)
-    table = open_table(
-        data,
-        format=format,
-        delimiter=delimiter_of(delimiter),
-        encoding=encoding,
-        header=not no_header,
-    )
+    use_threads(fitted.gp.features_, jobs)
+    table = opened(data, format, delimiter, encoding, decimal, no_header)
     kept = [table.column(name) for name in keep]
     check_columns(fitted, table, kept, output)
     score = Score(fitted.task) if fitted.facts["target"] in table.names else None
@@ -92,8 +90,8 @@ def predict(
             write(predicted_columns(prediction, batch, kept))
             rows += batch.num_rows
             advance(fraction)
-    if not rows:
-        raise UserMistake(f"{table.source} has no rows of data.")
+        if not rows:
+            raise UserMistake(f"{table.source} has no rows of data.")
     for name, number in unknown.items():
         if number:
             output.say(
@@ -139,38 +137,55 @@ def predicted_columns(
 @contextmanager
 def writing(path: str | None) -> Iterator[Any]:
     """Yields the function that writes batches; a file appears when all of it is there."""
+    if path is None:
+        with csv_or_parquet(sys.stdout.buffer, "stdout.csv") as write:
+            yield write
+        return
+    folder, name = os.path.split(os.path.abspath(path))
+    handle, temporary = tempfile.mkstemp(dir=folder, prefix=f".{name}.")
+    os.close(handle)
+    try:
+        with csv_or_parquet(temporary, name) as write:
+            yield write
+        os.chmod(temporary, 0o666 & ~current_umask())
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+
+
+@contextmanager
+def csv_or_parquet(target: Any, name: str) -> Iterator[Any]:
+    """Yields the function that writes batches to a path or stream, as the name's ending tells."""
+    kind: Any = pa.csv.CSVWriter
+    if name.lower().endswith((".parquet", ".pq")):
+        kind = pa.parquet.ParquetWriter
     writers: list[Any] = []
-    temporary = None
-    if path is not None:
-        folder, name = os.path.split(os.path.abspath(path))
-        handle, temporary = tempfile.mkstemp(dir=folder, prefix=f".{name}.")
-        os.close(handle)
-    target: Any = click.get_binary_stream("stdout") if temporary is None else temporary
 
     def write(batch: pa.RecordBatch) -> None:
         if not writers:
-            parquet = path is not None and path.lower().endswith((".parquet", ".pq"))
-            kind = pa.parquet.ParquetWriter if parquet else pa.csv.CSVWriter
             writers.append(kind(target, batch.schema))
         writers[0].write_batch(batch)
 
     try:
         yield write
+    finally:
         for writer in writers:
             writer.close()
-        if temporary is not None and writers:
-            os.chmod(temporary, 0o666 & ~current_umask())
-            os.replace(temporary, path)
-            temporary = None
-    finally:
-        if temporary is not None:
-            os.unlink(temporary)
 
 
 def current_umask() -> int:
     mask = os.umask(0)
     os.umask(mask)
     return mask
+
+
+def noise_of(gp: Any) -> float:
+    """The standard deviation of the noise, in units of the target."""
+    origin = np.zeros((1, gp.n_features_in_))
+    _, total = gp.predict(origin, return_std=True, include_noise=True)
+    _, of_function = gp.predict(origin, return_std=True)
+    return float(np.sqrt(total[0] ** 2 - of_function[0] ** 2))
 
 
 @click.command()
@@ -198,5 +213,5 @@ def info(model: str, as_json: bool, verbose: bool) -> None:
     if known["classes"] is not None:
         lines["classes"] = listed(known["classes"], 20)
     else:
-        lines["noise"] = f"{np.sqrt(found.gp.noise_variance_):.4g} (standard deviation)"
+        lines["noise"] = f"{noise_of(found.gp):.4g} (standard deviation)"
     Output(as_json, verbose).result({"model": model, **known, "file": file}, facts(lines))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from .. import __name__ as package
+PACKAGE = __name__.split(".", maxsplit=1)[0]
 
 
 def source_of(value: Any) -> str:
@@ -53,7 +53,7 @@ def imports_of(value: Any) -> str:
     modules: dict[str, set[str]] = {}
     for one in estimators_in(value):
         top, *rest = type(one).__module__.split(".")
-        module = top if top == package else ".".join([top, rest[0]])
+        module = top if top == PACKAGE else ".".join([top, rest[0]])
         modules.setdefault(module, set()).add(type(one).__name__)
     parts = (
         f"from {module} import {', '.join(sorted(modules[module]))}" for module in sorted(modules)

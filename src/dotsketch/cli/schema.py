@@ -7,6 +7,7 @@ sample is uniform over all rows.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
@@ -17,7 +18,7 @@ import pyarrow.compute
 
 from .columns import Place, check_finite, check_type, first_text, is_number, numbers, texts
 from .errors import UserMistake
-from .tables import Table, listed
+from .tables import DECIMAL_COMMA, Table, listed
 
 MOST_CLASSES = 1000
 FEW_VALUES = 20  # whole numbers with at most so many values are taken for classes
@@ -71,6 +72,8 @@ class Column:
         if not self.categorical and (self.kind == "numeric" or any(map(is_number, different))):
             index, value = first_text(cleaned)
             self._mixed(index, f"{value!r} is not a number, and others are", place)
+        if not self.categorical and all(re.match(DECIMAL_COMMA, text) for text in different):
+            place.mistake(0, f"{different[0]!r} has a decimal comma: give --decimal ,")
         self.kind = "categorical"
         self.count += len(cleaned) - cleaned.null_count
         self.levels.update(different)

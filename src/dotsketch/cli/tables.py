@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute
 import pyarrow.csv
 import pyarrow.parquet
 import scipy.sparse
@@ -37,6 +38,7 @@ FORMATS = {
 BLOCK_BYTES = 8 << 20  # of a CSV file at a time
 CELLS = 1 << 21  # of other tables at a time
 DELIMITERS = (",", ";", "\t", "|")
+DECIMAL_COMMA = r"^\s*([+-]?\d*),(\d+(?:[eE][+-]?\d+)?)\s*$"
 MOST_COLUMNS = 20_000
 
 
@@ -121,6 +123,7 @@ def open_table(
     delimiter: str | None = None,
     encoding: str = "utf-8",
     header: bool = True,
+    decimal: str = ".",
 ) -> Table:
     """The table in a file, or the data set of a name."""
     path = Path(data)
@@ -135,7 +138,7 @@ def open_table(
     with path.open("rb"):  # whether we may read it
         pass
     if format == "csv":
-        return csv_table(path, delimiter, encoding, header)
+        return csv_table(path, delimiter, encoding, header, decimal)
     return {
         "parquet": parquet_table,
         "npz": npz_table,
@@ -155,7 +158,9 @@ def format_of(path: Path) -> str:
     )
 
 
-def csv_table(path: Path, delimiter: str | None, encoding: str, header: bool) -> Table:
+def csv_table(
+    path: Path, delimiter: str | None, encoding: str, header: bool, decimal: str
+) -> Table:
     """All columns as text, in blocks of some megabytes."""
     delimiter = delimiter or sniff_delimiter(path, encoding)
     size = path.stat().st_size
@@ -172,7 +177,8 @@ def csv_table(path: Path, delimiter: str | None, encoding: str, header: bool) ->
         )
 
     with readable(str(path)), path.open("rb") as raw, open_reader(raw, {}) as reader:
-        names = tuple(reader.schema.names)
+        raw_names = reader.schema.names
+    names = tuple(name.strip() for name in raw_names)
     if header and all(is_number(name) for name in names):
         raise UserMistake(
             f"{path}: the first line holds numbers, not names of columns: add a header, or give "
@@ -180,12 +186,19 @@ def csv_table(path: Path, delimiter: str | None, encoding: str, header: bool) ->
         )
 
     def read() -> Iterator[tuple[pa.RecordBatch, float]]:
-        types = {name: pa.string() for name in names}
+        types = {name: pa.string() for name in raw_names}
         with path.open("rb") as raw, open_reader(raw, types) as reader:
             for batch in reader:
+                columns = batch.columns if decimal == "." else list(map(with_points, batch.columns))
+                batch = pa.RecordBatch.from_arrays(columns, names=list(names))
                 yield batch, min(1.0, raw.tell() / size)
 
     return Table(str(path), names, read)
+
+
+def with_points(column: pa.Array) -> pa.Array:
+    """Numbers with a decimal comma, written with a point; other texts stay."""
+    return pa.compute.replace_substring_regex(column, DECIMAL_COMMA, r"\1.\2")
 
 
 def is_number(text: str) -> bool:
@@ -294,7 +307,7 @@ def named_table(name: str) -> Table:
 
 def dataset_table(found: Dataset) -> Table:
     test = None
-    if found.X_test is not None:
+    if found.X_test is not None and found.y_test is not None:
         test = array_table(f"{found.name} (test rows)", found.X_test, found.y_test)
     return array_table(found.name, found.X, found.y, test=test, task=found.task)
 

@@ -1,0 +1,58 @@
+"""A small table of houses, and the command."""
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from dotsketch.cli.main import main
+
+from .houses import make_houses
+
+
+@pytest.fixture(scope="session")
+def houses():
+    return make_houses(300)
+
+
+@pytest.fixture
+def folder(tmp_path, houses, monkeypatch):
+    """The working folder: houses.csv to fit to, new.csv to predict."""
+    houses.head(240).to_csv(tmp_path / "houses.csv", index=False)
+    houses.tail(60).to_csv(tmp_path / "new.csv", index=False)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("DOTSKETCH_DATA", raising=False)
+    return tmp_path
+
+
+@pytest.fixture
+def run():
+    """Run the command; it must succeed."""
+
+    def call(*words, code=0):
+        result = CliRunner().invoke(main, list(words))
+        assert result.exit_code == code, result.output
+        assert "Traceback" not in result.output
+        return result
+
+    return call
+
+
+@pytest.fixture
+def run_json(run):
+    return lambda *words: json.loads(run(*words, "--json").stdout)
+
+
+@pytest.fixture
+def fails(run):
+    """Run the command, which must end with exit code 2 and one line of cause; the line."""
+
+    def call(*words):
+        result = run(*words, code=2)
+        lines = [line for line in result.stderr.splitlines() if line.startswith("dotsketch: error")]
+        assert len(lines) == 1
+        assert result.stderr.endswith(lines[0] + "\n")
+        assert result.stdout == ""
+        return lines[0]
+
+    return call

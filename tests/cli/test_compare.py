@@ -1,0 +1,164 @@
+"""`compare` measures, reports and recommends, and what it recommends can be built."""
+
+import json
+import re
+import shlex
+
+import numpy as np
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+
+from dotsketch import Gaussian, plan
+from dotsketch.cli.comparing import (
+    ERROR_DRAWS,
+    Compared,
+    HeldOut,
+    measured_error,
+    recommend,
+    shortlist,
+)
+from dotsketch.cli.main import main
+from dotsketch.cli.modelling import LEAST_KERNEL, choose_kernel
+from dotsketch.cli.scoring import NumberPrediction
+
+SMALL = ("--components", "30", "--top", "2")
+
+
+@pytest.fixture(scope="module", params=["price", "sold"])
+def compared(request, houses, tmp_path_factory):
+    """What the command says, and the folder it ran in."""
+    folder = tmp_path_factory.mktemp("compare")
+    houses.to_csv(folder / "houses.csv", index=False)
+    other = "sold" if request.param == "price" else "price"
+    words = ["compare", "houses.csv", "--target", request.param, "--ignore", other, *SMALL]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        result = CliRunner().invoke(main, [*words, "--kernel", "gaussian:3", "--json"])
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout) | {"folder": folder}
+
+
+def test_every_candidate_is_measured(compared):
+    task = compared["data"]["task"]
+    *measured, exact = compared["candidates"]
+    assert len(measured) == 2
+    for one in measured:
+        assert 0 < one["measured_error"] < 1
+        assert one["microseconds_a_row"] > 0
+    for one in compared["candidates"]:
+        assert one["accuracy" if task == "classification" else "r2"] > 0.8
+    assert exact["features"] == "exact Gaussian process"
+    assert (compared["data"]["rows_fitted"], compared["data"]["rows_held_out"]) == (240, 60)
+    errors = [row["predicted_error"] for row in compared["plan"]]
+    assert len(errors) > 20
+    assert errors == sorted(errors)
+
+
+def test_the_measured_error_is_the_predicted_one(rng):
+    """On rows of the same kind, within six standard errors of its own draws."""
+    X = rng.normal(size=(800, 4))
+    kernel = Gaussian(lengthscale=3.0)
+    split = HeldOut(X[:400], X[:400, 0], X[400:], X[400:, 0])
+    table = plan(kernel, split.X, n_components=60, candidates=["fourier", "maclaurin"])
+    for name in ("fourier: independent", "maclaurin: rademacher, real"):
+        [row] = [row for row in table if str(row.candidate) == name]
+        error, spread = measured_error(row, kernel, split, 0)
+        assert abs(error - row.relative_error) < 6 * spread / np.sqrt(ERROR_DRAWS)
+        assert spread < row.relative_error / 3
+
+
+def test_the_line_of_python_builds_what_was_recommended(compared):
+    built = {}
+    exec(compared["python"], built)
+    model = built["model"]
+    frame = pd.read_csv(compared["folder"] / "houses.csv")
+    X = (frame[["size", "rooms"]] - frame[["size", "rooms"]].mean()) / frame[
+        ["size", "rooms"]
+    ].std()
+    model.fit(X.to_numpy(), frame[compared["data"]["target"]].to_numpy())
+    assert model.features_.n_components == 30
+
+
+def test_the_command_fits_what_was_recommended(compared, folder, run_json):
+    words = shlex.split(compared["command"])
+    assert words[0] == "dotsketch"
+    assert words[-1] == "MODEL"
+    fitted = run_json(*words[1:-1], "a.model")
+    assert fitted["features"] == compared["recommended"]
+    assert fitted["kernel"] == "gaussian:3.0"
+    assert set(fitted["categorical"]) == {"town"}
+
+
+def test_the_report_stands_alone(compared):
+    page = (compared["folder"] / "houses.compare.html").read_text(encoding="utf-8")
+    assert compared["report"] == "houses.compare.html"
+    assert page.count("<img") == 4
+    assert len(re.findall(r'src="data:image/svg\+xml;base64,', page)) == 4
+    assert not re.search(r'(src|href)="(?!data:)', page)
+    assert "@import" not in page
+    assert "url(" not in page
+    for one in compared["candidates"]:
+        assert one["features"] in page
+
+
+def test_the_table_for_people(folder, run):
+    words = ("compare", "houses.csv", "--target", "price", "--ignore", "sold", *SMALL)
+    result = run(*words, "--kernel", "poly:2", "--no-report")
+    assert "Recommended: " in result.stdout
+    assert "model = FeatureGPRegressor(" in result.stdout
+    assert "R²" in result.stdout
+    assert "240 rows, 2 numeric and 1 categorical columns" in result.stderr
+    assert not list(folder.glob("*.html"))
+
+
+def test_test_rows_of_a_data_set_are_used(folder, run_json, rng):
+    X = rng.normal(size=(60, 2))
+    np.savez("a.npz", X_train=X[:40], y_train=X[:40, 0], X_test=X[40:], y_test=X[40:, 0])
+    found = run_json("compare", "a.npz", *SMALL, "--no-report", "--kernel", "gaussian:median")
+    assert (found["data"]["rows_fitted"], found["data"]["rows_held_out"]) == (40, 20)
+
+
+def test_the_lengthscale_is_chosen_by_the_likelihood(folder, run_json, rng):
+    """A function that wiggles takes a short one, a line a long one."""
+    x = rng.uniform(-2, 2, 200)
+    lengths = []
+    for y in (np.sin(8 * x), x):
+        pd.DataFrame({"x": x, "y": y + 0.01 * rng.normal(size=200)}).to_csv("a.csv", index=False)
+        found = run_json("compare", "a.csv", "--target", "y", *SMALL, "--top", "1", "--no-report")
+        lengths.append(float(re.search(r"lengthscale=([\d.]+)", found["kernel"]).group(1)))
+    assert lengths[0] < 0.5 < 2 < lengths[1]
+
+
+def test_a_target_of_noise_leaves_a_kernel_to_approximate(rng):
+    X = rng.normal(size=(60, 30))
+    kernel = choose_kernel("gaussian", X, rng.normal(size=60), "regression", 0)
+    K = kernel(X)[~np.eye(60, dtype=bool)]
+    assert np.sqrt(np.mean(K**2)) >= LEAST_KERNEL
+
+
+def test_the_shortlist_has_every_family(rng):
+    table = plan(Gaussian(lengthscale=3.0), rng.normal(size=(100, 4)), n_components=50)
+    families = {row.candidate.family for row in table}
+    chosen = shortlist(table, 6)
+    assert len(chosen) == 6
+    assert {row.candidate.family for row in chosen} == families
+    assert chosen == sorted(chosen, key=list(table).index)
+    assert len(shortlist(table, 1000)) == len(table)
+    assert shortlist(table, 1) == [table.best]
+
+
+def test_the_cheapest_of_equals_is_recommended(rng):
+    table = plan(Gaussian(lengthscale=3.0), rng.normal(size=(100, 4)), n_components=50)
+    cheap, dear = sorted((table[0], table[-1]), key=lambda row: row.cost)
+    prediction = NumberPrediction(np.zeros(4), np.ones(4))
+
+    def compared(name, row, losses):
+        return Compared(name, row, 0, 0, {}, np.array(losses), prediction, 1.0, 1.0)
+
+    noisy = compared("cheap", cheap, [1.0, 2.0, 0.0, 1.1])
+    clearly = compared("cheap", cheap, [1.5, 1.6, 1.5, 1.6])
+    best = compared("dear", dear, [1.0, 1.0, 1.0, 1.0])
+    exact = compared("exact", None, [0.0, 0.0, 0.0, 0.0])
+    assert recommend([best, noisy, exact]) is noisy
+    assert recommend([best, clearly, exact]) is best

@@ -1,0 +1,161 @@
+"""The path of a new user: fit, predict in another process, predictions equal those in memory."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from dotsketch import load, save
+from dotsketch.cli import tables
+
+from .houses import make_houses
+
+FAST = ("--components", "40", "--kernel", "gaussian:3", "--features", "fourier: independent")
+COMMAND = "from dotsketch.cli.main import main; main(prog_name='dotsketch')"
+
+
+@pytest.mark.parametrize("target", ["price", "sold"])
+def test_predictions_in_another_process_equal_those_in_memory(folder, run_json, target):
+    other = "sold" if target == "price" else "price"
+    words = ("fit", "houses.csv", "--target", target, "--ignore", other, *FAST)
+    known = run_json(*words, "-o", "a.model")
+    assert known["rows"] == 240
+    assert known["task"] == ("regression" if target == "price" else "classification")
+    done = subprocess.run(
+        [sys.executable, "-c", COMMAND, "predict", "a.model", "new.csv"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    (folder / "out.csv").write_text(done.stdout)
+    found = pd.read_csv("out.csv")
+    frame = pd.read_csv("new.csv")
+    pipeline = load("a.model")
+    if target == "price":
+        mean, deviation = pipeline.predict(frame, return_std=True, include_noise=True)
+        np.testing.assert_allclose(found["mean"], mean, rtol=1e-9)
+        np.testing.assert_allclose(found["standard_deviation"], deviation, rtol=1e-9)
+        assert "R² 0.9" in done.stderr
+    else:
+        columns = found[["probability_no", "probability_yes"]]
+        np.testing.assert_allclose(columns, pipeline.predict_proba(frame), atol=1e-9)
+        assert set(found["predicted"]) == {"no", "yes"}
+        assert "accuracy 0.9" in done.stderr
+    assert "not used by the model: " + other in done.stderr
+
+
+def test_many_chunks_give_the_same_model(folder, run, monkeypatch):
+    make_houses(3000).to_csv("long.csv", index=False)
+    words = ("fit", "long.csv", "--target", "price", "--ignore", "sold", *FAST)
+    run(*words, "-o", "whole.model")
+    monkeypatch.setattr(tables, "BLOCK_BYTES", 1 << 13)
+    assert len(list(tables.open_table("long.csv").chunks())) > 5
+    run(*words, "-o", "chunks.model")
+    whole, chunks = load("whole.model"), load("chunks.model")
+    frame = pd.read_csv("new.csv")
+    np.testing.assert_allclose(whole.predict(frame), chunks.predict(frame), rtol=1e-8)
+    run("predict", "chunks.model", "long.csv", "-o", "many.csv")
+    monkeypatch.setattr(tables, "BLOCK_BYTES", 1 << 23)
+    run("predict", "whole.model", "long.csv", "-o", "one.csv")
+    many, one = pd.read_csv("many.csv"), pd.read_csv("one.csv")
+    assert len(many) == 3000
+    np.testing.assert_allclose(many, one, rtol=1e-8)
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "npz", "libsvm"])
+def test_all_formats_are_fitted_and_predicted(folder, run_json, houses, suffix):
+    numbers = houses[["size", "rooms", "price"]]
+    name = f"houses.{suffix}"
+    target = ("--target", "price")
+    if suffix == "parquet":
+        numbers.to_parquet(name)
+    else:
+        X, y = numbers[["size", "rooms"]].to_numpy(), numbers["price"].to_numpy()
+        target = ()
+        if suffix == "npz":
+            np.savez(name, X=X, y=y)
+        else:
+            rows = (f"{b} 1:{a[0]} 2:{a[1]}" for a, b in zip(X, y, strict=True))
+            (folder / name).write_text("\n".join(rows))
+    run_json("fit", name, *target, *FAST, "-o", "a.model")
+    score = run_json("predict", "a.model", name, "-o", "out.parquet")["score"]
+    assert score["r2"] > 0.8
+    assert list(pd.read_parquet("out.parquet")) == ["mean", "standard_deviation"]
+
+
+def test_order_and_extra_columns_do_not_matter(folder, run, houses):
+    run("fit", "houses.csv", "--target", "price", "--ignore", "sold", *FAST, "-o", "a.model")
+    new = houses.tail(60)
+    run("predict", "a.model", "new.csv", "-o", "first.csv")
+    turned = new[["town", "size", "rooms"]].assign(more=1)
+    turned.to_csv("turned.csv", index=False)
+    result = run("predict", "a.model", "turned.csv", "-o", "second.csv", "--keep", "town")
+    assert "not used by the model: more" in result.stderr
+    first, second = pd.read_csv("first.csv"), pd.read_csv("second.csv")
+    assert second["town"].tolist() == new["town"].tolist()
+    pd.testing.assert_frame_equal(first, second[["mean", "standard_deviation"]])
+
+
+def test_unseen_categories_and_missing_values(folder, run, houses, fails):
+    given = houses.drop(columns="sold").astype(object)
+    given.loc[5, "size"] = None
+    given.loc[7, "town"] = None
+    given.to_csv("gaps.csv", index=False)
+    words = ("fit", "gaps.csv", "--target", "price", *FAST, "-o", "a.model")
+    assert "column 'size', row 6: no value" in fails(*words)
+    run(*words, "--impute")
+    new = houses.tail(3).assign(town=["Zug", "Bern", ""], size=[50, None, 70])
+    new.to_csv("strange.csv", index=False)
+    result = run("predict", "a.model", "strange.csv", "-o", "out.csv")
+    assert "column 'town' has 2 values that the model never saw" in result.stderr
+    assert np.isfinite(pd.read_csv("out.csv").to_numpy()).all()
+
+
+def test_info(folder, run, run_json):
+    run("fit", "houses.csv", "--target", "price", "--ignore", "sold", *FAST, "-o", "a.model")
+    known = run_json("info", "a.model")
+    assert (known["target"], known["n_components"]) == ("price", 40)
+    assert known["categorical"] == {"town": ["Basel", "Bern", "Genève"]}
+    assert known["file"]["versions"]["dotsketch"]
+    text = run("info", "a.model").stdout
+    assert "regression of 'price'" in text
+    noise = float(text.split("noise")[1].split()[0])
+    assert 10 < noise < 40  # 20 was put in
+
+
+def test_features_can_be_named(folder, run_json, fails):
+    words = ("fit", "houses.csv", "--target", "price", "--ignore", "sold", "-o", "a.model")
+    small = ("--components", "40", "--kernel", "poly:2")
+    known = run_json(*words, *small, "--features", "Polynomial: rademacher, real")
+    assert known["features"] == "polynomial: rademacher, real"
+    assert "'magic' are not known" in fails(*words, *small, "--features", "magic")
+
+
+def test_seeds_decide(folder, run):
+    words = ("fit", "houses.csv", "--target", "price", "--ignore", "sold", *FAST)
+    for name, seed in (("a", "1"), ("b", "1"), ("c", "2")):
+        run(*words, "--seed", seed, "-o", f"{name}.model")
+    frame = pd.read_csv("new.csv")
+    a, b, c = (load(f"{name}.model").predict(frame) for name in "abc")
+    np.testing.assert_array_equal(a, b)
+    assert not np.array_equal(a, c)
+
+
+def test_an_older_file_stays_if_predicting_fails(folder, run, fails, houses):
+    run("fit", "houses.csv", "--target", "price", "--ignore", "sold", *FAST, "-o", "a.model")
+    (folder / "out.csv").write_text("older")
+    houses.astype(object).replace({"rooms": {3: "three"}}).to_csv("bad.csv", index=False)
+    result = fails("predict", "a.model", "bad.csv", "-o", "out.csv")
+    assert "'three' is not a number" in result
+    assert (folder / "out.csv").read_text() == "older"
+    assert {path.name for path in folder.iterdir() if path.name.startswith(".")} == set()
+
+
+def test_models_of_others_are_refused(folder, fails):
+    save({"a": 1}, "other.model")
+    assert "not a model that `dotsketch fit` made" in fails("info", "other.model")
+    (folder / "text.model").write_text("hello")
+    assert "text.model cannot be loaded" in fails("predict", "text.model", "new.csv")
+    assert "no model file" in fails("info", "nothing.model")

@@ -1,0 +1,90 @@
+"""Help, versions, completion, data sets: the rest of the command."""
+
+import subprocess
+import sys
+
+import click
+import numpy as np
+import pytest
+
+import dotsketch
+from dotsketch.cli.main import main
+
+
+def commands(group, path=()):
+    for name, command in group.commands.items():
+        yield (*path, name), command
+        if hasattr(command, "commands"):
+            yield from commands(command, (*path, name))
+
+
+OURS = [
+    ("compare",),
+    ("fit",),
+    ("predict",),
+    ("info",),
+    ("datasets",),
+    ("datasets", "list"),
+    ("datasets", "path"),
+    ("datasets", "fetch"),
+    ("completion",),
+]
+
+
+@pytest.mark.parametrize("path", OURS, ids=" ".join)
+def test_help_has_examples(run, path):
+    text = run(*path, "--help").stdout
+    assert "Example" in text
+    assert "  dotsketch " in text
+
+
+def test_every_command_has_help(run):
+    for path, command in commands(main):
+        assert command.help, path
+        assert run(*path, "--help").stdout.startswith("Usage: ")
+
+
+def test_every_option_is_explained():
+    for path, command in commands(main):
+        for option in command.params:
+            if isinstance(option, click.Option):
+                assert option.help, (path, option.name)
+
+
+def test_versions(run, run_json):
+    assert dotsketch.__version__ in run("--version").stdout
+    assert run_json("versions")["dotsketch"] == dotsketch.__version__
+    assert "fast kernels" in run("versions").stdout
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_scripts(run, shell):
+    assert "_DOTSKETCH_COMPLETE" in run("completion", shell).stdout
+
+
+def test_completion_completes(monkeypatch):
+    environment = {
+        "_DOTSKETCH_COMPLETE": "bash_complete",
+        "COMP_WORDS": "dotsketch com",
+        "COMP_CWORD": "1",
+    }
+    program = f"""
+import os; os.environ.update({environment})
+from dotsketch.cli.main import main; main(prog_name="dotsketch")
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stdout.split() == ["plain,compare", "plain,completion"]
+
+
+def test_data_sets(run, run_json, tmp_path, monkeypatch, folder):
+    found = {one["name"]: one for one in run_json("datasets", "list")["datasets"]}
+    assert found["digits"]["rows"] == 1797
+    assert "digits" in run("datasets", "list").stdout
+    np.savez(tmp_path / "mine.npz", X_train=np.ones((4, 2)), y_train=np.arange(4.0))
+    monkeypatch.setenv("DOTSKETCH_DATA", str(tmp_path))
+    assert run_json("datasets", "path", "mine")["path"] == str(tmp_path / "mine.npz")
+    assert run("datasets", "path", "mine").stdout == f"{tmp_path / 'mine.npz'}\n"
+
+
+def test_nothing_given_shows_the_help(run):
+    assert "Usage: " in run(code=2).stderr

@@ -1,0 +1,158 @@
+"""Every mistake of the ordinary kind: one line with the cause, exit code 2, no traceback."""
+
+import os
+import tempfile
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from dotsketch.cli.main import main
+
+FIT = ("fit", "a.csv", "--target", "y", "-o", "a.model", "--features", "fourier: independent")
+COMPARE = ("compare", "a.csv", "--target", "y", "--no-report", "--top", "1")
+
+
+def rows(n, **columns):
+    """A table with a column x, and y = x unless it is given."""
+    x = np.linspace(0, 1, n).round(3)
+    return pd.DataFrame({"x": x, "y": x} | columns)
+
+
+@pytest.mark.parametrize("words", [FIT, COMPARE], ids=["fit", "compare"])
+@pytest.mark.parametrize(
+    ("content", "cause"),
+    [
+        ("", "a.csv: the file is empty"),
+        ("x,y\n", "a.csv has no rows of data"),
+        ("x,y\n1,2\n", "a.csv has one row of data"),
+        ("x,x,y\n1,2,3\n", "the column name 'x' stands twice in the header"),
+        ("x,z\n1,2\n3,4\n", "a.csv has no column 'y'; its columns are x, z"),
+        ("x,y\n1,2\nabc,4\n3,5\n", "column 'x', row 2: 'abc' is not a number"),
+        ("x,y\n1,2\n,4\n3,5\n", "column 'x', row 2: no value"),
+        ("x,y\n1,2\n3,nan\n3,5\n", "column 'y', row 2: the target has no value"),
+        ("x,y\n1,a\n2,a\n3,a\n", "the target 'y' has one class only"),
+        ("x,y\n1,2\n2,2\n3,2\n", "the target 'y' has one class only"),
+        ("x,y\n1,2\n3,4,5\n", "Expected 2 columns, got 3"),
+        ("1,2\n3,4\n", "the first line holds numbers"),
+        ("y\n1\n2\n", "no column besides the target"),
+    ],
+)
+def test_tables(folder, fails, words, content, cause):
+    (folder / "a.csv").write_text(content)
+    assert cause in fails(*words)
+
+
+@pytest.mark.parametrize(
+    ("options", "cause"),
+    [
+        (("--kernel", "rbf"), "the kernel 'rbf' is not known; there are gaussian"),
+        (("--kernel", "poly:-1"), "the kernel 'poly:-1' cannot be made"),
+        (("--components", "0"), "--components"),
+        (("--components", "many"), "--components"),
+        (("--task", "ranking"), "--task"),
+        (("--format", "xls"), "--format"),
+        (("--delimiter", "ab"), "must be one character"),
+        (("--encoding", "klingon"), "no encoding is called 'klingon'"),
+        (("--ignore", "z"), "no column 'z'"),
+        (("--jobs", "0"), "--jobs"),
+        (("--wrong",), "--wrong"),
+    ],
+)
+def test_options(folder, fails, options, cause):
+    rows(30).to_csv("a.csv", index=False)
+    assert cause in fails(*FIT, *options)
+
+
+def test_too_few_components(folder, fails):
+    rows(30).to_csv("a.csv", index=False)
+    words = [word for word in FIT if word != "fourier: independent"]
+    cause = fails(*words, "maclaurin: rademacher, complex_to_real", "--components", "1")
+    assert "n_components=1 is too few" in cause
+
+
+def test_too_few_rows_to_compare(folder, fails):
+    rows(5).to_csv("a.csv", index=False)
+    assert "5 rows: comparing needs at least 10" in fails(*COMPARE)
+
+
+def test_files(folder, fails):
+    assert "there is no file nothing.csv" in fails("compare", "nothing.csv", "--target", "y")
+    assert "is a folder" in fails("compare", str(folder))
+    (folder / "a.doc").write_text("x")
+    assert "give --format" in fails("compare", "a.doc")
+    assert "Missing argument 'DATA'" in fails("compare")
+    assert "--output" in fails("fit", "iris")
+
+
+def test_a_target_is_asked_for(folder, fails):
+    rows(30).to_csv("a.csv", index=False)
+    assert "Give --target, one of x, y" in fails("compare", "a.csv")
+
+
+@pytest.mark.parametrize("command", ["fit", "predict"])
+def test_outputs_that_cannot_be_written(folder, fails, run, monkeypatch, command):
+    rows(30).to_csv("a.csv", index=False)
+    run(*FIT, "--components", "8")
+    words = FIT[:4] if command == "fit" else ("predict", "a.model", "a.csv")
+    assert "does not exist: make it first" in fails(*words, "-o", "no/such/file")
+    (folder / "sub").mkdir()
+    assert "is a folder" in fails(*words, "-o", "sub")
+
+    def refuse(**options):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(tempfile, "TemporaryFile", refuse)  # to root nothing is forbidden
+    assert "cannot be written to: Permission denied" in fails(*words, "-o", "sub/file")
+
+
+def test_overwriting_is_told(folder, run):
+    rows(30).to_csv("a.csv", index=False)
+    (folder / "a.model").write_text("older")
+    assert "a.model exists and will be overwritten" in run(*FIT, "--components", "8").stderr
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo") or os.geteuid() == 0, reason="root may read all")
+def test_a_file_that_may_not_be_read(folder, fails):
+    rows(30).to_csv("a.csv", index=False)
+    os.chmod("a.csv", 0)
+    assert "Permission denied" in fails(*COMPARE)
+
+
+def test_predicting(folder, fails, run):
+    rows(30, town=["a", "b"] * 15).to_csv("a.csv", index=False)
+    run(*FIT, "--components", "8")
+    for name, frame, cause in (
+        ("missing", rows(3), "lacks 1 column of the model: town"),
+        ("text", rows(3, x="abc", town="a"), "column 'x', row 1: 'abc' is not a number"),
+        ("gap", rows(3, x=[1, None, 2], town="a"), "row 2: no value: fill it in, or fit"),
+        ("empty", rows(0, town="a"), "has no rows of data"),
+    ):
+        frame.to_csv(f"{name}.csv", index=False)
+        assert cause in fails("predict", "a.model", f"{name}.csv", "-o", "out.csv")
+        assert not (folder / "out.csv").exists()
+    assert "no column 'id'" in fails("predict", "a.model", "a.csv", "--keep", "id")
+    assert "give -o FILE" in fails("predict", "a.model", "a.csv", "--json")
+    damaged = (folder / "a.model").read_bytes()[:-100]
+    (folder / "a.model").write_bytes(damaged)
+    assert "a.model cannot be loaded" in fails("predict", "a.model", "a.csv")
+
+
+def test_data_sets(folder, fails):
+    assert "There is no data set 'nothing'" in fails("datasets", "path", "nothing")
+    assert "comes with scikit-learn" in fails("datasets", "path", "iris")
+    assert "has no pinned OpenML set" in fails("datasets", "fetch", "nothing")
+
+
+def test_unknown_commands(fails):
+    assert "No such command 'fitt'" in fails("fitt")
+
+
+def test_verbose_shows_where_it_happened(folder):
+    from click.testing import CliRunner
+
+    (folder / "a.csv").write_text("")
+    result = CliRunner().invoke(main, [*COMPARE, "--verbose"])
+    assert result.exit_code == 2
+    assert "Traceback" in result.stderr
+    assert result.stderr.endswith("dotsketch: error: a.csv: the file is empty.\n")
