@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -19,7 +20,7 @@ from rich.table import Table
 
 from .claims import Claim, Verdict
 from .compare import read_reference
-from .experiment import Experiment, Row, Setting, Unit
+from .experiment import Config, Experiment, Row, Setting, Unit
 from .experiments import EXPERIMENTS
 from .report import summarise, write_report
 from .runner import run_units
@@ -38,13 +39,13 @@ def chosen_experiments(names: tuple[str, ...]) -> list[Experiment]:
     return [e for name, e in EXPERIMENTS.items() if name in names or "all" in names]
 
 
-def parse_filters(filters: tuple[str, ...]) -> dict[str, set[str]]:
+def parse_pairs(pairs: tuple[str, ...], option: str) -> dict[str, set[str]]:
     """key=value[,value…] → {key: {values}}"""
     found = {}
-    for text in filters:
+    for text in pairs:
         key, separator, values = text.partition("=")
         if not separator or not values:
-            raise click.UsageError(f"--only takes key=value; got {text!r}.")
+            raise click.UsageError(f"{option} takes key=value; got {text!r}.")
         found[key] = set(values.split(","))
     return found
 
@@ -53,6 +54,16 @@ def matches(unit: Unit, filters: dict[str, set[str]]) -> bool:
     """Whether the configuration has one of the values of every key that it has."""
     config = unit.description["config"]
     return all(str(config[key]) in values for key, values in filters.items() if key in config)
+
+
+def changed(config: Config, changes: dict[str, str]) -> Config:
+    """The configuration with other values for the numbers and strings that it has."""
+    found = {
+        key: type(getattr(config, key))(value)
+        for key, value in changes.items()
+        if isinstance(getattr(config, key, None), (int, float, str))
+    }
+    return replace(config, **found)
 
 
 @click.command("reproduce")
@@ -79,6 +90,7 @@ def matches(unit: Unit, filters: dict[str, set[str]]) -> bool:
     help="The authors' results as CSV, to compare with cell by cell.",
 )
 @click.option("--only", multiple=True, metavar="KEY=VALUE", help="Only such configurations.")
+@click.option("--set", "changes", multiple=True, metavar="KEY=VALUE", help="Change sizes.")
 @click.option("--report-only", is_flag=True, help="Run nothing: report on what is there.")
 def reproduce(
     names: tuple[str, ...],
@@ -89,6 +101,7 @@ def reproduce(
     jobs: int,
     reference: Path | None,
     only: tuple[str, ...],
+    changes: tuple[str, ...],
     report_only: bool,
 ) -> None:
     """Run experiments of the paper: NAMES as `list` shows them, or all.
@@ -105,9 +118,10 @@ def reproduce(
         os.environ["DOTSKETCH_DATA"] = str(data.resolve())  # for this process and its children
     setting = Setting("quick" if quick else "full", has_data=data is not None)
     count = seeds or DEFAULT_SEEDS[setting.size]
-    filters = parse_filters(only)
+    filters = parse_pairs(only, "--only")
+    values = {key: ",".join(found) for key, found in parse_pairs(changes, "--set").items()}
     units = [
-        unit
+        replace(unit, config=changed(unit.config, values))
         for experiment in experiments
         for unit in experiment.units(setting, count)
         if matches(unit, filters)

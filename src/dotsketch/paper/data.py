@@ -83,9 +83,7 @@ def prepare(
     train, test = preprocess(
         parts.X_train.astype(np.float64), parts.X_test.astype(np.float64), preprocessing
     )
-    return Prepared(
-        data.task, train.astype(dtype), parts.y_train, test.astype(dtype), parts.y_test
-    )
+    return Prepared(data.task, train.astype(dtype), parts.y_train, test.astype(dtype), parts.y_test)
 
 
 def preprocess(train: np.ndarray, test: np.ndarray, how: str) -> tuple[np.ndarray, np.ndarray]:

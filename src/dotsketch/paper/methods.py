@@ -10,7 +10,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from .. import features as library
+from ..auto import AutoFeatures
+from ..features import (
+    FourierFeatures,
+    MaclaurinFeatures,
+    NystromFeatures,
+    PolynomialSketch,
+    SphericalFeatures,
+)
 from ..kernels import DotProductKernel
 
 # The paper's optimised Maclaurin features: truncation in 2 … 10, nothing written out in monomials
@@ -24,7 +31,7 @@ class Method:
     Parameters
     ----------
     family : "sketch", "maclaurin", "tree", "spherical", "fourier" or "beyond"
-    features : the class in `dotsketch`
+    features : the class of features
     options : its parameters
     times, constant : n_components = times · D + constant
     reference : columns of the authors' results that select this method (`compare`)
@@ -33,7 +40,7 @@ class Method:
     name: str
     label: str
     family: str
-    features: str
+    features: Any
     options: dict[str, Any] = field(default_factory=dict)
     times: int = 1
     constant: int = 0
@@ -45,14 +52,9 @@ class Method:
             "n_components": self.times * n_features + self.constant,
             "random_state": seed,
         }
-        import dotsketch
-
-        kind = getattr(dotsketch, self.features, None)
-        if kind is None:
-            raise NotImplementedError(self.features)
-        if kind is not library.PolynomialSketch:
-            return kind(kernel, **options)
-        return kind(kernel.degree, gamma=kernel.gamma, coef0=kernel.coef0, **options)
+        if self.features is not PolynomialSketch:
+            return self.features(kernel, **options)
+        return PolynomialSketch(kernel.degree, gamma=kernel.gamma, coef0=kernel.coef0, **options)
 
     def columns(self, n_features: int) -> int:
         """Real numbers a row."""
@@ -67,7 +69,7 @@ def _pair(
     name: str,
     label: str,
     family: str,
-    features: str,
+    features: Any,
     options: dict[str, Any],
     reference: dict[str, str],
     **more: Any,
@@ -93,7 +95,7 @@ def _pair(
 def _sketch(name: str, label: str, projection: str) -> list[Method]:
     family = "tree" if name.startswith("tree") else "sketch"
     reference = {"method": "poly_sketch", "projection": projection, "tree": str(family == "tree")}
-    return _pair(name, label, family, "PolynomialSketch", {"sketch": name}, reference)
+    return _pair(name, label, family, PolynomialSketch, {"sketch": name}, reference)
 
 
 def _maclaurin(sketch: str, label: str, projection: str) -> list[Method]:
@@ -102,14 +104,14 @@ def _maclaurin(sketch: str, label: str, projection: str) -> list[Method]:
         f"maclaurin_{sketch}",
         f"Opt. Maclaurin, {label}",
         "maclaurin",
-        "MaclaurinFeatures",
+        MaclaurinFeatures,
         PAPER | {"sketch": sketch},
         reference,
         constant=1,
     )
 
 
-def _frequencies(name: str, label: str, family: str, features: str) -> list[Method]:
+def _frequencies(name: str, label: str, family: str, features: Any) -> list[Method]:
     orthogonal = {"method": name, "projection": "srht"}
     plain = {"method": name, "projection": "gaussian"}
     return [
@@ -139,7 +141,7 @@ RANDOM_MACLAURIN = Method(
     "random_maclaurin_rademacher",
     "Rnd. Maclaurin, Rademacher",
     "maclaurin",
-    "MaclaurinFeatures",
+    MaclaurinFeatures,
     PAPER | {"min_degree": 1, "sketch": "rademacher", "allocation": "random", "output": "real"},
     constant=1,
     reference={
@@ -153,8 +155,8 @@ MACLAURIN_METHODS = [
     *_maclaurin("rademacher", "Rademacher", "rademacher"),
     *_maclaurin("tensor_srht", "TensorSRHT", "srht"),
 ]
-SPHERICAL_METHODS = _frequencies("srf", "SRF", "spherical", "SphericalFeatures")
-FOURIER_METHODS = _frequencies("rff", "RFF", "fourier", "FourierFeatures")
+SPHERICAL_METHODS = _frequencies("srf", "SRF", "spherical", SphericalFeatures)
+FOURIER_METHODS = _frequencies("rff", "RFF", "fourier", FourierFeatures)
 
 FITTED = {
     "sketch": "tensor_srht",
@@ -166,8 +168,19 @@ BEYOND_SKETCHES = [
         "balanced_tensor_sketch",
         "Balanced TensorSketch",
         "beyond",
-        "PolynomialSketch",
+        PolynomialSketch,
         {"sketch": "balanced_tensor_sketch"},
+    )
+]
+PACKED_MACLAURIN = [
+    Method(
+        "maclaurin_packed",
+        "Opt. Maclaurin, [Re, Im]",
+        "beyond",
+        MaclaurinFeatures,
+        PAPER | {"sketch": "tensor_srht", "output": "complex_to_real"},
+        times=2,
+        constant=2,
     )
 ]
 BEYOND_METHODS = [
@@ -175,14 +188,14 @@ BEYOND_METHODS = [
         "maclaurin_fitted_complex",
         "Maclaurin, fitted, complex",
         "beyond",
-        "MaclaurinFeatures",
+        MaclaurinFeatures,
         FITTED,
         constant=1,
     ),
-    Method("auto", "AutoFeatures", "beyond", "AutoFeatures"),
-    Method("auto_twice", "AutoFeatures, 2D columns", "beyond", "AutoFeatures", times=2),
-    Method("nystrom", "Nyström", "beyond", "NystromFeatures"),
-    Method("nystrom_twice", "Nyström, 2D columns", "beyond", "NystromFeatures", times=2),
+    Method("auto", "AutoFeatures", "beyond", AutoFeatures),
+    Method("auto_twice", "AutoFeatures, 2D columns", "beyond", AutoFeatures, times=2),
+    Method("nystrom", "Nyström", "beyond", NystromFeatures),
+    Method("nystrom_twice", "Nyström, 2D columns", "beyond", NystromFeatures, times=2),
 ]
 
 METHODS: dict[str, Method] = {
@@ -195,6 +208,7 @@ METHODS: dict[str, Method] = {
         *SPHERICAL_METHODS,
         *FOURIER_METHODS,
         *BEYOND_SKETCHES,
+        *PACKED_MACLAURIN,
         *BEYOND_METHODS,
     ]
 }
@@ -203,3 +217,8 @@ METHODS: dict[str, Method] = {
 def names(*groups: list[Method]) -> tuple[str, ...]:
     """Names of all methods of the groups, for a configuration."""
     return tuple(method.name for group in groups for method in group)
+
+
+def without(methods: tuple[str, ...], *left_out: str) -> tuple[str, ...]:
+    """The methods that quick settings can afford."""
+    return tuple(name for name in methods if name not in left_out)

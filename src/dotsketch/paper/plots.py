@@ -19,7 +19,7 @@ FAMILY_COLOURS = {
     "beyond": "#228866",
 }
 SHADES = (0.4, 0.7, 1.0)  # few, more, most features
-STYLE = {
+STYLE: dict[Any, Any] = {
     "font.size": 9,
     "axes.titlesize": 10,
     "axes.labelsize": 9,
@@ -56,7 +56,7 @@ def figure(
     """
     from matplotlib.figure import Figure
 
-    size = (margin + width * n_columns, height * n_rows)
+    size = (max(6.5, margin + width * n_columns), height * n_rows)  # wide enough for a legend
     canvas = Figure(figsize=size, layout="constrained")
     return canvas, canvas.subplots(n_rows, n_columns, squeeze=False, **options)
 
@@ -133,17 +133,21 @@ def method_dots(ax: Any, rows: list[Row], metric: str, methods: Sequence[str]) -
 
 
 def log_scale(ax: Any, axis: str = "x") -> None:
-    """A log axis with plain numbers where less than two decades are seen."""
-    from matplotlib.ticker import LogLocator, NullFormatter
+    """A log axis with plain numbers, as many as are readable where few decades are seen."""
+    from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, NullLocator
 
     getattr(ax, f"set_{axis}scale")("log")
     low, high = getattr(ax, f"get_{axis}lim")()
     which = getattr(ax, f"{axis}axis")
-    if high / low < 200:
-        steps = (1.0, 2.0, 5.0) if high / low < 12 else (1.0, 3.0) if high / low < 50 else (1.0,)
-        which.set_major_locator(LogLocator(subs=steps))
-        which.set_major_formatter(lambda value, _: f"{value:.3g}")
-        which.set_minor_formatter(NullFormatter())
+    if high / low > 1000:
+        return
+    if high / low < 5:
+        which.set_major_locator(MaxNLocator(4))
+        which.set_minor_locator(NullLocator())
+    else:
+        which.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if high / low < 15 else (1.0, 3.0)))
+    which.set_major_formatter(lambda value, _: f"{value:.3g}")
+    which.set_minor_formatter(NullFormatter())
 
 
 def dots_legend(canvas: Any, multiples: Sequence[int]) -> None:

@@ -35,8 +35,7 @@ def run_units(
         group.sort(key=lambda unit: -unit.experiment.cost(unit.config))
         with parallel_config(backend="loky", n_jobs=workers):
             tasks = (
-                delayed(run_unit)(number, unit, store, threads)
-                for number, unit in enumerate(group)
+                delayed(run_unit)(number, unit, store, threads) for number, unit in enumerate(group)
             )
             for number, seconds, error in Parallel(return_as="generator_unordered")(tasks):
                 failed += error is not None
@@ -45,12 +44,10 @@ def run_units(
     return failed
 
 
-def run_unit(
-    number: int, unit: Unit, store: Store, threads: int
-) -> tuple[int, float, str | None]:
+def run_unit(number: int, unit: Unit, store: Store, threads: int) -> tuple[int, float, str | None]:
     """Run one unit and store its rows, with times and versions; returns its number and error."""
     started = datetime.now(UTC).isoformat(timespec="seconds")
-    begin = time.perf_counter()
+    begin, processor = time.perf_counter(), time.process_time()
     rows: list[Row] = []
     error = trace = None
     try:
@@ -66,6 +63,7 @@ def run_unit(
         "traceback": trace,
         "started": started,
         "seconds": seconds,
+        "processor_seconds": time.process_time() - processor,
         "environment": environment(),
     }
     store.save(unit, record)

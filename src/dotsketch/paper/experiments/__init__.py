@@ -3,11 +3,16 @@
 from ..experiment import Experiment
 from . import (
     allocations,
+    centring,
     datasets,
     distances,
     frobenius,
+    gp_gaussian,
+    gp_polynomial,
+    kl_against_time,
     mean_squared_error,
     objective_terms,
+    sinc,
     surrogate,
     variance_ratio,
     variances,
@@ -21,11 +26,16 @@ EXPERIMENTS: dict[str, Experiment] = {
         mean_squared_error,
         variance_ratio,
         objective_terms,
+        sinc,
         frobenius,
+        kl_against_time,
+        gp_polynomial,
+        gp_gaussian,
         distances,
         surrogate,
         allocations,
         variances,
         datasets,
+        centring,
     )
 }

@@ -12,17 +12,10 @@ from .. import plots
 from ..data import PAPER_NAMES, loaded, padded
 from ..experiment import Experiment, Row, Setting, attempt
 
-CLASSIFICATION = ("adult", "cod_rna", "covertype", "eeg", "fashion_mnist", "magic", "mnist", "mocap")
-REGRESSION = (
-    "boston",
-    "concrete",
-    "energy",
-    "kin8nm",
-    "naval",
-    "powerplant",
-    "protein",
-    "yacht",
-)
+CLASSIFICATION = ("adult", "cod_rna", "covertype", "eeg", "fashion_mnist", "magic", "mnist",
+                  "mocap")  # fmt: skip
+REGRESSION = ("boston", "concrete", "energy", "kin8nm", "naval", "powerplant", "protein",
+              "yacht")  # fmt: skip
 BUNDLED = ("breast_cancer", "diabetes", "digits", "iris", "wine")
 
 

@@ -102,7 +102,8 @@ def plot(rows: list[Row]) -> Any:
             ax.set_yscale("log")
             ax.set(ylabel=label)
             ax.set_xticks(degrees, [str(n) if n % 2 == 0 or n == 1 else "" for n in degrees])
-        axes[0, column].set_title(f"{KERNELS[kernel]}, {PAPER_NAMES.get(chosen[0]['dataset'], '')}")
+        name = chosen[0]["dataset"]
+        axes[0, column].set_title(f"{KERNELS[kernel]}, {PAPER_NAMES.get(name, name)}")
         axes[1, column].set_xlabel("degree n")
     return canvas
 

@@ -62,9 +62,7 @@ def plot(rows: list[Row]) -> Any:
             ("variance", "-", "#4477aa", "TensorSRHT"),
             ("surrogate", "--", "#aa3377", "convex surrogate"),
         ):
-            ax.plot(
-                D, [r[key] for r in chosen], style, marker="o", ms=3, color=colour, label=label
-            )
+            ax.plot(D, [r[key] for r in chosen], style, marker="o", ms=3, color=colour, label=label)
         ax.set(title=f"degree {degree}, {field}", xlabel="features D", ylim=(-0.03, None))
     axes[0, 0].set_ylabel("variance")
     handles, labels = axes[0, 0].get_legend_handles_labels()
