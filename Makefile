@@ -4,6 +4,7 @@
 #   make test    the whole test suite, with the compiled kernels and without them
 #   make lint    ruff and mypy
 #   make bench   speed against other libraries (see docs/performance.md; OPTIONS=--quick)
+#   make docs    the documentation: out/docs/index.html
 #   make clean   remove everything that was made
 
 PYTHON ?= python3
@@ -24,7 +25,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export MPLCONFIGDIR := $(CURDIR)/$(VENV)/matplotlib
 export TORCHINDUCTOR_CACHE_DIR := $(CURDIR)/$(VENV)/torchinductor
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test lint bench docs clean
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 
@@ -46,9 +47,13 @@ lint: $(VENV)/.development
 bench: $(VENV)/.development
 	$(RUN) -m benchmarks $(OPTIONS)
 
+# Warnings are errors, and all of them are shown.
+docs: $(VENV)/.docs
+	$(RUN) -m sphinx -W --keep-going -d out/docs-cache docs out/docs
+
 clean:
 	rm -rf $(VENV) build dist out .pytest_cache .mypy_cache .ruff_cache .hypothesis
-	find src tests examples benchmarks -name __pycache__ -prune -exec rm -rf {} +
+	find src tests examples benchmarks docs -name __pycache__ -prune -exec rm -rf {} +
 
 # Without the system's venv package (Debian's python3-venv) the environment gets its pip from the system's.
 $(VENV)/.created:
@@ -62,8 +67,12 @@ $(VENV)/.demo: $(VENV)/.created $(BUILT_FROM)
 	$(INSTALL) --editable '.[plot,cli]'
 	touch $@
 
-# An environment for development serves the demo as well.
+$(VENV)/.docs: $(VENV)/.created $(BUILT_FROM)
+	$(INSTALL) --editable '.[docs]'
+	touch $@
+
+# An environment for development serves the demo and the documentation as well.
 $(VENV)/.development: $(VENV)/.created $(BUILT_FROM)
 	$(INSTALL) '$(TORCH)'
 	$(INSTALL) --editable '.[dev]'
-	touch $(VENV)/.demo $@
+	touch $(VENV)/.demo $(VENV)/.docs $@

@@ -34,6 +34,7 @@ autosummary_generate = False
 autodoc_typehints = "none"  # docstrings tell types and shapes
 autodoc_member_order = "bysource"
 napoleon_google_docstring = False
+napoleon_attr_annotations = False
 napoleon_custom_sections = [("Attributes", "params_style")]  # a list, not one entry each
 pygments_style = "friendly"
 pygments_dark_style = "monokai"

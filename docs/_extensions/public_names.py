@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import inspect
 import re
+from types import FunctionType
 from typing import Any, ClassVar
 
 from docutils import nodes
@@ -55,26 +56,46 @@ def names_of(homes: tuple[str, ...]) -> list[str]:
     ]
 
 
+def public_bases(cls: type) -> list[type]:
+    """Bases that have an entry of their own."""
+    public = {getattr(dotsketch, name) for name in dotsketch.__all__ if not is_value(name)}
+    return [base for base in cls.__mro__[1:] if base in public]
+
+
 def own_members(cls: type) -> list[str]:
-    """Public methods and properties that this package defines: not those of scikit-learn."""
-    found: dict[str, None] = {}
-    for base in cls.__mro__:
-        if base.__module__.startswith("dotsketch"):
-            found.update(dict.fromkeys(n for n in vars(base) if not n.startswith("_")))
-    members = (name for name in found if inspect.getdoc(getattr(cls, name, None)))
-    return [name for name in members if is_documented(cls, name)]
+    """Methods and properties explained here: those for which this package has a docstring, and
+    that are not explained with a public base already."""
+    ours = [base for base in cls.__mro__ if base.__module__.startswith("dotsketch")]
+    elsewhere = {ancestor for base in public_bases(cls) for ancestor in base.__mro__}
+    explained = {name for base in ours if base in elsewhere for name in vars(base)}
+    here = [base for base in ours if base not in elsewhere]
+    names = dict.fromkeys(name for base in here for name in vars(base) if name[0] != "_")
+    return [
+        name
+        for name in names
+        if any(docstring(base, name) for base in (cls,) * (name in explained) or ours)
+    ]
 
 
-def is_documented(cls: type, name: str) -> bool:
-    value = inspect.getattr_static(cls, name)
-    return inspect.isroutine(value) or isinstance(value, (property, staticmethod, classmethod))
+def docstring(cls: type, name: str) -> str | None:
+    """What the class itself says about a method or property."""
+    value = vars(cls).get(name)
+    if isinstance(value, property):
+        value = value.fget
+    elif isinstance(value, (staticmethod, classmethod)):
+        value = value.__func__
+    return value.__doc__ if isinstance(value, FunctionType) else None
 
 
 def documentation(name: str) -> list[str]:
     value = getattr(dotsketch, name)
     if inspect.isclass(value):
-        members = own_members(value)
-        return [f".. autoclass:: {name}", *([f"   :members: {', '.join(members)}"] * bool(members))]
+        members, bases = own_members(value), public_bases(value)
+        lines = [f".. autoclass:: {name}"]
+        lines += [f"   :members: {', '.join(members)}"] if members else []
+        if bases:
+            lines += ["", f"   Has what `{bases[0].__name__}` has{', and:' if members else '.'}"]
+        return lines
     if inspect.isroutine(value):
         return [f".. autofunction:: {name}"]
     keys = ", ".join(f"``{key}``" for key in value)
@@ -104,6 +125,7 @@ class PublicNames(SphinxDirective):
 
 
 SECTION = re.compile(r"^-{3,}$")
+ENTRY = re.compile(r"^([\w*, ]+?) : (.+)$")
 CODE = re.compile(r"(``.+?``|`[^`\n]+`)")
 
 
@@ -111,11 +133,22 @@ def plain_docstring(
     app: Sphinx, what: str, name: str, value: Any, options: Any, lines: list[str]
 ) -> None:
     """Turn a docstring of this package into reStructuredText that says the same."""
-    first_section = next(
-        (i - 1 for i, line in enumerate(lines) if SECTION.match(line.strip())), len(lines)
-    )
-    lines[:] = literal_blocks(lines[:first_section]) + one_line_entries(lines[first_section:])
-    lines[:] = [line if is_code(line) else escaped(line) for line in lines]
+    lines[:] = restructured(lines)
+
+
+def plain_property(
+    app: Sphinx, what: str, name: str, value: Any, options: Any, lines: list[str]
+) -> None:
+    """The same for a property, after napoleon, which takes what is before a colon for a type."""
+    if what == "property" and isinstance(value, property) and value.fget.__doc__:
+        lines[:] = restructured(inspect.cleandoc(value.fget.__doc__).splitlines())
+
+
+def restructured(lines: list[str]) -> list[str]:
+    underlines = (i - 1 for i, line in enumerate(lines) if SECTION.match(line.strip()))
+    first_section = next(underlines, len(lines))
+    text = literal_blocks(lines[:first_section]) + described_entries(lines[first_section:])
+    return [line if is_code(line) else escaped(line) for line in text]
 
 
 def is_code(line: str) -> bool:
@@ -150,24 +183,37 @@ def literal_blocks(lines: list[str]) -> list[str]:
     return result
 
 
-def one_line_entries(lines: list[str]) -> list[str]:
-    """`name : meaning` on one line is no type: the meaning becomes the description."""
+def described_entries(lines: list[str]) -> list[str]:
+    """Entries of Parameters and Attributes as napoleon wants them.
+
+    `name : meaning` on one line, or with a meaning that runs on, is no type: the meaning becomes
+    the description. Text that follows the entries becomes a section of its own.
+    """
     result: list[str] = []
     section = ""
     for i, line in enumerate(lines):
         following = lines[i + 1] if i + 1 < len(lines) else ""
         if SECTION.match(following.strip()):
             section = line.strip()
-        entry = re.match(r"^([\w, ]+?) : (.+)$", line)
-        described = following.startswith(" ")
-        if section in ("Parameters", "Attributes") and entry and not described:
+        entry = ENTRY.match(line) if section in ("Parameters", "Attributes") else None
+        if entry and (not following.startswith(" ") or is_prose(entry[2])):
             result += [entry[1], f"    {entry[2]}"]
-        else:
-            result.append(line)
+            continue
+        starts_text = line and not line.startswith(" ") and i > 0 and not lines[i - 1].strip()
+        if section == "Parameters" and not entry and starts_text and line != section:
+            result += ["Notes", "-----"]
+            section = "Notes"
+        result.append(line)
     return result
+
+
+def is_prose(text: str) -> bool:
+    """Whether what stands after a name tells more than a type and a default."""
+    return len(text) > 60 and "default" not in text
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
     app.add_directive("public-names", PublicNames)
     app.connect("autodoc-process-docstring", plain_docstring, priority=400)  # before napoleon
+    app.connect("autodoc-process-docstring", plain_property, priority=600)
     return {"parallel_read_safe": True}
