@@ -1,15 +1,20 @@
 """The ratios that matter, side by side in one process: compiled, portable, BLAS, scikit-learn.
 
-    python benchmarks/ratios.py
+    python benchmarks/ratios.py [TEXT]        # only the lines whose name contains TEXT
+    python benchmarks/ratios.py --cpu         # processor time, for a machine that is busy
 
-One thread, float32, `transform` as a user calls it; median of five calls after one that is not
-counted, with the range, in microseconds a row. Needs the compiled kernels. Asserts nothing.
+One thread, float32, `transform` as a user calls it. The two sides take turns, so that what else
+runs on the machine meets both; median of nine calls each after one that is not counted, with the
+range, in microseconds a row. Needs the compiled kernels. Asserts nothing.
 """
 
 from __future__ import annotations
 
+import argparse
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 from sklearn.kernel_approximation import PolynomialCountSketch
@@ -18,15 +23,19 @@ from threadpoolctl import threadpool_limits
 from dotsketch import PolynomialSketch, _fast
 from dotsketch._transforms import fwht
 
+REPEATS = 9
 
-def measure(call: Callable[[], object], n_rows: int, repeats: int = 5) -> np.ndarray:
-    call()
-    times = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        call()
-        times.append(time.perf_counter() - start)
-    return np.array(times) / n_rows * 1e6
+
+class Comparison(NamedTuple):
+    name: str
+    n_rows: int
+    ours: Callable[[], object]
+    other: Callable[[], object]
+
+
+def inputs(n_rows: int, dimension: int) -> np.ndarray:
+    X = np.random.default_rng(0).standard_normal((n_rows, dimension), dtype=np.float32)
+    return X / np.float32(np.sqrt(dimension))
 
 
 def portable(call: Callable[[], object]) -> Callable[[], object]:
@@ -42,55 +51,70 @@ def portable(call: Callable[[], object]) -> Callable[[], object]:
     return run
 
 
-def line(name: str, ours: np.ndarray, other: np.ndarray) -> None:
-    def text(times: np.ndarray) -> str:
-        return f"{np.median(times):.2f} ({times.min():.2f}–{times.max():.2f})"
+def transform(X: np.ndarray, degree: int, n_components: int, **kw) -> Callable[[], object]:
+    features = PolynomialSketch(degree, n_components=n_components, random_state=0, **kw).fit(X)
+    return partial(features.transform, X)
 
-    ratio = np.median(other) / np.median(ours)
-    print(f"| {name} | {text(ours)} | {text(other)} | {ratio:.1f} |", flush=True)
+
+def comparisons() -> Iterator[Comparison]:
+    n = 10_000
+    sizes = [(d, D, p) for d, D in ((1024, 1024), (64, 320)) for p in (3, 7)]
+    for d, D, p in sizes:
+        X = inputs(n, d)
+        size = f"d = {d}, D = {D}, p = {p}"
+        for output in ("real", "complex"):
+            call = transform(X, p, D, output=output)
+            yield Comparison(f"TensorSRHT {output}, {size}: portable", n, call, portable(call))
+        peer = PolynomialCountSketch(degree=p, n_components=D, random_state=0).fit(X)
+        yield Comparison(
+            f"TensorSketch, {size}: scikit-learn",
+            n,
+            transform(X, p, D, sketch="tensor_sketch"),
+            partial(peer.transform, X),
+        )
+    for d in (64, 1024):
+        call = partial(fwht, inputs(1024, d))
+        yield Comparison(f"FWHT, d = {d}: portable", 1024, call, portable(call))
+    X = inputs(4096, 1024)
+    for output in ("real", "complex"):
+        call = transform(X, 3, 1024, sketch="rademacher", output=output)
+        name = f"Rademacher {output}, d = D = 1024, p = 3: BLAS"
+        yield Comparison(name, 4096, call, portable(call))
+    for n, d, D, p in ((40_000, 1024, 1024, 3), (40_000, 64, 320, 7)):
+        X = inputs(n, d)
+        two, one = (transform(X, p, D, n_jobs=jobs) for jobs in (2, 1))
+        yield Comparison(
+            f"TensorSRHT real, d = {d}, D = {D}, p = {p}, two threads: one", n, two, one
+        )
+
+
+def measure(comparison: Comparison, clock: Callable[[], float]) -> str:
+    """A line of the table."""
+    times: tuple[list[float], list[float]] = ([], [])
+    for repeat in range(REPEATS + 1):
+        for call, found in zip(comparison[2:], times, strict=True):
+            start = clock()
+            call()
+            if repeat:
+                found.append((clock() - start) / comparison.n_rows * 1e6)
+    medians = [float(np.median(found)) for found in times]
+    ours, other = (
+        f"{median:.2f} ({min(found):.2f}–{max(found):.2f})"
+        for median, found in zip(medians, times, strict=True)
+    )
+    return f"| {comparison.name} | {ours} | {other} | {medians[1] / medians[0]:.1f} |"
 
 
 def main() -> None:
-    rng = np.random.default_rng(0)
+    parser = argparse.ArgumentParser(description="Ratios of speed, side by side.")
+    parser.add_argument("text", nargs="?", default="", help="part of the names to measure")
+    parser.add_argument("--cpu", action="store_true", help="processor time, one thread only")
+    options = parser.parse_args()
+    clock = time.process_time if options.cpu else time.perf_counter
     print("| what, against what | ours | other | ratio |\n| --- | --- | --- | --- |")
-    for d, D, p in ((1024, 1024, 3), (1024, 1024, 7), (64, 320, 3), (64, 320, 7)):
-        X = (rng.standard_normal((10_000, d)) / np.sqrt(d)).astype(np.float32)
-        size = f"d = {d}, D = {D}, p = {p}"
-        for output in ("real", "complex"):
-            ours = PolynomialSketch(p, n_components=D, output=output, random_state=0).fit(X)
-            call = lambda ours=ours, X=X: ours.transform(X)  # noqa: E731
-            compiled = measure(call, len(X))
-            line(
-                f"TensorSRHT {output}, {size}: portable", compiled, measure(portable(call), len(X))
-            )
-        if p == (3 if d == 1024 else 7):
-            ours = PolynomialSketch(p, sketch="tensor_sketch", n_components=D, random_state=0).fit(
-                X
-            )
-            peer = PolynomialCountSketch(degree=p, n_components=D, random_state=0).fit(X)
-            name = f"TensorSketch, {size}: scikit-learn"
-            line(
-                name,
-                measure(lambda o=ours, X=X: o.transform(X), len(X)),
-                measure(lambda o=peer, X=X: o.transform(X), len(X)),
-            )
-    for d in (64, 1024):
-        X = rng.standard_normal((1024, d)).astype(np.float32)
-        call = lambda X=X: fwht(X)  # noqa: E731
-        line(f"FWHT, d = {d}: portable", measure(call, 1024), measure(portable(call), 1024))
-    X = (rng.standard_normal((4096, 1024)) / 32).astype(np.float32)
-    for output in ("real", "complex"):
-        ours = PolynomialSketch(3, sketch="rademacher", n_components=1024, output=output).fit(X)
-        blas = PolynomialSketch(3, sketch="rademacher", n_components=1024, output=output).fit(X)
-        compiled = measure(lambda o=ours: o.transform(X), len(X), 3)
-        slow = measure(portable(lambda o=blas: o.transform(X)), len(X), 3)
-        line(f"Rademacher {output}, d = D = 1024, p = 3: BLAS", compiled, slow)
-    X = (rng.standard_normal((40_000, 1024)) / 32).astype(np.float32)
-    one, two = (
-        PolynomialSketch(3, n_components=1024, random_state=0, n_jobs=n).fit(X) for n in (1, 2)
-    )
-    times = [measure(lambda o=o: o.transform(X), len(X)) for o in (two, one)]
-    line("TensorSRHT on two threads: one thread", *times)
+    for comparison in comparisons():
+        if options.text in comparison.name and not (options.cpu and "threads" in comparison.name):
+            print(measure(comparison, clock), flush=True)
 
 
 if __name__ == "__main__":

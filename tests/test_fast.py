@@ -271,6 +271,10 @@ def weights_of_all(d_in, is_complex):
         "srht": (random_turns(rng, (3, 2, d), is_complex), random_places(rng, 3, 2, d)),
         "signs": random_turns(rng, (2, D, d_in), is_complex),
         "count": (rng.integers(0, D, d_in).astype(np.int32), random_turns(rng, d_in, is_complex)),
+        "convolution": (
+            rng.integers(0, D, (2, d_in)).astype(np.int32),
+            random_turns(rng, (2, d_in), is_complex),
+        ),
         "sorf": rng.choice(np.array([-1, 1], np.int8), (2, 3, d)),
     }
 
@@ -283,7 +287,7 @@ def all_features(X, planar=True):
     results = []
     for is_complex in (False, True):
         weights = weights_of_all(d_in, is_complex)
-        for kernel in ("srht", "signs", "count"):
+        for kernel in ("srht", "signs", "count", "convolution"):
             if planar:
                 re, im = np.empty((n, D), X.dtype), np.empty((n, D), X.dtype)
             else:
@@ -294,6 +298,8 @@ def all_features(X, planar=True):
                 _fast.tensor_srht(X, *weights["srht"], 0.3, *planes, (X[:, 0] * X[:, 0]).copy())
             elif kernel == "signs":
                 _fast.sign_projection(X, weights["signs"], 0.3, *planes)
+            elif kernel == "convolution":
+                _fast.tensor_sketch(X, *weights["convolution"], 0.3, *planes)
             else:
                 _fast.count_sketch(X, *weights["count"], *planes)
             results += [plane for plane in planes if plane is not None]
@@ -538,7 +544,9 @@ def test_fuzzed_shapes_and_strides(data):
     X = rng.standard_normal((max(1, n) * abs(step), d_in + offset)).astype(dtype)[::step, offset:][
         :n
     ]
-    kernel = data.draw(st.sampled_from(["tensor_srht", "sign_projection", "count_sketch", "sorf"]))
+    kernel = data.draw(
+        st.sampled_from(["tensor_srht", "sign_projection", "count_sketch", "tensor_sketch", "sorf"])
+    )
     is_complex &= kernel != "sorf"
     out = Outputs(layout, n, D, dtype, is_complex)
     size = norm_power(X, degree)
@@ -562,6 +570,19 @@ def test_fuzzed_shapes_and_strides(data):
         )
         _fast.count_sketch(X, buckets, turns, out.re, out.im)
         expected = naive_count_sketch(X, buckets, turns, D)
+    elif kernel == "tensor_sketch":
+        D = max(D, 1)
+        out = Outputs(layout, n, D, dtype, is_complex)
+        shape = (degree, d_in)
+        turns, buckets = random_turns(rng, shape, is_complex), rng.integers(0, D, shape)
+        arguments = (X, buckets.astype(np.int32), turns, 1.0, out.re, out.im)
+        if not _fast.has_small_factors(D):
+            with pytest.raises(ValueError, match="prime factors"):
+                _fast.tensor_sketch(*arguments)
+            return
+        _fast.tensor_sketch(*arguments)
+        counts = [naive_count_sketch(X, b, t, D) for b, t in zip(buckets, turns, strict=True)]
+        expected = np.fft.ifft(np.prod(np.fft.fft(counts, axis=2), axis=0), axis=1)
     else:
         signs = rng.choice(np.array([-1, 1], np.int8), (blocks, 3, d))
         _fast.sorf(X, signs, out.re)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse
+import sklearn
 
 from dotsketch import SKETCHES, Gaussian, MaclaurinFeatures, PolynomialSketch, _fast
 
@@ -42,6 +43,69 @@ def test_compiled_and_portable_features_agree(estimator, dtype, X, monkeypatch):
     assert compiled.dtype == portable.dtype
     tolerance = 1e-12 if dtype == np.float64 else 2e-5
     np.testing.assert_allclose(compiled, portable, atol=tolerance * np.abs(portable).max())
+
+
+@needs_kernels
+@pytest.mark.parametrize("n_components", [127, 131, 2 * 131])  # 131 is too large a prime
+@pytest.mark.parametrize("output", ["real", "complex"])
+def test_tensor_sketch_of_any_length(n_components, output, X, monkeypatch):
+    estimator = PolynomialSketch(
+        3, sketch="tensor_sketch", n_components=n_components, output=output, random_state=0
+    )
+    compiled = estimator.fit(X).transform(X)
+    monkeypatch.setattr(_fast, "AVAILABLE", False)
+    np.testing.assert_allclose(compiled, estimator.transform(X), atol=1e-13)
+
+
+@pytest.mark.parametrize("n_jobs", [None, 2])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("value", "message"), [(np.nan, "contains NaN"), (-np.inf, "infinity")])
+def test_what_is_not_finite_is_refused_in_the_words_of_scikit_learn(value, message, dtype, n_jobs):
+    """Rows are checked chunk by chunk, not before."""
+    X = np.random.default_rng(0).standard_normal((5000, 30)).astype(dtype)
+    estimator = PolynomialSketch(2, n_components=64, n_jobs=n_jobs, random_state=0).fit(X)
+    for place in ((0, 0), (4999, 29), (2500, 7)):
+        Y = X.copy()
+        Y[place] = value
+        for given in (Y, np.asfortranarray(Y), Y[:, ::-1]):
+            with pytest.raises(ValueError, match=message) as caught:
+                estimator.transform(given)
+        with pytest.raises(ValueError, match=message) as expected:
+            estimator.fit(Y)
+        assert str(caught.value) == str(expected.value)
+        estimator.fit(X)
+
+
+def test_rows_are_not_checked_where_scikit_learn_shall_assume_them_finite(X):
+    estimator = PolynomialSketch(2, n_components=8, random_state=0).fit(X)
+    expected = estimator.transform(X)
+    X[3, 5] = np.nan
+    with sklearn.config_context(assume_finite=True):
+        found = estimator.transform(X)
+    assert np.isnan(found[3]).all()
+    np.testing.assert_array_equal(np.delete(found, 3, 0), np.delete(expected, 3, 0))
+
+
+def test_plain_rows_meet_the_other_checks_of_scikit_learn(X):
+    estimator = PolynomialSketch(2, n_components=8, random_state=0).fit(X)
+    expected = estimator.transform(X)
+    with pytest.raises(ValueError, match="11 features"):
+        estimator.transform(X[:, :4])
+    with pytest.raises(ValueError, match="2D array"):
+        estimator.transform(X[0])
+    with pytest.raises(ValueError, match="0 sample"):
+        estimator.transform(X[:0])
+    with pytest.raises(ValueError, match="Complex data"):
+        estimator.transform(X + 1j)
+    np.testing.assert_array_equal(estimator.transform(X.astype(">f8")), expected)
+    integers = np.round(X).astype(int)
+    np.testing.assert_array_equal(
+        estimator.transform(integers), estimator.transform(integers.astype(float))
+    )
+    pandas = pytest.importorskip("pandas")
+    named = pandas.DataFrame(X, columns=[f"x{i}" for i in range(11)])
+    with pytest.warns(UserWarning, match="feature names"):
+        estimator.fit(named).transform(X)
 
 
 @pytest.mark.parametrize("estimator", list(estimators()), ids=str)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
 from typing import Any
 
 import array_api_compat
@@ -21,12 +22,15 @@ import scipy.sparse
 from array_api_compat import is_cupy_array, is_jax_array, is_numpy_array, is_torch_array
 from joblib import effective_n_jobs
 from sklearn.utils import check_random_state
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
+
+from . import _fast
 
 Array = Any
 Parts = tuple[Array, Array | None]  # real part, imaginary part (None for real features)
 
 OUTPUTS = ("real", "complex", "complex_to_real")
+LEAST_CHUNK = 64  # rows that are worth handing to a thread
 
 
 def namespace(*arrays: Array) -> Any:
@@ -95,9 +99,11 @@ def double(X: Array) -> Array:
 
 
 def largest_entry(X: Array) -> float:
-    """max |x| over all entries of X (dense or sparse), without a temporary of its size."""
+    """max |x| over all entries of X (dense or sparse), or NaN, without a temporary of its size."""
     if is_sparse(X):
         return max(float(X.max()), -float(X.min()))
+    if _fast.AVAILABLE and is_numpy_array(X) and X.strides[1] == X.itemsize:
+        return _fast.largest_entry(X)
     xp = namespace(X)
     return max(float(host(xp.max(X))), -float(host(xp.min(X))))
 
@@ -154,17 +160,22 @@ def map_rows(
     *,
     write: Callable[[Array, Parts], None] | None = None,
     n_jobs: int | None = None,
+    may_split: bool = False,
 ) -> Array:
     """`join(function(X), output)`, evaluated on `chunk` rows at a time into one result.
 
     `function` maps (m, d) to parts of shape (m, width), row by row. For NumPy and sparse X,
     `write(rows, out)` may stand in for it: it fills the parts `out`, views of the result, and
-    chunks run on `n_jobs` threads. Beside X and the result only the temporaries of the chunks at
-    work are in memory (with gradients in torch: those of the whole graph).
+    chunks run on `n_jobs` threads. `may_split` tells that the bits of a row do not depend on its
+    chunk (with BLAS they do): then threads take smaller ones. Beside X and the result only the
+    temporaries of the chunks at work are in memory (with gradients in torch: those of the graph).
     """
     n = X.shape[0]
     if is_numpy_array(X) or is_sparse(X):
-        return _map_rows_host(write or _writer(function), X, output, width, chunk, n_jobs)
+        workers = effective_n_jobs(n_jobs)
+        if workers > 1 and may_split:  # several for each, so that all end at about the same time
+            chunk = min(chunk, max(LEAST_CHUNK, -(-n // (4 * workers))))
+        return _map_rows_host(write or _writer(function), X, output, width, chunk, workers)
     if n <= chunk:
         Z = join(function(X), output)
         return Z.contiguous() if is_torch_array(Z) else Z
@@ -188,7 +199,7 @@ def _map_rows_host(
     output: str,
     width: int,
     chunk: int,
-    n_jobs: int | None,
+    workers: int,
 ) -> np.ndarray:
     """The loop over chunks for NumPy and sparse rows, on threads if asked."""
     n = X.shape[0]
@@ -201,15 +212,21 @@ def _map_rows_host(
         write(X[rows], _views(result[rows], output, width))
 
     starts = range(0, n, chunk)
-    workers = min(effective_n_jobs(n_jobs), len(starts))
+    workers = min(workers, len(starts))
     if workers <= 1:
         for start in starts:
             run(start)
         return result
-    with threadpool_limits(1), ThreadPoolExecutor(workers) as pool:
+    with _thread_pools().limit(limits=1), ThreadPoolExecutor(workers) as pool:
         for _ in pool.map(run, starts):
             pass
     return result
+
+
+@lru_cache(maxsize=1)
+def _thread_pools() -> ThreadpoolController:
+    """The pools of BLAS and OpenMP; to find them takes milliseconds."""
+    return ThreadpoolController()
 
 
 def _views(result: np.ndarray, output: str, width: int) -> Parts:

@@ -118,6 +118,22 @@ def sign_projection_into(
     _fast.sign_projection(_rows(X), turns, scale, *out, _column(row_scale))
 
 
+def tensor_sketch_into(
+    X: np.ndarray,
+    buckets: np.ndarray,
+    turns: np.ndarray,
+    out: Parts,
+    row_scale: np.ndarray | None = None,
+) -> None:
+    """Compiled TensorSketch of the rows of X, hashes (p, d), into views (n, D)."""
+    _fast.tensor_sketch(_rows(X), buckets, turns, 1.0, *out, _column(row_scale))
+
+
+def has_fast_convolution(length: int) -> bool:
+    """Whether `tensor_sketch_into` takes D = length: no prime factor above 127."""
+    return _fast.AVAILABLE and _fast.has_small_factors(length)
+
+
 def pair_sums_into(arguments: tuple, totals: tuple[np.ndarray, ...], weight: float) -> None:
     """Compiled sums over a block of pairs (`_fast.pair_sums`), added to the totals times weight."""
     sums = [np.zeros_like(total) for total in totals]

@@ -2,10 +2,13 @@
 
 The functions write into arrays that the caller gives, release the GIL, and check every argument:
 
+- `largest_entry(X)`, which returns a number
 - `fwht(X, out)`
 - `tensor_srht(X, turns, places, scale, out_re, out_im=None, row_scale=None)`
 - `sign_projection(X, turns, scale, out_re, out_im=None, row_scale=None)`
 - `count_sketch(X, buckets, turns, out_re, out_im=None)`
+- `tensor_sketch(X, buckets, turns, scale, out_re, out_im=None, row_scale=None)`, for a number of
+  columns that `has_small_factors`
 - `sorf(X, signs, out)`
 - `pair_sums(dot, squares, values, left, right, degrees, left_lengths, right_lengths, excess,
   shared, skip_diagonal, gram, tail, squares_out, terms)`
@@ -27,7 +30,17 @@ ISA: str = "none"
 if os.environ.get("DOTSKETCH_FAST", "1") != "0":
     try:
         from ._kernels import ISA as _isa
-        from ._kernels import count_sketch, fwht, pair_sums, sign_projection, sorf, tensor_srht
+        from ._kernels import (
+            count_sketch,
+            fwht,
+            has_small_factors,
+            largest_entry,
+            pair_sums,
+            sign_projection,
+            sorf,
+            tensor_sketch,
+            tensor_srht,
+        )
     except ImportError:  # not built for this platform: the portable code serves
         if os.environ.get("DOTSKETCH_ISA"):  # who names a version wants it, or to know why not
             raise
@@ -39,8 +52,11 @@ __all__ = [
     "ISA",
     "count_sketch",
     "fwht",
+    "has_small_factors",
+    "largest_entry",
     "pair_sums",
     "sign_projection",
     "sorf",
+    "tensor_sketch",
     "tensor_srht",
 ]

@@ -23,6 +23,7 @@ using OptionalInput = std::optional<InputArray>;
 using OptionalOutput = std::optional<OutputArray>;
 
 constexpr Index MAX_DIMENSION = Index(1) << 20;
+constexpr Index MAX_PRIME = 127;                    // of the columns of tensor_sketch
 constexpr Index MAX_BLOCKS = 128, MAX_DEGREE = 64;  // of pair_sums
 
 const KernelTable* kernels = nullptr;  // set once, at import
@@ -158,6 +159,13 @@ void require_columns(Index columns, Index d, const char* what) {
 }
 
 template <class T>
+double largest_entry(const InputArray& X_array) {
+    const Input<T> X = as_input<T>(X_array);
+    nb::gil_scoped_release release;
+    return typed<T>().largest_entry(X);
+}
+
+template <class T>
 void fwht(const InputArray& X_array, const OutputArray& out_array) {
     const Input<T> X = as_input<T>(X_array);
     const Output<T> out = as_output<T>(X, out_array);
@@ -222,6 +230,40 @@ void count_sketch(const InputArray& X_array, const InputArray& buckets, const In
                         " (the columns of the output).");
     nb::gil_scoped_release release;
     typed<T>().count_sketch(arguments);
+}
+
+bool has_small_factors(Index n) {
+    if (n < 1 || n > MAX_DIMENSION) return false;
+    for (Index prime = 2; prime <= MAX_PRIME; ++prime)
+        while (n % prime == 0) n /= prime;
+    return n == 1;
+}
+
+template <class T>
+void tensor_sketch(const InputArray& X_array, const InputArray& buckets, const InputArray& turns, double scale,
+                   const OutputArray& out_re, const OptionalOutput& out_im, const OptionalInput& row_scale) {
+    const Input<T> X = as_input<T>(X_array);
+    TensorSketchArguments<T> arguments = {X,
+                                          as_output<T>(X, out_re, out_im),
+                                          as_scaling<T>(X, scale, row_scale),
+                                          as_contiguous<std::int32_t>(buckets, 2, "buckets", "int32"),
+                                          as_turns(turns, 2, out_im.has_value()),
+                                          Index(buckets.shape(0))};
+    if (shape_text(buckets) != shape_text(turns) || Index(buckets.shape(1)) != X.columns)
+        value_error("buckets and turns must have shape (degree, " + std::to_string(X.columns) +
+                    "), one for each column of X; their shapes are " + shape_text(buckets) + " and " +
+                    shape_text(turns) + ".");
+    if (arguments.degree < 1) value_error("buckets must have at least one degree (its first axis is empty).");
+    const Index columns = arguments.out.columns;
+    if (!has_small_factors(columns))
+        value_error("The output must have 1 to 2^20 columns, a number without prime factors above " +
+                    std::to_string(MAX_PRIME) + "; it has " + std::to_string(columns) + ".");
+    for (std::size_t i = 0; i < buckets.size(); ++i)
+        if (arguments.buckets[i] < 0 || arguments.buckets[i] >= columns)
+            value_error("buckets must lie in 0, ..., " + std::to_string(columns - 1) +
+                        " (the columns of the output).");
+    nb::gil_scoped_release release;
+    typed<T>().tensor_sketch(arguments);
 }
 
 template <class T>
@@ -316,6 +358,14 @@ NB_MODULE(_kernels, module) {
     module.attr("ISA") = kernels->isa;
 
     module.def(
+        "largest_entry",
+        [](const InputArray& X) {
+            double largest = 0;
+            for_type_of(X, [&](auto* type) { largest = largest_entry<DOTSKETCH_ELEMENT_OF(type)>(X); });
+            return largest;
+        },
+        "X"_a.noconvert(), "max |x| over all entries; NaN if one of them is.");
+    module.def(
         "fwht",
         [](const InputArray& X, const OutputArray& out) {
             for_type_of(X, [&](auto* type) { fwht<DOTSKETCH_ELEMENT_OF(type)>(X, out); });
@@ -355,6 +405,20 @@ NB_MODULE(_kernels, module) {
         "X"_a.noconvert(), "buckets"_a.noconvert(), "turns"_a.noconvert(), "out_re"_a.noconvert(),
         "out_im"_a.noconvert().none() = nb::none(),
         "out[:, b] = sum over the k with buckets[k] == b of i**turns[k] * X[:, k].");
+    module.def(
+        "tensor_sketch",
+        [](const InputArray& X, const InputArray& buckets, const InputArray& turns, double scale,
+           const OutputArray& out_re, const OptionalOutput& out_im, const OptionalInput& row_scale) {
+            for_type_of(X, [&](auto* type) {
+                tensor_sketch<DOTSKETCH_ELEMENT_OF(type)>(X, buckets, turns, scale, out_re, out_im, row_scale);
+            });
+        },
+        "X"_a.noconvert(), "buckets"_a.noconvert(), "turns"_a.noconvert(), "scale"_a, "out_re"_a.noconvert(),
+        "out_im"_a.noconvert().none() = nb::none(), "row_scale"_a.noconvert().none() = nb::none(),
+        "scale * row_scale * the cyclic convolution over j of the count sketches of X by buckets[j] and turns[j].");
+    module.def(
+        "has_small_factors", &has_small_factors, "n"_a,
+        "Whether tensor_sketch takes n columns: n is at most 2^20 and has no prime factor above 127.");
     module.def(
         "sorf",
         [](const InputArray& X, const InputArray& signs, const OutputArray& out) {

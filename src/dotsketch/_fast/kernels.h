@@ -71,6 +71,16 @@ struct CountSketchArguments {
 };
 
 template <class T>
+struct TensorSketchArguments {
+    Input<T> X;
+    Output<T> out;  // its columns have no prime factor above 127
+    Scaling<T> scaling;
+    const std::int32_t* buckets;  // (degree, X.columns)
+    const std::int8_t* turns;     // (degree, X.columns)
+    Index degree;
+};
+
+template <class T>
 struct SorfArguments {
     Input<T> X;
     Output<T> out;
@@ -100,10 +110,12 @@ struct PairSumsArguments {
 
 template <class T>
 struct TypedKernels {
+    double (*largest_entry)(const Input<T>& X);
     void (*fwht)(const Input<T>& X, const Output<T>& out);
     void (*tensor_srht)(const TensorSrhtArguments<T>&);
     void (*sign_projection)(const SignProjectionArguments<T>&);
     void (*count_sketch)(const CountSketchArguments<T>&);
+    void (*tensor_sketch)(const TensorSketchArguments<T>&);
     void (*sorf)(const SorfArguments<T>&);
 };
 

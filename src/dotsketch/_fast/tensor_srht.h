@@ -158,6 +158,7 @@ void tensor_srht_planes(const TensorSrhtArguments<T>& arguments) {
         for (Index block = 0; block * dimension < out.columns; ++block) {
             const Index left = out.columns - block * dimension;
             const Index columns = left < dimension ? left : dimension;
+            prefetch_tile<PLANES>(out, row, rows, block * dimension, columns);
             for (Index j = 0; j < arguments.degree; ++j) {
                 const Index offset = (j * arguments.blocks + block) * dimension;
                 const T* const weights = plan.weights + PLANES * offset;

@@ -72,15 +72,15 @@ DOTSKETCH_INLINE void store_plane(const Vector<T>* tile, Index step, Index colum
 
 // The halves of one complex matrix: `to` is the real part of the first element.
 template <class T>
-DOTSKETCH_INLINE void store_complex(const Vector<T>* tile, Index columns, Index rows, Vector<T> factor, T* to,
-                                    Index row_stride) {
+DOTSKETCH_INLINE void store_complex(const Vector<T>* real, const Vector<T>* imaginary, Index step, Index columns,
+                                    Index rows, Vector<T> factor, T* to, Index row_stride) {
     constexpr Index L = LANES<T>;
     Index column = 0;
     for (; column + L / 2 <= columns; column += L / 2) {
         Vector<T> re[L / 2], im[L / 2], row[L];
         for (Index i = 0; i < L / 2; ++i) {
-            re[i] = tile[2 * (column + i)] * factor;
-            im[i] = tile[2 * (column + i) + 1] * factor;
+            re[i] = real[(column + i) * step] * factor;
+            im[i] = imaginary[(column + i) * step] * factor;
         }
         transpose_complex(re, im, row);
         if (rows == L)
@@ -90,8 +90,8 @@ DOTSKETCH_INLINE void store_complex(const Vector<T>* tile, Index columns, Index 
     }
     for (; column < columns; ++column) {
         T re[L], im[L];
-        store(re, tile[2 * column] * factor);
-        store(im, tile[2 * column + 1] * factor);
+        store(re, real[column * step] * factor);
+        store(im, imaginary[column * step] * factor);
         for (Index r = 0; r < rows; ++r) {
             to[r * row_stride + 2 * column] = re[r];
             to[r * row_stride + 2 * column + 1] = im[r];
@@ -99,22 +99,56 @@ DOTSKETCH_INLINE void store_complex(const Vector<T>* tile, Index columns, Index 
     }
 }
 
-// tile[column * PLANES + plane] times `factor` to columns first_column, ... of the rows first_row, ... of out.
+// Asks for the cache lines that store_tile will write, so that they arrive during the computation; not for more than
+// a part of the first-level cache, or they would push out what is computed with.
+template <class T>
+DOTSKETCH_INLINE void prefetch_plane(T* to, Index rows, Index columns, Index row_stride, Index column_stride) {
+    constexpr Index MOST_BYTES = 12 * 1024;
+    if (column_stride < 1 || column_stride > 2) return;
+    if (rows * columns * column_stride * Index(sizeof(T)) > MOST_BYTES) return;
+    for (Index r = 0; r < rows; ++r) {
+        const char* line = reinterpret_cast<const char*>(to + r * row_stride);
+        const char* const end = reinterpret_cast<const char*>(to + r * row_stride + columns * column_stride);
+        for (; line < end; line += CACHE_LINE_BYTES) __builtin_prefetch(line, 1);
+    }
+}
+
 template <int PLANES, class T>
-DOTSKETCH_INLINE void store_tile(const Vector<T>* tile, const Output<T>& out, Index first_row, Index rows,
-                                 Index first_column, Index columns, Vector<T> factor) {
+DOTSKETCH_INLINE void prefetch_tile(const Output<T>& out, Index first_row, Index rows, Index first_column,
+                                    Index columns) {
+    T* re = out.re + first_row * out.re_row_stride + first_column * out.re_column_stride;
+    prefetch_plane(re, rows, columns, out.re_row_stride, out.re_column_stride);
+    if constexpr (PLANES == 2) {
+        T* im = out.im + first_row * out.im_row_stride + first_column * out.im_column_stride;
+        if (im != re + 1) prefetch_plane(im, rows, columns, out.im_row_stride, out.im_column_stride);
+    }
+}
+
+// tile[column * step + plane * plane_stride] times `factor` to columns first_column, ... of the rows first_row, ... of
+// out.
+template <int PLANES, class T>
+DOTSKETCH_INLINE void store_tile(const Vector<T>* tile, Index step, Index plane_stride, const Output<T>& out,
+                                 Index first_row, Index rows, Index first_column, Index columns, Vector<T> factor) {
     T* re = out.re + first_row * out.re_row_stride + first_column * out.re_column_stride;
     if constexpr (PLANES == 2) {
         T* im = out.im + first_row * out.im_row_stride + first_column * out.im_column_stride;
         const bool is_one_complex_matrix = im == re + 1 && out.re_column_stride == 2 && out.im_column_stride == 2 &&
                                            out.re_row_stride == out.im_row_stride;
+        const Vector<T>* imaginary = tile + plane_stride;
         if (is_one_complex_matrix) {
-            store_complex<T>(tile, columns, rows, factor, re, out.re_row_stride);
+            store_complex<T>(tile, imaginary, step, columns, rows, factor, re, out.re_row_stride);
             return;
         }
-        store_plane<T>(tile + 1, 2, columns, rows, factor, im, out.im_row_stride, out.im_column_stride);
+        store_plane<T>(imaginary, step, columns, rows, factor, im, out.im_row_stride, out.im_column_stride);
     }
-    store_plane<T>(tile, PLANES, columns, rows, factor, re, out.re_row_stride, out.re_column_stride);
+    store_plane<T>(tile, step, columns, rows, factor, re, out.re_row_stride, out.re_column_stride);
+}
+
+// The same for planes side by side: tile[column * PLANES + plane].
+template <int PLANES, class T>
+DOTSKETCH_INLINE void store_tile(const Vector<T>* tile, const Output<T>& out, Index first_row, Index rows,
+                                 Index first_column, Index columns, Vector<T> factor) {
+    store_tile<PLANES>(tile, PLANES, 1, out, first_row, rows, first_column, columns, factor);
 }
 
 }  // namespace DOTSKETCH_ISA

@@ -54,7 +54,8 @@ class Sketch:
 
     accepts_sparse: ClassVar[bool] = False  # whether `parts` takes CSR rows as they are
     chunk_bytes: ClassVar[int] = 1 << 19  # an array of one chunk: about an L2 cache
-    compiled_chunk_factor: ClassVar[int] = 1  # how many times larger without temporaries
+    # How many times larger where compiled kernels do a row by itself and without temporaries
+    compiled_chunk_factor: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
         for name in ("degree", "n_projections"):
@@ -139,6 +140,7 @@ class Sketch:
         if twin is not None and uses_fast(twin):
             return from_host(self.apply(twin, weights, output=output, n_jobs=n_jobs))
         prepared = self.prepare(weights, X)
+        chunk_factor = self.compiled_chunk_factor if uses_fast(X) else 1
 
         def inputs(rows: Array) -> Array:
             if is_sparse(rows) and not self.accepts_sparse:
@@ -150,9 +152,10 @@ class Sketch:
             X,
             output or self.field,
             self.n_projections,
-            self.chunk_rows(X.shape[1]) * (self.compiled_chunk_factor if uses_fast(X) else 1),
+            self.chunk_rows(X.shape[1]) * chunk_factor,
             write=lambda rows, out: self.write(inputs(rows), prepared, out),
             n_jobs=n_jobs,
+            may_split=chunk_factor > 1,
         )
 
     def chunk_rows(self, dimension: int) -> int:

@@ -13,8 +13,11 @@ from .._transforms import (
     CountTable,
     count_sketch,
     count_sketch_rows,
+    empty_parts,
     fourier,
+    has_fast_convolution,
     inverse_fourier,
+    tensor_sketch_into,
     transposed,
     uses_fast,
 )
@@ -43,6 +46,10 @@ class TensorSketch(SeparableSketch):
 
     accepts_sparse: ClassVar[bool] = True
 
+    @property
+    def compiled_chunk_factor(self) -> int:  # type: ignore[override]
+        return 16 if has_fast_convolution(self.n_projections) else 1
+
     def sample(self, dimension: int, rng: np.random.Generator) -> HashWeights:
         shape = (self.degree, dimension)
         buckets = np.stack([self.hash(dimension, rng) for _ in range(self.degree)])
@@ -62,7 +69,11 @@ class TensorSketch(SeparableSketch):
 
     def parts(self, X: Array, prepared: Any) -> Parts:
         if isinstance(prepared, HashWeights):
-            return self._row_parts(X, prepared)
+            if not has_fast_convolution(self.n_projections):
+                return self._row_parts(X, prepared)
+            out = empty_parts(X.shape[0], self.n_projections, X.dtype, self.is_complex)
+            tensor_sketch_into(X, prepared.buckets, prepared.turns, out)
+            return out
         spectrum: Any = None
         for table in prepared:
             transformed = fourier(count_sketch(X, table, self.is_complex))
@@ -70,7 +81,7 @@ class TensorSketch(SeparableSketch):
         return transposed(inverse_fourier(spectrum, self.n_projections, self.is_complex))
 
     def _row_parts(self, X: np.ndarray, weights: HashWeights) -> Parts:
-        """The same with compiled count sketches, row by row in memory."""
+        """Compiled count sketches and SciPy's transforms, for D with a large prime factor."""
         spectrum: Any = None
         for buckets, turns in zip(*weights, strict=True):
             counts = count_sketch_rows(X, buckets, turns, self.n_projections, self.is_complex)
@@ -80,6 +91,14 @@ class TensorSketch(SeparableSketch):
             else:
                 spectrum *= transformed
         return inverse_fourier(spectrum, self.n_projections, self.is_complex, axis=1)
+
+    def write(
+        self, X: np.ndarray, prepared: Any, out: Parts, row_scale: np.ndarray | None = None
+    ) -> None:
+        if isinstance(prepared, HashWeights) and has_fast_convolution(self.n_projections):
+            tensor_sketch_into(X, prepared.buckets, prepared.turns, out, row_scale)
+        else:
+            super().write(X, prepared, out, row_scale)
 
     def cost(self, dimension: int) -> float:
         D = self.n_projections
