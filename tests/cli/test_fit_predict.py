@@ -13,7 +13,6 @@ from dotsketch.cli import tables
 from .houses import make_houses
 
 FAST = ("--components", "40", "--kernel", "gaussian:3", "--features", "fourier: independent")
-COMMAND = "from dotsketch.cli.main import main; main(prog_name='dotsketch')"
 
 
 @pytest.mark.parametrize("target", ["price", "sold"])
@@ -24,7 +23,7 @@ def test_predictions_in_another_process_equal_those_in_memory(folder, run_json, 
     assert known["rows"] == 240
     assert known["task"] == ("regression" if target == "price" else "classification")
     done = subprocess.run(
-        [sys.executable, "-c", COMMAND, "predict", "a.model", "new.csv"],
+        [sys.executable, "-m", "dotsketch.cli", "predict", "a.model", "new.csv"],
         capture_output=True,
         text=True,
         check=True,

@@ -1,5 +1,6 @@
 """Help, versions, completion, data sets: the rest of the command."""
 
+import os
 import subprocess
 import sys
 
@@ -62,17 +63,18 @@ def test_completion_scripts(run, shell):
     assert "_DOTSKETCH_COMPLETE" in run("completion", shell).stdout
 
 
-def test_completion_completes(monkeypatch):
+def test_completion_completes():
     environment = {
         "_DOTSKETCH_COMPLETE": "bash_complete",
         "COMP_WORDS": "dotsketch com",
         "COMP_CWORD": "1",
     }
-    program = f"""
-import os; os.environ.update({environment})
-from dotsketch.cli.main import main; main(prog_name="dotsketch")
-"""
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "dotsketch.cli"],
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+    )
     assert done.stdout.split() == ["plain,compare", "plain,completion"]
 
 

@@ -25,7 +25,7 @@ Stream = Callable[[], Iterator[tuple[np.ndarray, np.ndarray]]]
 def choose_kernel(
     text: str, X: np.ndarray, y: np.ndarray, task: str, seed: int
 ) -> DotProductKernel:
-    """The kernel that is asked for; the Gaussian's lengthscale, if free, maximises the likelihood."""
+    """The kernel that is asked for; a free lengthscale maximises the likelihood of some rows."""
     kernel, is_free = parse_kernel(text, X.shape[1])
     kernel = kernel.resolve(X)
     if not is_free:

@@ -209,7 +209,7 @@ def scan(
             )
     [of_target] = [column for column in columns if column.name == target]
     features = tuple(column for column in columns if column.name != target)
-    decided, reason = decide_task(of_target, n_rows, task or table.task)
+    decided, reason = decide_task(of_target, n_rows, task, table.task)
     check_target(of_target, decided, table.source)
     return Schema(table.source, n_rows, features, of_target, decided, reason, sampled.table())
 
@@ -248,10 +248,14 @@ def choose_columns(
     return columns, name
 
 
-def decide_task(target: Column, n_rows: int, given: str | None) -> tuple[str, str]:
-    """Regression or classification, and why."""
+def decide_task(
+    target: Column, n_rows: int, given: str | None, known: str | None
+) -> tuple[str, str]:
+    """Regression or classification: as the user or the data set says, else from the target."""
     if given is not None:
         return given, "as given"
+    if known is not None:
+        return known, "as the data set says"
     if target.kind == "categorical":
         return "classification", f"the target has {len(target.levels)} different texts"
     n_values = len(target.values)
