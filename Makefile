@@ -1,6 +1,6 @@
 # Every target makes what it needs, inside this folder: the environment in .venv, results in out.
 #
-#   make demo    compare all sketches on the digits data: a table, out/demo.png, out/demo.html
+#   make demo    compare features on the digits data: a table, a recommendation, out/demo.html
 #   make test    the whole test suite, with the compiled kernels and without them
 #   make lint    ruff and mypy
 #   make bench   speed against other libraries (see docs/performance.md; OPTIONS=--quick)
@@ -30,7 +30,8 @@ export TORCHINDUCTOR_CACHE_DIR := $(CURDIR)/$(VENV)/torchinductor
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.demo
-	$(RUN) examples/compare_sketches.py
+	mkdir -p out
+	$(VENV)/bin/dotsketch compare digits --components 500 --report out/demo.html
 
 # The tests run side by side, so that each process needs one thread only.
 test: export OMP_NUM_THREADS := 1
@@ -64,7 +65,7 @@ $(VENV)/.created:
 
 # The package is installed in place: changes of Python files need nothing, others a new build.
 $(VENV)/.demo: $(VENV)/.created $(BUILT_FROM)
-	$(INSTALL) --editable '.[plot,cli]'
+	$(INSTALL) --editable '.[cli]'
 	touch $@
 
 $(VENV)/.docs: $(VENV)/.created $(BUILT_FROM)

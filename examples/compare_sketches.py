@@ -5,7 +5,7 @@ every sketch with real and with complex weights, at equal numbers of columns. Th
 needs no random draw: it is the root of the summed closed-form variances over the norm of K, the
 root mean square over all draws. The measured error is the root mean square over some draws.
 
-Prints a table and writes out/demo.png and out/demo.html. Run it by `make demo`.
+Prints a table and writes out/sketches.png and out/sketches.html.
 """
 
 from __future__ import annotations
@@ -239,9 +239,9 @@ def main() -> None:
     largest = [result for result in results if result.n_components == COLUMNS[-1]]
     console.print(terminal_table(largest))
     OUT.mkdir(exist_ok=True)
-    plot(results, OUT / "demo.png")
-    (OUT / "demo.html").write_text(html_report(largest, OUT / "demo.png"), encoding="utf-8")
-    console.print(f"Plot: {OUT / 'demo.png'}   report: {OUT / 'demo.html'}")
+    plot(results, OUT / "sketches.png")
+    (OUT / "sketches.html").write_text(html_report(largest, OUT / "sketches.png"), encoding="utf-8")
+    console.print(f"Plot: {OUT / 'sketches.png'}   report: {OUT / 'sketches.html'}")
 
 
 if __name__ == "__main__":

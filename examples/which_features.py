@@ -13,7 +13,7 @@ from sklearn.preprocessing import StandardScaler, normalize
 
 from dotsketch import Exponential, Gaussian, MaclaurinCandidate, Polynomial, plan
 
-COLUMNS, DRAWS, N_TEST = 256, 10, 300
+COLUMNS, DRAWS, N_TEST, N_SAMPLE = 256, 10, 300, 300
 KERNELS = {
     "(x·y/2 + 1/2)³": Polynomial(3, gamma=0.5, coef0=0.5),
     "(x·y/2 + 1/2)⁷": Polynomial(7, gamma=0.5, coef0=0.5),
@@ -29,6 +29,7 @@ DATA = {
     "raw, unit norm": normalize(X),
     "centred, unit norm": normalize(centred),
 }
+LEFT_OUT = {("exp(x·y)", "standardised")}  # few rows have |x|² up to 44: one pair would decide
 GROUPS = ("polynomial", "maclaurin", "maclaurin+", "fourier", "spherical", "positive", "nystrom")
 
 
@@ -48,9 +49,10 @@ def relative_error(K, Z):
 def measured(row, kernel, train, test):
     """The root mean square over draws of the relative error on the test rows."""
     K = kernel(test)
+    options = {"n_pairs_sample": N_SAMPLE} if row.candidate.family == "maclaurin" else {}
     errors = []
     for seed in range(DRAWS):
-        features = row.candidate.build(kernel, row.n_components, random_state=seed)
+        features = row.candidate.build(kernel, row.n_components, random_state=seed, **options)
         errors.append(relative_error(K, features.fit(train).transform(test)))
     return float(np.sqrt(np.mean(np.square(errors))))
 
@@ -58,7 +60,7 @@ def measured(row, kernel, train, test):
 def cells(kernel, X):
     """group -> "predicted / measured" of its best candidate; the least measured in bold."""
     train, test = train_test_split(X, test_size=N_TEST, random_state=0)
-    table = plan(kernel, train, n_components=COLUMNS, n_pairs_sample=300)
+    table = plan(kernel, train, n_components=COLUMNS, n_pairs_sample=N_SAMPLE)
     best = {}
     for row in table:  # best first
         if getattr(row.candidate, "allocation", "optimal") == "optimal":
@@ -77,6 +79,8 @@ def main():
     print("|" + "---|" * (len(GROUPS) + 2))
     for kernel_name, kernel in KERNELS.items():
         for data_name, X in DATA.items():
+            if (kernel_name, data_name) in LEFT_OUT:
+                continue
             found = cells(kernel, X)
             line = " | ".join(found.get(name, "") for name in GROUPS)
             print(f"| {kernel_name} | {data_name} | {line} |", flush=True)

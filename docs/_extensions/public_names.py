@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import inspect
 import re
+from pathlib import Path
 from types import FunctionType
 from typing import Any, ClassVar
 
@@ -20,16 +21,14 @@ from sphinx.util.docutils import SphinxDirective
 
 import dotsketch
 
-# One page each; tests/test_docs.py checks that every name is on one page.
-PAGES = (
-    ("kernels", "pairs"),
-    ("features", "auto"),
-    ("planning", "allocation"),
-    ("gp", "linear_gaussian"),
-    ("metrics",),
-    ("datasets", "persistence"),
-    ("sketches", "frequencies", "fourier", "positive", "spherical"),
-)
+API = Path(__file__).parent.parent / "api"
+DIRECTIVE = re.compile(r"^\.\. public-names:: *(.*)$", re.MULTILINE)
+
+
+def homes_with_a_page() -> set[str]:
+    """The modules that pages of the reference ask for."""
+    texts = (path.read_text(encoding="utf-8") for path in API.glob("*.rst"))
+    return {home for text in texts for line in DIRECTIVE.findall(text) for home in line.split()}
 
 
 def home(name: str) -> str:
@@ -48,7 +47,7 @@ def modules() -> list[str]:
 
 def names_of(homes: tuple[str, ...]) -> list[str]:
     """The public names that live in these modules; without any, those no page asks for."""
-    known = {one for page in PAGES for one in page}
+    known = homes_with_a_page()
     return [
         name
         for name in dotsketch.__all__
@@ -70,11 +69,11 @@ def own_members(cls: type) -> list[str]:
     explained = {name for base in ours if base in elsewhere for name in vars(base)}
     here = [base for base in ours if base not in elsewhere]
     names = dict.fromkeys(name for base in here for name in vars(base) if name[0] != "_")
-    return [
-        name
-        for name in names
-        if any(docstring(base, name) for base in (cls,) * (name in explained) or ours)
-    ]
+
+    def has_docstring(name: str) -> bool:
+        return any(docstring(base, name) for base in ([cls] if name in explained else ours))
+
+    return [name for name in names if has_docstring(name)]
 
 
 def docstring(cls: type, name: str) -> str | None:

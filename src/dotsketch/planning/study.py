@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.utils import check_array
 
 from .._arrays import Array, as_generator, double, is_foreign, namespace
-from ..expansion_moments import ExpansionMoments
+from ..expansion_moments import ExpansionMoments, relative_error
 from ..expansions import column_means, expand, sample_rows
 from ..kernels import DotProductKernel
 from ..pairs import PairStatistics
@@ -166,7 +166,7 @@ class Study:
         held-out rows. It gets n_fitting rows, or nine tenths of those there are if they are fewer.
         Returns the root of the mean square over draws, and the deviation between draws.
         """
-        squares = []
+        errors = []
         for child in np.random.SeedSequence(self._streams.entropy).spawn(n_draws):
             rng = np.random.default_rng(child)
             rows = self._pool[rng.permutation(len(self._pool))]
@@ -175,7 +175,9 @@ class Study:
             held, fitting = rows[:n_held], rows[n_held : n_held + n_fitting]
             K = self.kernel(held)
             error = approximate(fitting if len(fitting) else held, held, rng) - K
-            squares.append(off_diagonal_mean(error**2) / off_diagonal_mean(K**2))
+            squares.append(
+                relative_error(off_diagonal_mean(error**2), off_diagonal_mean(K**2)) ** 2
+            )
         deviation = np.std(np.sqrt(squares), ddof=1) if n_draws > 1 else 0.0
         return float(np.sqrt(np.mean(squares))), float(deviation)
 
@@ -185,7 +187,9 @@ def off_diagonal_mean(values: np.ndarray) -> float:
     n = len(values)
     if n < 2:
         return float(np.mean(values))
-    return float((np.sum(values) - np.trace(values)) / (n * (n - 1)))
+    distinct = values.copy()
+    np.fill_diagonal(distinct, 0.0)  # subtracting a large trace would cancel
+    return float(np.sum(distinct) / (n * (n - 1)))
 
 
 def check_rows(X: Array) -> Array:
