@@ -240,3 +240,9 @@ FEW = [MaclaurinCandidate(), PolynomialCandidate("rademacher", "complex_to_real"
 )
 def test_scikit_learn_conventions(estimator, check):
     check(estimator)
+
+
+def test_one_large_row_does_not_cancel_the_others():
+    values = np.full((4, 4), 1e-3)
+    values[0, 0] = 1e20
+    np.testing.assert_allclose(off_diagonal_mean(values), 1e-3)

@@ -71,7 +71,7 @@ class FeatureGP(BaseEstimator):
         if not in_memory:
             X = check_array(X, accept_sparse="csr", dtype=DTYPES, estimator=self)
             _check_n_features(self, X, reset=True)
-        self.features_ = clone(features).fit(X)
+        self.features_ = clone(features).fit(X, None)  # some transformers ask for a target
         self._joins_parts = self.posterior == "real"
         self._probe = self._map(X[:8])  # tells the features of one fit from those of another
         self.n_columns_ = self._probe.shape[1]

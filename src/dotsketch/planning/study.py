@@ -175,11 +175,9 @@ class Study:
             held, fitting = rows[:n_held], rows[n_held : n_held + n_fitting]
             K = self.kernel(held)
             error = approximate(fitting if len(fitting) else held, held, rng) - K
-            squares.append(
-                relative_error(off_diagonal_mean(error**2), off_diagonal_mean(K**2)) ** 2
-            )
-        deviation = np.std(np.sqrt(squares), ddof=1) if n_draws > 1 else 0.0
-        return float(np.sqrt(np.mean(squares))), float(deviation)
+            errors.append(relative_error(off_diagonal_mean(error**2), off_diagonal_mean(K**2)))
+        deviation = np.std(errors, ddof=1) if n_draws > 1 else 0.0
+        return float(np.sqrt(np.mean(np.square(errors)))), float(deviation)
 
 
 def off_diagonal_mean(values: np.ndarray) -> float:
