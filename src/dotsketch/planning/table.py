@@ -76,8 +76,9 @@ class Plan(Sequence):
         return {name: [row.get(name) for row in rows] for name in names}
 
     def __repr__(self) -> str:
+        width = max((len(str(row.candidate)) for row in self._rows), default=9)
         lines = [
-            f"{'candidate':60s} {'columns':>8s} {'rel. error':>10s} {'bias':>9s} {'deviation':>9s} "
+            f"{'candidate':{width}s} {'columns':>8s} {'rel. error':>10s} {'bias':>9s} {'deviation':>9s} "
             f"{'Mop/row':>8s}  source"
         ]
         for row in self._rows:
@@ -86,7 +87,7 @@ class Plan(Sequence):
                 for part in (row.squared_bias, row.variance)
             ]
             lines.append(
-                f"{row.candidate!s:60s} {row.n_components:8d} {row.relative_error:10.4g} "
+                f"{row.candidate!s:{width}s} {row.n_components:8d} {row.relative_error:10.4g} "
                 f"{parts[0]} {parts[1]} {row.cost / 1e6:8.3f}  {row.source}"
             )
         return "\n".join(lines)
