@@ -10,19 +10,24 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, product
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from dotsketch import PolynomialSketch, relative_frobenius_error
+from dotsketch import (
+    PairStatistics,
+    PolynomialSketch,
+    RademacherSketch,
+    relative_frobenius_error,
+)
 from dotsketch.cli.reproduce import reproduce
 from dotsketch.paper import EXPERIMENTS, Experiment, Setting, Store, run_units
 from dotsketch.paper.claims import CLAIMS, judge_all
 from dotsketch.paper.compare import compare, read_reference
 from dotsketch.paper.experiment import attempt
-from dotsketch.paper.kernel_errors import gram_errors
+from dotsketch.paper.kernel_errors import expected_error, gram_errors
 from dotsketch.paper.plots import figure
 from dotsketch.paper.report import summarise, write_report
 
@@ -187,6 +192,17 @@ def test_a_sample_of_rows_is_weighted_as_the_whole(block_size, rng):
     assert error == pytest.approx(np.sum((K - Z @ Z.T) ** 2))
 
 
+def test_expected_error_is_the_mean_over_all_draws(rng):
+    """Degree 1 with one Rademacher weight a coordinate: all 2³ draws, enumerated."""
+    X = rng.standard_normal((4, 3))
+    K = X @ X.T
+    draws = np.array([X @ np.array(signs) for signs in product((-1, 1), repeat=3)])
+    errors = [np.sum((K - np.outer(z, z)) ** 2) for z in draws]
+    variance = RademacherSketch(1, 1).variance(PairStatistics.between(X))
+    found = expected_error(K, variance)
+    assert found == pytest.approx(np.sqrt(np.mean(errors) / np.sum(K**2)))
+
+
 def frobenius_rows(better=0.5, worse=1.0):
     """Errors in which every claim on Figure 6 holds if better < worse."""
     values = {
@@ -231,12 +247,25 @@ def test_one_bad_cell_refutes_a_claim_on_every_cell():
     rows = frobenius_rows()
     for row in rows:
         if row["preprocessing"] == "centred" and row["method"] == "maclaurin_rademacher":
-            row["frobenius_error"] = 3.0
+            row["frobenius_error_complex"] = 3.0
     verdict = CLAIMS_BY_TEXT["Optimised Maclaurin has smaller errors than random"].judge(
         {"fig6": rows}
     )
     assert verdict.holds is False
     assert "centred p=3 1d: 3 against 1.01" in verdict.numbers
+    assert str(verdict) == "no"
+
+
+def test_a_difference_within_noise_is_no_verdict():
+    rows = frobenius_rows()
+    for row in rows:
+        if row["preprocessing"] == "centred" and row["method"] == "maclaurin_rademacher":
+            row["frobenius_error_complex"] = 1.0 + 0.1 * row["seed"]  # 1.1 ± 0.06 against 1.01
+    verdict = CLAIMS_BY_TEXT["Optimised Maclaurin has smaller errors than random"].judge(
+        {"fig6": rows}
+    )
+    assert str(verdict) == "within noise"
+    assert "difference 0.09 ± 0.058" in verdict.numbers
 
 
 CLAIMS_BY_TEXT = {claim.text[:50]: claim for claim in CLAIMS}
@@ -318,7 +347,7 @@ def test_command_lists_every_experiment():
 
 def test_command_runs_resumes_and_reports(tmp_path, monkeypatch):
     monkeypatch.delenv("DOTSKETCH_DATA", raising=False)
-    arguments = ["fig1", "fig12", "--quick", "--out", str(tmp_path)]
+    arguments = ["fig1", "fig12", "--quick", "--jobs", "1", "--out", str(tmp_path)]
     runner = CliRunner()
     first = runner.invoke(reproduce, arguments)
     assert first.exit_code == 0, first.output
@@ -338,7 +367,26 @@ def test_command_refuses_what_it_does_not_know(tmp_path):
     result = runner.invoke(reproduce, ["fig99", "--out", str(tmp_path)])
     assert result.exit_code == 2
     assert "There is no experiment 'fig99'" in result.output
-    assert runner.invoke(reproduce, ["fig1", "--only", "degree"]).exit_code == 2
+    for wrong in ("degree", "degre=1", "degree=100"):
+        result = runner.invoke(reproduce, ["fig12", "--only", wrong, "--out", str(tmp_path)])
+        assert result.exit_code == 2
+    assert not list(tmp_path.iterdir())
+
+
+def test_sizes_can_be_changed(tmp_path):
+    arguments = [
+        "fig12",
+        "--quick",
+        "--jobs",
+        "1",
+        "--set",
+        "max_features=3",
+        "--out",
+        str(tmp_path),
+    ]
+    assert CliRunner().invoke(reproduce, arguments).exit_code == 0
+    with open(tmp_path / "quick" / "csv" / "fig12.csv", newline="") as file:
+        assert {row["n_features"] for row in csv.DictReader(file)} == {"1", "2", "3"}
 
 
 def test_missing_data_is_a_failure_that_is_seen(tmp_path, monkeypatch):

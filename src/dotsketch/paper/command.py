@@ -50,6 +50,13 @@ def parse_pairs(pairs: tuple[str, ...], option: str) -> dict[str, set[str]]:
     return found
 
 
+def check_keys(units: list[Unit], keys: list[str]) -> None:
+    known = sorted({key for unit in units for key in unit.description["config"]})
+    unknown = [key for key in keys if key not in known]
+    if unknown:
+        raise click.UsageError(f"No configuration has {unknown[0]!r}; there are {known}.")
+
+
 def matches(unit: Unit, filters: dict[str, set[str]]) -> bool:
     """Whether the configuration has one of the values of every key that it has."""
     config = unit.description["config"]
@@ -83,7 +90,7 @@ def changed(config: Config, changes: dict[str, str]) -> Config:
     show_default=True,
     help="Where results, figures and the report go; a run goes on with what is there.",
 )
-@click.option("--jobs", type=click.IntRange(1), default=1, show_default=True, help="Processes.")
+@click.option("--jobs", type=click.IntRange(1), help="Processes [1; all cores with --quick].")
 @click.option(
     "--reference",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
@@ -98,7 +105,7 @@ def reproduce(
     seeds: int | None,
     data: Path | None,
     out: Path,
-    jobs: int,
+    jobs: int | None,
     reference: Path | None,
     only: tuple[str, ...],
     changes: tuple[str, ...],
@@ -108,6 +115,12 @@ def reproduce(
 
     Finished runs are kept: a command that was stopped goes on where it was. Without --data,
     --quick takes the data sets that scikit-learn brings along.
+
+    \b
+    Examples:
+      dotsketch reproduce list
+      dotsketch reproduce fig5 --quick
+      dotsketch reproduce all --seeds 10 --data folder --jobs 8
     """
     console = Console()
     if names == ("list",):
@@ -120,13 +133,17 @@ def reproduce(
     count = seeds or DEFAULT_SEEDS[setting.size]
     filters = parse_pairs(only, "--only")
     values = {key: ",".join(found) for key, found in parse_pairs(changes, "--set").items()}
+    found = [unit for experiment in experiments for unit in experiment.units(setting, count)]
+    check_keys(found, [*filters, *values])
     units = [
         replace(unit, config=changed(unit.config, values))
-        for experiment in experiments
-        for unit in experiment.units(setting, count)
+        for unit in found
         if matches(unit, filters)
     ]
+    if not units:
+        raise click.UsageError("No configuration has the values given by --only.")
     store = Store(out / setting.size)
+    jobs = jobs or (os.cpu_count() or 1 if quick else 1)
     theirs = read_reference(reference) if reference is not None else None
     begin = time.perf_counter()
     failed = 0 if report_only else run_with_progress(units, store, jobs, console)
@@ -150,17 +167,24 @@ def run_with_progress(units: list[Unit], store: Store, jobs: int, console: Conso
         TextColumn("left:"),
         TimeRemainingColumn(),
     )
+    said = time.monotonic()
     with Progress(*columns, console=console, speed_estimate_period=600) as bar:
         total = sum(unit.experiment.cost(unit.config) for unit in waiting)
         skipped = len(units) - len(waiting)
         task = bar.add_task("running", total=total, done=skipped, count=len(units))
 
         def advance(unit: Unit, seconds: float, error: str | None) -> None:
-            done = bar.tasks[task].fields["done"] + 1
+            nonlocal said
+            state = bar.tasks[task]
+            done = state.fields["done"] + 1
             bar.update(task, advance=unit.experiment.cost(unit.config), done=done)
             bar.update(task, description=unit.experiment.name)
             if error is not None:
                 bar.console.print(f"[red]failed[/red] {unit}: {error}", soft_wrap=True)
+            if not console.is_terminal and time.monotonic() - said > 30:  # a log has no bar
+                said = time.monotonic()
+                left = (state.time_remaining or 0) / 60
+                console.print(f"{done}/{len(units)} runs, about {left:.1f} minutes left")
 
         return run_units(units, store, jobs=jobs, progress=advance)
 
@@ -176,7 +200,7 @@ def show(console: Console, verdicts: list[tuple[Claim, Verdict]], lines: list[Ro
     """Claims and comparison on the terminal."""
     if verdicts:
         table = Table("", "holds", "the paper claims", "numbers", title="Claims")
-        colours = {"yes": "green", "no": "red", "no data": "dim"}
+        colours = {"yes": "green", "no": "red", "within noise": "yellow", "no data": "dim"}
         for claim, verdict in verdicts:
             holds = f"[{colours[str(verdict)]}]{verdict}[/]"
             table.add_row(claim.experiment, holds, claim.text, verdict.numbers)

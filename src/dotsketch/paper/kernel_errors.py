@@ -40,6 +40,12 @@ def gram_errors(
     }
 
 
+def expected_error(K: np.ndarray, variance: np.ndarray, size: int | None = None) -> float:
+    """√(E‖K − K̂‖² / ‖K‖²) of an unbiased K̂, from the variances of its entries, (n, n) each."""
+    weight = 1.0 if size is None else (size - 1) / (len(K) - 1)
+    return float(np.sqrt(weighted(np.sqrt(variance), weight) / weighted(K, weight)))
+
+
 def weighted(block: np.ndarray, weight: float) -> float:
     """Σ of squares over a block that starts at the diagonal and reaches to the last column.
 

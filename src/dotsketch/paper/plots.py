@@ -107,7 +107,7 @@ def method_dots(ax: Any, rows: list[Row], metric: str, methods: Sequence[str]) -
     for place, name in enumerate(methods):
         method = METHODS[name]
         colour = FAMILY_COLOURS[method.family]
-        for times, shade in zip(multiples, SHADES, strict=False):
+        for times, shade in zip(multiples, SHADES[-len(multiples) :], strict=True):
             chosen = select(rows, method=name, times=times)
             centre = mean(chosen, metric)
             if not np.isfinite(centre):
@@ -132,6 +132,14 @@ def method_dots(ax: Any, rows: list[Row], metric: str, methods: Sequence[str]) -
             ax.axhline(place - 0.5, color="#bbbbbb", linewidth=0.6)
 
 
+def method_bars(ax: Any, rows: list[Row], metric: str, methods: Sequence[str]) -> None:
+    """A short bar on a method's line for each number of features, over `method_dots`."""
+    for place, name in enumerate(methods):
+        for times in values(rows, "times"):
+            centre = mean(select(rows, method=name, times=times), metric)
+            ax.plot(centre, place, "|", markersize=9, color="#333333", markeredgewidth=0.9)
+
+
 def log_scale(ax: Any, axis: str = "x") -> None:
     """A log axis with plain numbers, as many as are readable where few decades are seen."""
     from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, NullLocator
@@ -150,8 +158,8 @@ def log_scale(ax: Any, axis: str = "x") -> None:
     which.set_minor_formatter(NullFormatter())
 
 
-def dots_legend(canvas: Any, multiples: Sequence[int]) -> None:
-    """What shades and marks mean, above the panels."""
+def dots_legend(canvas: Any, multiples: Sequence[int], bars: str | None = None) -> None:
+    """What shades and marks (and bars, if there are any) mean, above the panels."""
     from matplotlib.lines import Line2D
 
     def mark(symbol: str, shade: float, text: str) -> Any:
@@ -159,7 +167,9 @@ def dots_legend(canvas: Any, multiples: Sequence[int]) -> None:
 
     entries = [
         mark("o", shade, f"D = {times}d" if times != 1 else "D = d")
-        for times, shade in zip(multiples, SHADES, strict=False)
+        for times, shade in zip(multiples, SHADES[-len(multiples) :], strict=True)
     ]
     entries += [mark("o", 1.0, "real features"), mark("D", 1.0, "complex features")]
+    if bars is not None:
+        entries.append(mark("|", 1.0, bars))
     canvas.legend(handles=entries, loc="outside upper center", ncols=len(entries))

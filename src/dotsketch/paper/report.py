@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import html
+import inspect
 import io
 import json
 import math
@@ -105,6 +106,7 @@ def _section(
     parts = [
         f'<h2 id="{experiment.name}">{experiment.name}: {html.escape(experiment.title)} '
         f"<small>{html.escape(experiment.reproduces)}</small></h2>",
+        f"<p>{html.escape(_about(experiment))}</p>",
         f'<p class="quiet">{done} of {total} runs, {len(rows)} rows; csv/{experiment.name}.csv</p>',
     ]
     for name, svg in figures.items():
@@ -117,6 +119,11 @@ def _section(
     if failures:
         parts.append(_details(f"{len(failures)} failures", _failures(failures), css="error"))
     return "\n".join(parts)
+
+
+def _about(experiment: Experiment) -> str:
+    """What the experiment's module says of it."""
+    return " ".join((inspect.getdoc(inspect.getmodule(experiment.run)) or "").split())
 
 
 def _failures(rows: list[Row]) -> list[Row]:
@@ -151,7 +158,7 @@ def _table(lines: list[Row]) -> str:
 def _cell(value: Any) -> str:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         text = html.escape(str(value))
-        css = {"yes": "yes", "no": "no", "no data": "none"}.get(text, "")
+        css = {"yes": "yes", "no": "no", "no data": "none", "within noise": "none"}.get(text, "")
         return f'<td class="{css}">{text}</td>' if css else f"<td>{text}</td>"
     text = str(value) if isinstance(value, int) else f"{value:.4g}" if math.isfinite(value) else "–"
     return f'<td class="n">{text}</td>'

@@ -31,12 +31,12 @@ def pivot(rows: list[Row], metric: str, across: Sequence[str], index: str = "met
             chosen = select(rows, **{index: name}, **dict(zip(across, cell, strict=True)))
             found = column(chosen, metric)
             spread = float(found.std(ddof=1)) if len(found) > 1 else float("nan")
-            failed = any(
+            failed = not len(found) and any(
                 row.get("error")
                 for row in rows
                 if row.get(index) == name and tuple(row[key] for key in across) == cell
             )
-            text = "failed" if failed and not len(found) else number(mean(chosen, metric), spread)
+            text = "failed" if failed else number(mean(chosen, metric), spread)
             line[" ".join(_title(key, value) for key, value in zip(across, cell, strict=True))] = (
                 text
             )

@@ -40,6 +40,7 @@ class Config:
     n_train: int = 5000
     n_test: int = 5000
     selection_times: int = 5
+    n_samples: int = 1000
 
 
 def configs(setting: Setting) -> list[Config]:
@@ -47,9 +48,9 @@ def configs(setting: Setting) -> list[Config]:
     sizes = setting.choose(
         {},
         {"real_times": (1, 2), "complex_times": (1,), "n_train": 500, "n_test": 200,
-         "selection_times": 1},
+         "selection_times": 1, "n_samples": 100},
         {"real_times": (1, 2), "complex_times": (1,), "n_train": 60, "n_test": 20,
-         "selection_times": 1},
+         "selection_times": 1, "n_samples": 50},
     )  # fmt: skip
     return [
         Config(name, how, degree, **sizes)
@@ -63,7 +64,7 @@ def run(config: Config, seed: int) -> list[Row]:
         config.dataset, seed, config.preprocessing, n_train=config.n_train, n_test=config.n_test
     )
     kernel = Polynomial(config.degree, gamma=0.5, coef0=0.5)
-    task = Task(data, kernel, config.n_train)
+    task = Task(data, kernel, config.n_train, config.n_samples)
     d = data.padded_dimension
     alpha = choose_regularisation(task, METHODS["srf"], config.selection_times * d, seed)
     exact, _ = exact_process(task, alpha)
@@ -148,5 +149,5 @@ EXPERIMENT = Experiment(
     plot=plot,
     tables=tables,
     timed=True,
-    cost=lambda c: 0.004 * c.n_train * max(c.real_times),
+    cost=lambda c: 0.006 * c.n_train * max(c.real_times),
 )
