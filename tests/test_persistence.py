@@ -387,7 +387,7 @@ print(checked)
         (os, "module"),
         (ValueError("x"), "ValueError"),
     ],
-    ids=str,
+    ids=lambda value: value if isinstance(value, str) else type(value).__name__,
 )
 def test_what_has_no_plain_form_is_refused(value, message, tmp_path):
     with pytest.raises(PersistenceError, match=message):
