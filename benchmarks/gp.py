@@ -163,7 +163,7 @@ def memory(rows: int = 2_000_000) -> list[str]:
             part = X[start : start + 100_000]
             part[:] = rng.standard_normal(part.shape, dtype=np.float32) / 8
         del X
-        for n in (rows, rows // 2, rows // 4, rows // 8):
+        for n in (rows // 8, rows // 4, rows // 2, rows):
             command = [sys.executable, "-m", "benchmarks.gp", "fit-rows", str(path), str(n)]
             output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
             elapsed, used, peak = map(float, output.split())
@@ -189,7 +189,16 @@ def fit_rows(path: str, n: int) -> None:
     start, used = time.perf_counter(), time.process_time()
     FeatureGPRegressor(features, noise_variance=0.01).fit(X, y)
     elapsed, used = time.perf_counter() - start, time.process_time() - used
-    print(elapsed, used, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+    print(elapsed, used, peak_memory())
+
+
+def peak_memory() -> float:
+    """The greatest resident memory of this process in MiB."""
+    status = Path("/proc/self/status")
+    if status.exists():  # ru_maxrss would count the parent, which this process is forked from
+        line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
+        return int(line.split()[1]) / 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 def data(name: str) -> tuple[np.ndarray, ...]:

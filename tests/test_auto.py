@@ -107,9 +107,7 @@ def test_the_best_of_the_plan_is_fitted(X):
     errors = [row.relative_error for row in auto.plan_]
     assert errors == sorted(errors)
     assert auto.chosen_ is auto.plan_[0]
-    again = auto.chosen_.candidate.build(
-        auto.kernel_, 60, random_state=auto.features_.random_state
-    ).fit(X)
+    again = clone(auto.features_).fit(X)
     np.testing.assert_array_equal(auto.transform(X), again.transform(X))
     Z = auto.transform(X)
     K = POLYNOMIAL(X)
@@ -246,3 +244,11 @@ def test_one_large_row_does_not_cancel_the_others():
     values = np.full((4, 4), 1e-3)
     values[0, 0] = 1e20
     np.testing.assert_allclose(off_diagonal_mean(values), 1e-3)
+
+
+def test_what_was_planned_is_what_is_fitted(X):
+    """The chosen Maclaurin features keep to the degrees that the plan had."""
+    options = {"candidates": [MaclaurinCandidate()], "max_degree": 2, "random_state": 0}
+    auto = AutoFeatures(Exponential(), n_components=40, **options).fit(X)
+    assert auto.features_.allocation_.max_degree <= 2
+    assert auto.features_.n_components == 40

@@ -112,7 +112,9 @@ class AutoFeatures(FeatureMap):
         self.plan_ = self._plan(study)
         self.chosen_: PlannedCandidate = self.plan_.best
         kernel = self.kernel.resolve(X)
-        options = {} if self.chosen_.candidate.family == "nystrom" else {"n_jobs": self.n_jobs}
+        options: dict[str, Any] = {"n_jobs": self.n_jobs}
+        if self.chosen_.candidate.family == "maclaurin":
+            options |= {"max_degree": self.max_degree, "n_pairs_sample": self.n_pairs_sample}
         self.features_ = self.chosen_.candidate.build(
             kernel,
             self.chosen_.n_components,
