@@ -37,6 +37,13 @@ def test_rank_k_update_and_diagonal(packed, dense, size):
     assert _packed.size_of(packed) == size
 
 
+def test_multiples_in_place(packed, dense, Z):
+    total = packed.copy()
+    _packed.add_multiple(total, 3.0, packed)
+    _packed.add_outer_products(total, Z, -4.0)
+    np.testing.assert_allclose(_packed.unpack(total), 8 * np.eye(len(dense)), atol=1e-12)
+
+
 def test_factor_and_solves(packed, dense, rng, size):
     L = np.linalg.cholesky(dense)
     factor = _packed.cholesky(packed)

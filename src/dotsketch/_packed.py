@@ -12,7 +12,7 @@ import math
 from typing import Any
 
 import numpy as np
-from scipy.linalg import lapack
+from scipy.linalg import blas, lapack
 
 FORMAT = {"transr": "N", "uplo": "L"}
 
@@ -54,15 +54,17 @@ def unpack(A: np.ndarray) -> np.ndarray:  # packed -> (D, D)
     return np.tril(_checked(_routine("tfttr", A)(size_of(A), A, **FORMAT)))
 
 
-def add_outer_products(A: np.ndarray, Z: np.ndarray) -> None:  # packed (D, D), (n, D)
-    """A += Σ_i z_i z_iᴴ over the rows of Z, in place; Z is C-ordered and of A's dtype."""
+def add_outer_products(A: np.ndarray, Z: np.ndarray, scale: float = 1.0) -> None:
+    """A += scale Σ_i z_i z_iᴴ over the rows of Z (n, D), in place; Z is C-ordered, of A's dtype."""
     name = "hfrk" if np.iscomplexobj(A) else "sfrk"
-    update = _routine(name, A)
     n, D = Z.shape
     # Zᵀ is Fortran-ordered: neither Z nor A is copied
-    result = update(D, n, 1.0, Z.T, 1.0, A, trans="N", overwrite_c=1, **FORMAT)
-    if result is not A and not np.shares_memory(result, A):
-        A[:] = result
+    _routine(name, A)(D, n, scale, Z.T, 1.0, A, trans="N", overwrite_c=1, **FORMAT)
+
+
+def add_multiple(A: np.ndarray, scale: float, B: np.ndarray) -> None:
+    """A += scale B, in place, without a temporary."""
+    (blas.zaxpy if np.iscomplexobj(A) else blas.daxpy)(B, A, a=scale)
 
 
 def cholesky(A: np.ndarray) -> np.ndarray | None:  # packed -> packed L, A = L Lᴴ

@@ -72,10 +72,7 @@ class Rows:
             if n <= size:
                 return next(self.blocks(max(n, 1)))
             places = np.unique(np.linspace(0, n - 1, size).round().astype(int))
-            found = tuple(None if c is None else _pick(c, places) for c in self.columns)
-            for column in self.columns:
-                release_pages(column)
-            return found
+            return tuple(None if c is None else _pick(c, places) for c in self.columns)
         batches = self._batches()
         kept: list[Block] = []
         while sum(len_of(batch[0]) for batch in kept) < size:
@@ -209,7 +206,15 @@ def _rows(column: Any, start: int, stop: int) -> Any:
 
 
 def _pick(column: Any, places: np.ndarray) -> Any:
-    return column.iloc[places] if hasattr(column, "iloc") else column[places]
+    if hasattr(column, "iloc"):
+        return column.iloc[places]
+    if not isinstance(column, np.ndarray) or not is_on_disk(column):
+        return column[places]
+    parts = []
+    for start in range(0, len(places), 256):  # a page brings its neighbours: let go in between
+        parts.append(np.array(column[places[start : start + 256]]))
+        release_pages(column)
+    return np.concatenate(parts)
 
 
 def _join(batches: list[Block]) -> Block:

@@ -15,7 +15,7 @@ from dotsketch import (
     gaussian_kl,
     mean_negative_log_likelihood,
 )
-from dotsketch.gp.classifier import class_weights
+from dotsketch.gp.classifier import class_weights, downhill
 from dotsketch.gp.dirichlet import ALPHAS, DirichletLabels, Reservoir, expected_softmax
 from gp.data import class_data, gaussian_features, polynomial_features
 
@@ -188,6 +188,26 @@ def test_alpha_by_evidence_maximises_it(posterior):
         numbers = 90 * 3 * (1 if posterior == "real" else 2)
         scores.append(gp.log_marginal_likelihood() + numbers * np.log(stretch))
     assert gp.refit("evidence").alpha_ == ALPHAS[int(np.argmax(scores))]
+
+
+@pytest.mark.parametrize(
+    ("losses", "start", "expected", "computed"),
+    [
+        ([5, 4, 3, 2, 1, 0], 3, 5, {2, 3, 4, 5}),
+        ([0, 1, 2, 1, 2, 3], 3, 3, {2, 3, 4}),
+        ([1], 0, 0, {0}),
+    ],
+)
+def test_downhill(losses, start, expected, computed):
+    seen = set()
+
+    def looked_up(place):
+        seen.add(place)
+        return losses[place]
+
+    found = downhill([lambda k=k: looked_up(k) for k in range(len(losses))], start)
+    assert found == expected
+    assert seen == computed
 
 
 def test_exact_alpha_by_evidence():

@@ -15,6 +15,7 @@ from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from .. import _packed
 from .._arrays import host
 from ..chunks import Block, Rows, is_on_disk, is_stream
 from ..linear_gaussian import (
@@ -42,10 +43,10 @@ class FeatureGPClassifier(DirichletClassifier, FeatureGP):
     features : transformer
         As for `FeatureGPRegressor`.
     alpha : float, "auto" or "evidence", default="auto"
-        Concentration of the Dirichlet distribution. "auto" takes the best of 10⁻⁵, …, 1 for the
-        log-likelihood of up to 1000 rows, a tenth of all at most, which are taken out of the sums
-        for it. "evidence" takes the greatest marginal likelihood of the labels: no rows are
-        held out, but the noise of the model depends on the labels, which favours a small α.
+        Concentration of the Dirichlet distribution. "auto" takes the best of 10⁻⁵, …, 1, downhill
+        from 10⁻², for the log-likelihood of up to 1000 rows, a tenth of all at most, which are
+        taken out of the sums for it. "evidence" takes the greatest marginal likelihood of the
+        labels: no rows are held out, but the noise of the model depends on the labels.
     prior_variance : float or "labels", default="labels"
         Multiplies the kernel; "labels" is the variance of the transformed labels (as the authors).
     posterior : {"real", "complex"}, default="real"
@@ -199,38 +200,49 @@ class FeatureGPClassifier(DirichletClassifier, FeatureGP):
         return self
 
     def _solve(
-        self, labels: DirichletLabels, held: list[SufficientStatistics] | None = None
+        self, labels: DirichletLabels, held: list[np.ndarray] | None = None
     ) -> Iterator[Posterior]:
         """The posterior of every class."""
         for moment, cross in self._systems(labels, held):
             yield posterior(moment, cross, self._prior(labels))
 
     def _systems(
-        self, labels: DirichletLabels, held: list[SufficientStatistics] | None = None
+        self, labels: DirichletLabels, held: list[np.ndarray] | None = None
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Second moments (packed) and cross moments of every class, without the rows held out."""
+        """Second moments (packed) and cross moments of every class.
+
+        `held` are the features of rows to leave out, (n_c, D) for every class: they are subtracted.
+        """
         u = self.class_weights_
-        moment = sum(w * s.second_moment for w, s in zip(u, self.statistics_, strict=True))
-        cross = sum(w * s.cross for w, s in zip(u, self.statistics_, strict=True))
-        if held is not None:
-            moment = moment - sum(w * s.second_moment for w, s in zip(u, held, strict=True))
-            cross = cross - sum(w * s.cross for w, s in zip(u, held, strict=True))
+        rows = held or [np.empty((0, self.n_columns_), dtype=self._dtype)] * len(u)
+        sums = [
+            s.cross - z.sum(axis=0)[:, None] for s, z in zip(self.statistics_, rows, strict=True)
+        ]
+        cross = sum(w * s for w, s in zip(u, sums, strict=True))
+        moment = np.zeros_like(self.statistics_[0].second_moment)
+        for c in range(len(u)):
+            self._add_class(moment, c, u[c], rows[c])
         inner, outer = 1 / labels.inside_variance, 1 / labels.outside_variance
-        for c, statistics in enumerate(self.statistics_):
-            inside = statistics if held is None else statistics - held[c]
+        for c in range(len(u)):
             value, other = (v - labels.means[c] for v in (labels.inside, labels.outside))
-            class_cross = u[c] * inside.cross
-            yield (
-                outer * moment + (inner - outer) * u[c] * inside.second_moment,
-                inner * value * class_cross + outer * other * (cross - class_cross),
-            )
+            system = outer * moment
+            self._add_class(system, c, (inner - outer) * u[c], rows[c])
+            inside = u[c] * sums[c]
+            yield system, inner * value * inside + outer * other * (cross - inside)
+
+    def _add_class(self, moment: np.ndarray, c: int, scale: float, held: np.ndarray) -> None:
+        """Add a multiple of G_c without the rows held out, in place."""
+        _packed.add_multiple(moment, scale, self.statistics_[c].second_moment)
+        if len(held):
+            _packed.add_outer_products(moment, held, -scale)
 
     def _held_out(self) -> Any:
         """A function from labels to latent means, variances and classes of rows held out."""
 
         def held_out(labels: DirichletLabels) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
             Z, y = self._reservoir.split(max(self._reservoir.seen // 10, 1))
-            held = [SufficientStatistics.of(Z[y == label]) for label in self.classes_.tolist()]
+            Z = Z.astype(self._dtype)
+            held = [Z[y == label] for label in self.classes_.tolist()]
             found = [
                 (predict_mean(Z, p)[:, 0], predict_variance(Z, p))
                 for p in self._solve(labels, held)

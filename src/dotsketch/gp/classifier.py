@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from .dirichlet import ALPHAS, DirichletLabels, expected_softmax
 from .variances import check_positive
 
 VALIDATION_ROWS = 1000  # α is chosen on so many rows at most
+START = ALPHAS.index(0.01)  # and from there on
 PROBABILITIES = ("monte_carlo", "closed_form")
 
 
@@ -106,21 +108,36 @@ class DirichletClassifier(ClassifierMixin):
         if not isinstance(self.alpha, str):
             return DirichletLabels.of(float(self.alpha), self.frequencies_)
         candidates = [DirichletLabels.of(alpha, self.frequencies_) for alpha in ALPHAS]
-        if self.alpha == "evidence":
-            # The same two-valued labels, stretched: densities compare after a change of variables
-            return max(
-                candidates,
-                key=lambda labels: (
-                    self._log_evidence(labels) + n_values * np.log(labels.inside - labels.outside)
-                ),
-            )
 
         def loss(labels: DirichletLabels) -> float:
+            if self.alpha == "evidence":
+                # The same two-valued labels, stretched: densities compare after that change
+                stretch = n_values * np.log(labels.inside - labels.outside)
+                return -float(self._log_evidence(labels) + stretch)
             mean, variance, codes = held_out(labels)
             p = expected_softmax(mean, variance, "closed_form", 1, 0)
             return mean_negative_log_likelihood(codes, p)
 
-        return min(candidates, key=loss)
+        return candidates[downhill([partial(loss, labels) for labels in candidates], START)]
+
+
+def downhill(losses: list[Callable[[], float]], start: int) -> int:
+    """The place of a least loss among its neighbours, from `start`; few of them are computed."""
+    known: dict[int, float] = {}
+
+    def value(place: int) -> float:
+        if not 0 <= place < len(losses):
+            return np.inf
+        if place not in known:
+            known[place] = losses[place]()
+        return known[place]
+
+    best = start
+    while True:
+        nearest = min((best, best - 1, best + 1), key=value)
+        if nearest == best:
+            return best
+        best = nearest
 
 
 def class_weights(option: Any, classes: np.ndarray, counts: np.ndarray) -> np.ndarray:

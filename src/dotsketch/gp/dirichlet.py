@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from scipy.special import softmax
 
-ALPHAS = tuple(10.0**power for power in range(-5, 1))  # the range searched in the paper
+ALPHAS = (1e-5, 1e-4, 1e-3, 0.01, 0.1, 1.0)  # the range searched in the paper
 
 
 @dataclass(frozen=True)
