@@ -78,8 +78,8 @@ class Plan(Sequence):
     def __repr__(self) -> str:
         width = max((len(str(row.candidate)) for row in self._rows), default=9)
         lines = [
-            f"{'candidate':{width}s} {'columns':>8s} {'rel. error':>10s} {'bias':>9s} {'deviation':>9s} "
-            f"{'Mop/row':>8s}  source"
+            f"{'candidate':{width}s} {'columns':>8s} {'rel. error':>10s} {'bias':>9s} "
+            f"{'deviation':>9s} {'Mop/row':>8s}  source"
         ]
         for row in self._rows:
             parts = [
