@@ -7,7 +7,7 @@ one is known, otherwise measured on rows held out. `build` gives the estimator.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -31,6 +31,7 @@ class Candidate:
     """A family of features with its options, all but the kernel and the number of columns."""
 
     family: ClassVar[str]
+    estimator: ClassVar[Any]  # the class of features; its parameters have the names of the options
     is_monotone: ClassVar[bool] = True  # whether more columns never mean a larger error
 
     @property
@@ -50,7 +51,13 @@ class Candidate:
         self, kernel: DotProductKernel, n_components: int, random_state: Any = None, **options: Any
     ) -> FeatureMap:
         """The estimator with these options; others, such as n_jobs, may be given."""
-        raise NotImplementedError
+        return self.estimator(
+            kernel,
+            n_components=n_components,
+            random_state=random_state,
+            **asdict(self),
+            **options,
+        )
 
     @property
     def columns_at_once(self) -> int:
@@ -115,6 +122,7 @@ class MaclaurinCandidate(Candidate):
     """Parameters of `MaclaurinFeatures`; serves every kernel."""
 
     family: ClassVar[str] = "maclaurin"
+    estimator: ClassVar[Any] = MaclaurinFeatures
     is_monotone: ClassVar[bool] = False
 
     sketch: str = "tensor_srht"
@@ -187,27 +195,13 @@ class MaclaurinCandidate(Candidate):
             max_degree=draws[0].max_degree,
         )
 
-    def build(
-        self, kernel: DotProductKernel, n_components: int, random_state: Any = None, **options: Any
-    ) -> MaclaurinFeatures:
-        return MaclaurinFeatures(
-            kernel,
-            sketch=self.sketch,
-            output=self.output,
-            allocation=self.allocation,
-            coefficients=self.coefficients,
-            mean_split=self.mean_split,
-            n_components=n_components,
-            random_state=random_state,
-            **options,
-        )
-
 
 @dataclass(frozen=True)
 class PolynomialCandidate(Candidate):
     """Parameters of `PolynomialSketch`: one sketch of the whole polynomial kernel."""
 
     family: ClassVar[str] = "polynomial"
+    estimator: ClassVar[Any] = PolynomialSketch
     is_monotone: ClassVar[bool] = False
 
     sketch: str = "tensor_srht"
@@ -261,6 +255,7 @@ class NystromCandidate(Candidate):
     """Nyström features: the kernel with landmark rows, whitened. Its error is measured."""
 
     family: ClassVar[str] = "nystrom"
+    estimator: ClassVar[Any] = NystromFeatures
 
     def __str__(self) -> str:
         return "nystrom: uniform landmarks"
@@ -297,10 +292,3 @@ class NystromCandidate(Candidate):
         )
         cost = 2.0 * n_components * (study.dimension + n_components)
         return self._measured_row(n_components, error, spread, cost)
-
-    def build(
-        self, kernel: DotProductKernel, n_components: int, random_state: Any = None, **options: Any
-    ) -> NystromFeatures:
-        return NystromFeatures(
-            kernel, n_components=n_components, random_state=random_state, **options
-        )

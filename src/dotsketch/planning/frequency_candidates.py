@@ -10,7 +10,7 @@ import numpy as np
 from ..features import FourierFeatures, PositiveFeatures, SphericalFeatures
 from ..fourier import NORMS, FourierMap
 from ..frequencies import PROJECTIONS
-from ..kernels import DotProductKernel, Exponential, Gaussian, Polynomial
+from ..kernels import Exponential, Gaussian, Polynomial
 from ..positive import PositiveMap
 from ..spherical import predicted_errors
 from ..waves import Waves
@@ -28,6 +28,7 @@ class FourierCandidate(Candidate):
     """
 
     family: ClassVar[str] = "fourier"
+    estimator: ClassVar[Any] = FourierFeatures
 
     projection: str = "orthogonal"
     norms: str = "auto"
@@ -64,18 +65,6 @@ class FourierCandidate(Candidate):
             cost=cost,
         )
 
-    def build(
-        self, kernel: DotProductKernel, n_components: int, random_state: Any = None, **options: Any
-    ) -> FourierFeatures:
-        return FourierFeatures(
-            kernel,
-            projection=self.projection,
-            norms=self.norms,
-            n_components=n_components,
-            random_state=random_state,
-            **options,
-        )
-
 
 @dataclass(frozen=True)
 class SphericalCandidate(Candidate):
@@ -86,6 +75,7 @@ class SphericalCandidate(Candidate):
     """
 
     family: ClassVar[str] = "spherical"
+    estimator: ClassVar[Any] = SphericalFeatures
 
     projection: str = "orthogonal"
 
@@ -126,17 +116,6 @@ class SphericalCandidate(Candidate):
             cost=cost,
         )
 
-    def build(
-        self, kernel: DotProductKernel, n_components: int, random_state: Any = None, **options: Any
-    ) -> SphericalFeatures:
-        return SphericalFeatures(
-            kernel,
-            projection=self.projection,
-            n_components=n_components,
-            random_state=random_state,
-            **options,
-        )
-
 
 @dataclass(frozen=True)
 class PositiveCandidate(Candidate):
@@ -147,6 +126,7 @@ class PositiveCandidate(Candidate):
     """
 
     family: ClassVar[str] = "positive"
+    estimator: ClassVar[Any] = PositiveFeatures
 
     projection: str = "orthogonal"
     hyperbolic: bool = False
@@ -174,16 +154,4 @@ class PositiveCandidate(Candidate):
             variance = float(np.mean(study.kernel_values**2 * relative))
         return self._planned(
             study, n_components, 0.0, variance, cost=features.cost(study.dimension)
-        )
-
-    def build(
-        self, kernel: DotProductKernel, n_components: int, random_state: Any = None, **options: Any
-    ) -> PositiveFeatures:
-        return PositiveFeatures(
-            kernel,
-            projection=self.projection,
-            hyperbolic=self.hyperbolic,
-            n_components=n_components,
-            random_state=random_state,
-            **options,
         )
