@@ -243,22 +243,22 @@ def table(header: list[str]) -> list[str]:
 
 
 def fashion(settings: list[str]) -> list[str]:
-    """Settings are shift/output/posterior, or shift/output/posterior/alpha."""
+    """Settings are shift/output/posterior[/alpha[/seed]]."""
     X, y, X_test, y_test = data("fashion_mnist")
     lines = table(["shift", "features", "posterior", *SCORES])
     for setting in settings or ["raw/real/real", "centred/real/real"]:
-        shift, output, posterior, *alpha = setting.split("/")
+        shift, output, posterior, *rest = setting.split("/")
+        alpha = float(rest[0]) if rest else "auto"
+        seed = int(rest[1]) if len(rest) > 1 else 0
         train, test = prepared(X.astype(np.float32), X_test.astype(np.float32), shift)
         features = MaclaurinFeatures(
             Polynomial(7, gamma=0.5, coef0=0.5),
             n_components=5120,
             output=output,
             n_jobs=-1,
-            random_state=0,
+            random_state=seed,
         )
-        gp = FeatureGPClassifier(
-            features, posterior=posterior, alpha=float(alpha[0]) if alpha else "auto", verbose=True
-        )
+        gp = FeatureGPClassifier(features, posterior=posterior, alpha=alpha, verbose=True)
         cells = report(gp, train, y, test, y_test)
         lines.append("| " + " | ".join([shift, output, posterior, *cells]) + " |")
         print(lines[-1], flush=True)
