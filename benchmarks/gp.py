@@ -217,25 +217,29 @@ def prepared(train: np.ndarray, test: np.ndarray, shift: str) -> tuple[np.ndarra
     return normalize(scaler.transform(train)), normalize(scaler.transform(test))
 
 
-def report(gp: FeatureGPClassifier, train, y, test, y_test) -> list[str]:
-    """Fit, and the cells alpha, fit and predict seconds, error, MNLL, calibration, jitter."""
+def report(gp: FeatureGPClassifier, train, y, test, y_test, n_likelihood: int) -> list[str]:
+    """Fit, and the cells of SCORES; likelihood and calibration on the first `n_likelihood` rows."""
     start = time.perf_counter()
     gp.fit(train, y)
     fitted = time.perf_counter()
-    p = gp.predict_proba(test)
+    error = error_rate(y_test, gp.predict(test))
+    print(f"alpha {gp.alpha_:g}, fit {fitted - start:.0f} s, error {error:.4f}", flush=True)
+    middle = time.perf_counter()
+    p = gp.predict_proba(test[:n_likelihood])
     done = time.perf_counter()
+    y_test = y_test[:n_likelihood]
     return [
         f"{gp.alpha_:g}",
         f"{fitted - start:.0f}",
-        f"{done - fitted:.0f}",
-        f"{error_rate(y_test, gp.predict(test)):.4f}",
+        f"{(done - middle) / len(p) * 1e3:.1f}",
+        f"{error:.4f}",
         f"{mean_negative_log_likelihood(y_test, p, classes=gp.classes_):.4f}",
         f"{expected_calibration_error(y_test, p, classes=gp.classes_):.4f}",
         f"{gp.jitter_:g}",
     ]
 
 
-SCORES = ["alpha", "fit (s)", "predict (s)", "error", "MNLL", "calibration error", "jitter"]
+SCORES = ["alpha", "fit (s)", "ms a row", "error", "MNLL", "calibration error", "jitter"]
 
 
 def table(header: list[str]) -> list[str]:
@@ -259,7 +263,8 @@ def fashion(settings: list[str]) -> list[str]:
             random_state=seed,
         )
         gp = FeatureGPClassifier(features, posterior=posterior, alpha=alpha, verbose=True)
-        cells = report(gp, train, y, test, y_test)
+        n_likelihood = 2_000 if posterior == "complex" else len(test)
+        cells = report(gp, train, y, test, y_test, n_likelihood)
         lines.append("| " + " | ".join([shift, output, posterior, *cells]) + " |")
         print(lines[-1], flush=True)
     return lines
@@ -283,7 +288,7 @@ def covertype(settings: list[str]) -> list[str]:
             random_state=0,
         )
         gp = FeatureGPClassifier(features, posterior=posterior, verbose=True)
-        cells = report(gp, train, y[n_test:], test, y[:n_test])
+        cells = report(gp, train, y[n_test:], test, y[:n_test], n_test)
         lines.append("| " + " | ".join([degree, output, posterior, *cells]) + " |")
         print(lines[-1], flush=True)
     return lines
