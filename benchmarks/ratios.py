@@ -21,6 +21,7 @@ from sklearn.kernel_approximation import PolynomialCountSketch
 from threadpoolctl import threadpool_limits
 
 from dotsketch import PolynomialSketch, _fast
+from dotsketch._threads import run_all
 from dotsketch._transforms import fwht
 
 REPEATS = 9
@@ -80,12 +81,25 @@ def comparisons() -> Iterator[Comparison]:
         call = transform(X, 3, 1024, sketch="rademacher", output=output)
         name = f"Rademacher {output}, d = D = 1024, p = 3: BLAS"
         yield Comparison(name, 4096, call, portable(call))
-    for n, d, D, p in ((40_000, 1024, 1024, 3), (40_000, 64, 320, 7)):
+    for n, d, D, p in ((10_000, 1024, 1024, 3), (40_000, 1024, 1024, 3), (40_000, 64, 320, 7)):
         X = inputs(n, d)
         two, one = (transform(X, p, D, n_jobs=jobs) for jobs in (2, 1))
         yield Comparison(
-            f"TensorSRHT real, d = {d}, D = {D}, p = {p}, two threads: one", n, two, one
+            f"TensorSRHT real, N = {n}, d = {d}, D = {D}, p = {p}, two threads: one", n, two, one
         )
+    square = inputs(512, 512)
+    matrices = [(square, np.empty_like(square)) for _ in range(64)]
+    yield machine(
+        "products of 512 x 512 matrices", lambda m: np.dot(m[0], m[0], out=m[1]), matrices
+    )
+    blocks = list(zip(np.ones((64, 1 << 20)), np.ones((64, 1 << 20)), strict=True))
+    yield machine("copies of 512 MiB", lambda block: np.copyto(block[1], block[0]), blocks)
+
+
+def machine(name: str, function: Callable, items: list) -> Comparison:
+    """What two threads gain where no code of ours stands in the way."""
+    two, one = (partial(run_all, function, items, workers) for workers in (2, 1))
+    return Comparison(f"The machine: {name}, two threads: one", len(items), two, one)
 
 
 def measure(comparison: Comparison, clock: Callable[[], float]) -> str:

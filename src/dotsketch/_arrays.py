@@ -12,8 +12,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from functools import lru_cache
 from typing import Any
 
 import array_api_compat
@@ -22,9 +20,9 @@ import scipy.sparse
 from array_api_compat import is_cupy_array, is_jax_array, is_numpy_array, is_torch_array
 from joblib import effective_n_jobs
 from sklearn.utils import check_random_state
-from threadpoolctl import ThreadpoolController
 
 from . import _fast
+from ._threads import run_all
 
 Array = Any
 Parts = tuple[Array, Array | None]  # real part, imaginary part (None for real features)
@@ -211,22 +209,8 @@ def _map_rows_host(
         rows = slice(start, min(start + chunk, n))
         write(X[rows], _views(result[rows], output, width))
 
-    starts = range(0, n, chunk)
-    workers = min(workers, len(starts))
-    if workers <= 1:
-        for start in starts:
-            run(start)
-        return result
-    with _thread_pools().limit(limits=1), ThreadPoolExecutor(workers) as pool:
-        for _ in pool.map(run, starts):
-            pass
+    run_all(run, range(0, n, chunk), workers)
     return result
-
-
-@lru_cache(maxsize=1)
-def _thread_pools() -> ThreadpoolController:
-    """The pools of BLAS and OpenMP; to find them takes milliseconds."""
-    return ThreadpoolController()
 
 
 def _views(result: np.ndarray, output: str, width: int) -> Parts:

@@ -99,7 +99,7 @@ class DotProductKernel(BaseEstimator):
     @property
     def is_differentiable(self) -> bool:
         """Whether a parameter is an array of another library, which may have a gradient."""
-        return any(is_foreign(value) for value in self.get_params().values())
+        return any(is_foreign(value) for value in vars(self).values())
 
     def detached(self) -> DotProductKernel:
         """This kernel with plain numbers for parameters."""
@@ -504,6 +504,8 @@ def _check_nonnegative(name: str, value: Any, why: str) -> None:
 
 
 def _check_sign(name: str, value: Any, strict: bool, why: str) -> None:
+    if type(value) in (int, float) and (0 < value < np.inf or (value == 0 and not strict)):
+        return  # at once: `transform` asks this again for every batch
     if is_traced(value):
         return
     try:
