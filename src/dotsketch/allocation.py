@@ -25,6 +25,7 @@ from .expansion_moments import ExpansionMoments, relative_error
 
 SOLVERS = ("greedy", "exact")
 COEFFICIENTS = ("taylor", "fitted")
+_FINISHED = 16  # allocations whose coefficients and projections are fitted to each other
 
 
 @dataclass(frozen=True)
@@ -111,14 +112,17 @@ def allocate(
     top = int(moments.degrees.max())
     search = _Search(moments, budget, solver, exact_monomials)
     lowest = min(min_degree, max(top, 1))
+    found = [
+        evaluate(moments, projections, exact)
+        for p in range(lowest, min(max_degree, top) + 1)
+        for projections, exact in search.solutions(p, np.ones(len(moments.degrees)))
+    ]
+    if coefficients == "fitted":
+        found = [_fit(moments, search, start) for start in _most_promising(moments, found)]
     best = search.constant_only() if lowest <= 1 else None
-    for p in range(lowest, min(max_degree, top) + 1):
-        for projections, exact in search.solutions(p, np.ones(len(moments.degrees))):
-            candidate = evaluate(moments, projections, exact)
-            if coefficients == "fitted":
-                candidate = _fit(moments, search, candidate)
-            if best is None or _better(candidate, best):
-                best = candidate
+    for candidate in found:
+        if best is None or _better(candidate, best):
+            best = candidate
     if best is None:
         needed = len({n for n in moments.degrees.tolist() if n <= lowest})
         raise ValueError(
@@ -296,6 +300,21 @@ def _depths(ranks: np.ndarray) -> list[int]:
     """How many blocks of a degree to use: one, two, or all."""
     deepest = int(ranks.max(initial=0)) + 1
     return sorted({1, min(2, deepest), deepest})
+
+
+def _most_promising(moments: ExpansionMoments, starts: list[Allocation]) -> list[Allocation]:
+    """Those whose error is least with coefficients fitted once, in the order they came.
+
+    To alternate takes ten times as long; on the data sets of the paper the best of all was always
+    among the sixteen best at this point.
+    """
+    errors = [
+        evaluate(
+            moments, a.projections, a.exact, fitted_coefficients(moments, a.projections, a.exact)
+        ).expected_squared_error
+        for a in starts
+    ]
+    return [starts[i] for i in sorted(np.argsort(errors, kind="stable")[:_FINISHED].tolist())]
 
 
 def _fit(moments: ExpansionMoments, search: _Search, start: Allocation) -> Allocation:

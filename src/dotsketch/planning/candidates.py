@@ -156,7 +156,7 @@ class MaclaurinCandidate(Candidate):
         return not (self.mean_split and study.kernel.shift_invariant)
 
     def predict(self, study: Study, n_components: int) -> PlannedCandidate | None:
-        moments = study.moments(self.sketch, self.output, self.mean_split)
+        fitting, moments = study.moments(self.sketch, self.output, self.mean_split)
         budget = self._projections(n_components)
         constants = int(np.sum(moments.degrees == 0))
         if budget < 1 or (self.allocation == "random" and budget <= constants):
@@ -171,14 +171,13 @@ class MaclaurinCandidate(Candidate):
                 )
             ]
         else:
-            draws = [
-                allocate(
-                    moments,
-                    budget,
-                    max_degree=study.max_degree,
-                    coefficients=self.coefficients,
-                )
-            ]
+            found = allocate(
+                fitting,
+                budget,
+                max_degree=study.max_degree,
+                coefficients=self.coefficients,
+            )
+            draws = [evaluate(moments, found.projections, found.exact, found.coefficients)]
         cost = sum(
             make_sketch(self.sketch, int(n), int(D), self._field).cost(moments.dimension)
             for n, D, exact in zip(

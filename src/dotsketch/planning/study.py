@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.utils import check_array
@@ -19,13 +19,25 @@ from ..sketches import separable_sketch
 _FITTING_ROWS = 5000  # at most so many rows are fitted to where an error is measured
 
 
+class _Moments(NamedTuple):
+    """Averages over the pairs that an allocation is fitted to, and over those it is judged on."""
+
+    fitting: ExpansionMoments
+    judging: ExpansionMoments
+
+
 class Study:
     """A kernel with its parameters resolved, rows that stand for the data, averages over pairs.
+
+    All candidates are judged on the same pairs, those of `sample`. What looks at the data (an
+    allocation, fitted coefficients, landmarks) looks at other rows, as far as X has enough.
 
     Attributes
     ----------
     kernel : the kernel of X, on the host, without gradients
-    sample : (m, d) rows whose pairs the closed forms are averaged over
+    sample : (m, d) rows whose pairs errors are averaged over
+    fitting : (m, d) rows that allocations are fitted to: others, or those of the sample if X has
+        fewer than 2m
     n_rows : the number of rows of X
     """
 
@@ -51,11 +63,14 @@ class Study:
         self.rng = as_generator(random_state)
         self.max_degree = max_degree
         self.kernel = kernel.resolve(X).detached()
-        self.sample = sample_rows(X, n_pairs_sample, self.rng)
+        rows = sample_rows(X, 2 * n_pairs_sample + _FITTING_ROWS, self.rng)
+        rows = rows[self.rng.permutation(len(rows))]
+        self.sample, self._rest = rows[:n_pairs_sample], rows[n_pairs_sample:]
+        enough = len(self._rest) >= len(self.sample)
+        self.fitting = self._rest[:n_pairs_sample] if enough else self.sample
         self.mean = column_means(X)
         self.n_rows = X.shape[0]
-        self._X = X
-        self._moments: dict[tuple[str, str, bool], ExpansionMoments] = {}
+        self._moments: dict[tuple[str, str, bool], _Moments] = {}
 
     @property
     def dimension(self) -> int:
@@ -69,7 +84,7 @@ class Study:
         for split in sorted({key[2] for key in missing}):
             chosen = [key for key in missing if key[2] is split]
             expansion = expand(
-                self.kernel, self.max_degree, self.sample, self.mean, mean_split=split
+                self.kernel, self.max_degree, self.fitting, self.mean, mean_split=split
             )
             sketches = [
                 (
@@ -78,12 +93,20 @@ class Study:
                 )
                 for sketch, output, _ in chosen
             ]
-            found = ExpansionMoments.of(
-                expansion.inputs(self.sample), expansion.degrees, self.kernel, sketches
+            found = [
+                ExpansionMoments.of(
+                    expansion.inputs(rows), expansion.degrees, self.kernel, sketches
+                )
+                for rows in (
+                    [self.fitting] if self.fitting is self.sample else [self.fitting, self.sample]
+                )
+            ]
+            self._moments.update(
+                (key, _Moments(fitting, judging))
+                for key, fitting, judging in zip(chosen, found[0], found[-1], strict=True)
             )
-            self._moments.update(zip(chosen, found, strict=True))
 
-    def moments(self, sketch: str, output: str, mean_split: bool) -> ExpansionMoments:
+    def moments(self, sketch: str, output: str, mean_split: bool) -> _Moments:
         self.prepare_moments([(sketch, output, mean_split)])
         return self._moments[sketch, output, mean_split]
 
@@ -145,11 +168,6 @@ class Study:
     # -- measurement -------------------------------------------------------------------------
 
     @cached_property
-    def _pool(self) -> np.ndarray:
-        """Rows to fit to and to hold out where an error is measured."""
-        return sample_rows(self._X, len(self.sample) + _FITTING_ROWS, self.rng)
-
-    @cached_property
     def _streams(self) -> np.random.SeedSequence:
         """The same streams for all candidates: they meet the same luck, in any order."""
         return np.random.SeedSequence(self.rng.integers(2**63, size=2).tolist())
@@ -163,16 +181,22 @@ class Study:
         """The relative error of an approximation that a formula does not give.
 
         `approximate(fitting rows, held-out rows, rng)` is the approximate Gram matrix of the
-        held-out rows. It gets n_fitting rows, or nine tenths of those there are if they are fewer.
+        held-out rows. These are the sample if as many other rows are left as it wants to fit to,
+        or nine tenths of all; otherwise every draw holds out rows of its own, a tenth at least.
         Returns the root of the mean square over draws, and the deviation between draws.
         """
+        everything = np.concatenate([self.sample, self._rest])
+        keeps_sample = len(self._rest) >= min(n_fitting, len(everything) * 9 // 10)
         errors = []
         for child in np.random.SeedSequence(self._streams.entropy).spawn(n_draws):
             rng = np.random.default_rng(child)
-            rows = self._pool[rng.permutation(len(self._pool))]
-            most = max(len(rows) - n_fitting, len(rows) // 10, 1)
-            n_held = min(len(self.sample), most)
-            held, fitting = rows[:n_held], rows[n_held : n_held + n_fitting]
+            if keeps_sample:
+                held, rest = self.sample, self._rest[rng.permutation(len(self._rest))]
+            else:
+                rows = everything[rng.permutation(len(everything))]
+                n_held = max(len(rows) - n_fitting, len(rows) // 10, 1)
+                held, rest = np.split(rows, [min(n_held, len(self.sample))])
+            fitting = rest[:n_fitting]
             K = self.kernel(held)
             error = approximate(fitting if len(fitting) else held, held, rng) - K
             errors.append(relative_error(off_diagonal_mean(error**2), off_diagonal_mean(K**2)))

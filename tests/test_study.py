@@ -1,0 +1,81 @@
+"""A study judges all candidates on the same rows: other rows than they were fitted to."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from dotsketch import Gaussian, MaclaurinCandidate, NystromCandidate, Polynomial
+from dotsketch.allocation import allocate, evaluate
+from dotsketch.planning import Study
+
+
+def rows_of(A):
+    return {row.tobytes() for row in A}
+
+
+@pytest.fixture(scope="module")
+def X():
+    return np.random.default_rng(0).standard_t(3, size=(6000, 6))
+
+
+def test_fitting_rows_are_others_if_there_are_enough(X):
+    study = Study(Gaussian(), X, n_pairs_sample=100)
+    assert len(rows_of(study.sample)) == len(rows_of(study.fitting)) == 100
+    assert not rows_of(study.sample) & rows_of(study.fitting)
+    assert rows_of(study.sample) | rows_of(study.fitting) <= rows_of(X)
+    few = Study(Gaussian(), X[:150], n_pairs_sample=100)
+    assert few.fitting is few.sample
+
+
+@pytest.mark.parametrize("coefficients", ["taylor", "fitted"])
+@pytest.mark.parametrize("mean_split", [False, True])
+def test_an_allocation_is_judged_on_rows_it_has_not_seen(X, coefficients, mean_split):
+    kernel = Polynomial(3, gamma=0.1)
+    study = Study(kernel, X, n_pairs_sample=50)
+    candidate = MaclaurinCandidate("rademacher", "real", "optimal", coefficients, mean_split)
+    moments = study.moments("rademacher", "real", mean_split)
+    found = allocate(moments.fitting, 12, coefficients=coefficients)
+    row = candidate.predict(study, 12)
+    judged = evaluate(moments.judging, found.projections, found.exact, found.coefficients)
+    assert row.squared_bias == pytest.approx(judged.squared_bias)
+    assert row.variance == pytest.approx(judged.variance)
+    # Twins swap the two samples: what fits best there is never better here than what fits here
+    best = allocate(moments.judging, 12, coefficients=coefficients)
+    assert best.expected_squared_error <= judged.expected_squared_error * (1 + 1e-9)
+    assert moments.judging.kernel_square == pytest.approx(study.kernel_square)
+
+
+def test_measured_errors_are_those_of_the_sample(X):
+    study = Study(Gaussian(lengthscale=2.0), X, n_pairs_sample=60)
+    seen = []
+
+    def approximate(fitting, held, rng):
+        seen.append((fitting, held))
+        return study.kernel(held) * 1.1
+
+    error, spread = study.measure(approximate, 300, 3)
+    assert error == pytest.approx(0.1)
+    assert spread == pytest.approx(0, abs=1e-12)
+    for fitting, held in seen:
+        assert held is study.sample
+        assert len(fitting) == 300
+        assert not rows_of(fitting) & rows_of(held)
+    assert rows_of(seen[0][0]) != rows_of(seen[1][0])
+
+
+@pytest.mark.parametrize(
+    ("n_rows", "n_fitting"), [(1, 1), (2, 1), (30, 20), (100, 99), (100, 1000)]
+)
+def test_few_rows_are_split_anew_in_every_draw(X, n_rows, n_fitting):
+    study = Study(Gaussian(lengthscale=2.0), X[:n_rows], n_pairs_sample=500)
+
+    def approximate(fitting, held, rng):
+        assert len(fitting) >= min(n_fitting, n_rows * 9 // 10, 1)
+        assert len(fitting) <= n_fitting
+        if n_rows > 1:
+            assert not rows_of(fitting) & rows_of(held)
+        return study.kernel(held)
+
+    assert study.measure(approximate, n_fitting, 3) == (0.0, 0.0)
+    assert np.isfinite(NystromCandidate().predict(study, min(n_rows, n_fitting)).relative_error)
