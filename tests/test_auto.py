@@ -252,3 +252,13 @@ def test_what_was_planned_is_what_is_fitted(X):
     auto = AutoFeatures(Exponential(), n_components=40, **options).fit(X)
     assert auto.features_.allocation_.max_degree <= 2
     assert auto.features_.n_components == 40
+
+
+def test_verbose_shows_a_bar(X, capsys):
+    pytest.importorskip("rich")
+    options = {"candidates": ["nystrom", "fourier"], "random_state": 0}
+    quiet = AutoFeatures(Gaussian(), n_components=20, **options).fit(X)
+    assert capsys.readouterr().out == ""
+    loud = AutoFeatures(Gaussian(), n_components=20, verbose=True, **options).fit(X)
+    assert "candidates, 20 columns" in capsys.readouterr().out
+    assert loud.plan_.best == quiet.plan_.best

@@ -48,6 +48,8 @@ class AutoFeatures(FeatureMap):
     n_jobs : int or None, default=None
         Threads of `transform`, as for the features chosen.
     random_state : int, RandomState, Generator or None
+    verbose : bool, default=False
+        Shows a progress bar: with thousands of columns planning takes some seconds.
 
     Attributes
     ----------
@@ -84,6 +86,7 @@ class AutoFeatures(FeatureMap):
         max_components: int = 1 << 16,
         n_jobs: int | None = None,
         random_state: Any = None,
+        verbose: bool = False,
     ):
         self.kernel = kernel
         self.n_components = n_components  # type: ignore[assignment]
@@ -96,6 +99,7 @@ class AutoFeatures(FeatureMap):
         self.max_components = max_components
         self.n_jobs = n_jobs
         self.random_state = random_state
+        self.verbose = verbose
 
     def fit(self, X: Array, y: Any = None) -> AutoFeatures:
         """Plan on a sample of X (n, d), and fit what is best."""
@@ -138,7 +142,7 @@ class AutoFeatures(FeatureMap):
             if found:
                 return found
         n_components = self.max_components if self.n_components is None else self.n_components
-        rows = assess(study, candidates, n_components)
+        rows = assess(study, candidates, n_components, verbose=self.verbose)
         if not rows:
             raise ValueError(f"n_components={n_components} is too few for every candidate.")
         table = Plan(rows, self.cost_weight)
@@ -159,9 +163,8 @@ class AutoFeatures(FeatureMap):
         rows: list[PlannedCandidate] = []
         while not rows and level < most:  # all at a few numbers of columns, until one reaches it
             level = min(max(8, 4 * level), most)
-            rows = [
-                row for row in assess(study, candidates, level) if row.relative_error <= tolerance
-            ]
+            assessed = assess(study, candidates, level, verbose=self.verbose)
+            rows = [row for row in assessed if row.relative_error <= tolerance]
         found: list[PlannedCandidate] = []
         for row in sorted(rows, key=lambda row: row.relative_error):
             # Then each by bisection, as long as it may need the fewest

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 
 from .._arrays import is_sparse
+from .._progress import progress
 from ..chunks import Block, Rows, len_of
 
 
@@ -58,7 +58,7 @@ def accumulate(
         done = int(saved.pop("blocks"))
     configuration, total = digest, done
     number = 0
-    with progress(rows.n_rows, verbose) as advance:
+    with progress("rows", rows.n_rows, verbose) as advance:
         for number, block in enumerate(rows.blocks(block_rows), start=1):
             if path is not None:
                 digest = _chained(digest, block)
@@ -132,24 +132,6 @@ def _parts(column: Any) -> Iterator[Any]:
     else:
         # strings have no buffer of their own: all are hashed as bytes
         yield np.ascontiguousarray(values).view(np.uint8) if values.size else b""
-
-
-@contextmanager
-def progress(total: int | None, verbose: bool) -> Iterator[Callable[[int], None]]:
-    """A function that tells how many more rows are done; a bar if rich is there and it is asked."""
-    if not verbose:
-        yield lambda rows: None
-        return
-    try:
-        from rich.progress import MofNCompleteColumn, Progress, TimeElapsedColumn
-    except ImportError:
-        yield lambda rows: None
-        return
-    with Progress(
-        *Progress.get_default_columns(), MofNCompleteColumn(), TimeElapsedColumn()
-    ) as bar:
-        task = bar.add_task("rows", total=total)
-        yield lambda rows: bar.update(task, advance=rows)
 
 
 def fingerprint(parts: Iterable[Any]) -> bytes:

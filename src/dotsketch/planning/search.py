@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from .._arrays import Array
+from .._progress import progress
 from ..kernels import DotProductKernel
 from .candidates import Candidate, MaclaurinCandidate
 from .families import FAMILIES, all_candidates
@@ -24,6 +25,7 @@ def plan(
     max_degree: int = 10,
     n_pairs_sample: int = 500,
     random_state: Any = 0,
+    verbose: bool = False,
 ) -> Plan:
     """The predicted error and cost of every candidate on a sample of X (n, d).
 
@@ -34,6 +36,7 @@ def plan(
 
     Errors are closed forms wherever one is known; others (SORF, Nyström) are measured on rows
     held out, and marked so. With a cost_weight c > 0 the order is that of error · costᶜ.
+    `verbose` shows a progress bar.
 
     Examples
     --------
@@ -50,7 +53,7 @@ def plan(
         n_pairs_sample=n_pairs_sample,
         random_state=random_state,
     )
-    found = assess(study, select(candidates, study), n_components)
+    found = assess(study, select(candidates, study), n_components, verbose=verbose)
     if not found:
         raise ValueError(f"n_components={n_components} is too few for every candidate.")
     return Plan(found, cost_weight)
@@ -79,13 +82,21 @@ def select(candidates: Any, study: Study) -> list[Candidate]:
     return list(dict.fromkeys(found))
 
 
-def assess(study: Study, candidates: list[Candidate], n_components: int) -> list[PlannedCandidate]:
+def assess(
+    study: Study, candidates: list[Candidate], n_components: int, *, verbose: bool = False
+) -> list[PlannedCandidate]:
     """The predictions of all candidates that have one at so many columns."""
     study.prepare_moments(
         (c.sketch, c.output, c.mean_split) for c in candidates if isinstance(c, MaclaurinCandidate)
     )
-    rows = (candidate.predict(study, n_components) for candidate in candidates)
-    return [row for row in rows if row is not None]
+    found = []
+    with progress(f"candidates, {n_components} columns", len(candidates), verbose) as tell:
+        for candidate in candidates:
+            row = candidate.predict(study, n_components)
+            if row is not None:
+                found.append(row)
+            tell(1)
+    return found
 
 
 def required_components(
