@@ -1,6 +1,6 @@
 """Does AutoFeatures choose well? Its choice beside the candidate that measures best.
 
-    DOTSKETCH_DATA=folder python benchmarks/auto.py [--sets digits magic …] [--draws 5]
+    DOTSKETCH_DATA=folder python benchmarks/auto.py [--sets digits magic …] [--draws 8]
 
 For every data set, kernel and number of columns D = d, 3d, 5d (d padded to a power of two), all
 candidates are planned on training rows and then measured: features are drawn `--draws` times and
@@ -55,7 +55,7 @@ def grams(candidate, kernel, n_components: int, data: Prepared, draws: int):
 
 
 def cell(name: str, shift: str, p: int, times: int, draws: int, within: float) -> dict:
-    data = prepare(name, 0, shift, n_train=8000, n_test=500)
+    data = prepare(name, 0, shift, n_train=8000, n_test=1000)
     kernel = Polynomial(p, gamma=0.5, coef0=0.5) if p else Gaussian().resolve(data.X_train)
     n_components = times * data.padded_dimension
     table = plan(kernel, data.X_train, n_components=n_components)
@@ -115,8 +115,8 @@ def summary(cells: list[dict]) -> list[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sets", nargs="+", default=list(SETS))
-    parser.add_argument("--draws", type=int, default=5)
-    parser.add_argument("--within", type=float, default=3.0)
+    parser.add_argument("--draws", type=int, default=8)
+    parser.add_argument("--within", type=float, default=2.0)
     parser.add_argument("--out", type=Path, default=Path("out/auto.md"))
     arguments = parser.parse_args()
     header = ["data", "shift", "kernel", "D"]

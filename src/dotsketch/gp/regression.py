@@ -68,7 +68,8 @@ class FeatureGPRegressor(GaussianRegressor, FeatureGP):
     features_ : the fitted feature map
     statistics_ : SufficientStatistics of all rows seen (targets less `offset_`)
     posterior_ : Posterior of the weights
-    noise_variance_, prior_variance_ : floats, in units of y; the noise is None if given by row
+    noise_variance_, prior_variance_ : floats, in the squared units of y as it is normalised (of
+        y/σ for "standard"); the noise is None if given by row
     jitter_ : float, relative jitter that the factorisation took (0 in good health)
 
     Examples
