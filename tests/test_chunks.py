@@ -67,6 +67,13 @@ def test_h5py_data_set(columns, tmp_path):
         np.testing.assert_array_equal(Rows((X, columns[1])).sample(2)[0], columns[0][[0, 22]])
 
 
+def test_dask_array(columns):
+    dask_array = pytest.importorskip("dask.array")
+    lazy = tuple(dask_array.from_array(c, chunks=10) for c in columns)
+    assert_same_blocks(Rows(lazy).blocks(5), columns, 5)
+    assert all(isinstance(c, np.ndarray) for c in Rows(lazy).sample(3))
+
+
 def test_data_frame(columns):
     pandas = pytest.importorskip("pandas")
     assert_same_blocks(Rows((pandas.DataFrame(columns[0]), columns[1])).blocks(5), columns, 5)
@@ -78,6 +85,15 @@ def test_sparse_rows(columns):
     np.testing.assert_array_equal(
         np.concatenate([block[0].toarray() for block in found]), columns[0]
     )
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_sparse_and_dense_batches_join(columns, order):
+    X, y = columns
+    parts = [(scipy.sparse.csr_array(X[:4]), y[:4]), (X[4:], y[4:])]
+    (found,) = Rows(stream=iter(parts[::order])).blocks(30)
+    rows = np.roll(X, 0 if order == 1 else -4, axis=0)
+    np.testing.assert_array_equal(found[0].toarray(), rows)
 
 
 def test_parquet(columns, tmp_path):
@@ -131,7 +147,15 @@ def test_wrong_batches(batch, error, message):
         list(Rows(stream=iter([batch])).blocks(2))
 
 
+def test_batches_have_the_same_columns(columns):
+    parts = [(*columns, np.ones(23)), columns]
+    with pytest.raises(ValueError, match=r"or all \(X, y, noise_variance\)"):
+        list(Rows(stream=iter(parts)).blocks(30))
+
+
 def test_empty_stream_and_unequal_columns(columns):
+    with pytest.raises(ValueError, match="have no rows"):
+        Rows(tuple(c[:0] for c in columns))
     with pytest.raises(ValueError, match="has no rows"):
         Rows(stream=iter([])).sample(3)
     with pytest.raises(ValueError, match="inconsistent numbers of samples"):

@@ -44,6 +44,8 @@ class Rows:
                     "Found input variables with inconsistent numbers of samples: "
                     f"{sorted(lengths)}."
                 )
+            if lengths == {0}:
+                raise ValueError("The data have no rows: Found array with 0 sample(s).")
 
     @property
     def n_rows(self) -> int | None:
@@ -191,8 +193,10 @@ def _map_of(X: Any) -> mmap.mmap | None:
 
 
 def _sliceable(column: Any) -> Any:
-    if column is None or is_sparse(column):
-        return column if column is None else column.tocsr()
+    if column is None or is_on_disk(column):
+        return column
+    if is_sparse(column):
+        return column.tocsr()
     column = host(column)
     return column if hasattr(column, "shape") else np.asarray(column)
 
@@ -201,15 +205,16 @@ def _rows(column: Any, start: int, stop: int) -> Any:
     if hasattr(column, "iloc"):
         return column.iloc[start:stop]
     part = column[start:stop]
-    # rows of a memory map are copied, so that its pages can be let go
-    return np.array(part) if isinstance(part, np.ndarray) and is_on_disk(part) else part
+    # rows of a memory map are copied, so that its pages can be let go; those of dask are computed
+    return np.array(part) if is_on_disk(part) else part
 
 
 def _pick(column: Any, places: np.ndarray) -> Any:
     if hasattr(column, "iloc"):
         return column.iloc[places]
     if not isinstance(column, np.ndarray) or not is_on_disk(column):
-        return column[places]
+        part = column[places]
+        return np.array(part) if is_on_disk(part) else part
     parts = []
     for start in range(0, len(places), 256):  # a page brings its neighbours: let go in between
         parts.append(np.array(column[places[start : start + 256]]))
@@ -221,6 +226,8 @@ def _join(batches: list[Block]) -> Block:
     """Batches one below the other."""
     if len(batches) == 1:
         return batches[0]
+    if len({len(batch) for batch in batches}) > 1:
+        raise ValueError("All batches must be (X, y), or all (X, y, noise_variance).")
     joined: list[Any] = []
     for columns in zip(*batches, strict=True):
         shapes = {None if c is None else c.shape[1:] for c in columns}
@@ -228,7 +235,7 @@ def _join(batches: list[Block]) -> Block:
             raise ValueError(f"The rows of all batches must be of one shape; got {shapes}.")
         if all(c is None for c in columns):
             joined.append(None)
-        elif is_sparse(columns[0]):
+        elif any(is_sparse(c) for c in columns):
             joined.append(scipy.sparse.vstack(columns, format="csr"))
         else:
             joined.append(np.concatenate([np.asarray(c) for c in columns]))
