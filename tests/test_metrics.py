@@ -42,7 +42,24 @@ def test_shapes_must_agree():
         relative_frobenius_error(np.eye(2), np.eye(3))
 
 
-@pytest.mark.parametrize("value", [0.0, np.nan])
+@pytest.mark.parametrize("scale", [1e-30, 1e30])
+def test_error_of_extreme_numbers_in_single_precision(scale):
+    K = np.full((2, 2), scale, dtype=np.float32)
+    assert relative_frobenius_error(K, np.float32(1.5) * K) == pytest.approx(0.5)
+
+
+def test_error_of_integers():
+    K = np.full((2, 2), 100_000, dtype=np.int32)
+    assert relative_frobenius_error(K, K + 50_000) == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_an_approximation_must_be_finite(value):
+    with pytest.raises(ValueError, match="K_approx is not finite"):
+        relative_frobenius_error(np.eye(2), np.full((2, 2), value))
+
+
+@pytest.mark.parametrize("value", [0.0, np.nan, np.inf])
 def test_zero_kernel_has_no_relative_error(value):
     with pytest.raises(ValueError, match="relative error has no meaning"):
         relative_frobenius_error(np.full((2, 2), value), np.eye(2))
@@ -107,6 +124,23 @@ def test_mnll_of_probabilities_by_hand():
             mean_negative_log_likelihood(labels, p, classes=classes)
 
 
+@pytest.mark.parametrize("p", [[[3.0, -2.0]], [[1.0, 1.0]], [[np.nan, 1.0]], np.empty((0, 2))])
+@pytest.mark.parametrize("metric", [mean_negative_log_likelihood, expected_calibration_error])
+def test_only_probabilities_are_measured(metric, p):
+    with pytest.raises(ValueError, match=r"[Pp]robabilities must"):
+        metric(np.zeros(len(p), dtype=int), p)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_only_finite_numbers_are_measured(bad):
+    with pytest.raises(ValueError, match="finite"):
+        gaussian_kl([bad], [1.0], [0.0], [1.0])
+    with pytest.raises(ValueError, match="finite"):
+        mean_negative_log_likelihood([bad], [1.0], [1.0])
+    with pytest.raises(ValueError, match="finite"):
+        normalized_mean_squared_error([bad, 1.0], [1.0, 1.0])
+
+
 def test_normalized_mean_squared_error_by_hand():
     y = np.array([1.0, 3.0, 5.0])
     assert normalized_mean_squared_error(y, y) == 0
@@ -122,6 +156,8 @@ def test_error_rate_by_hand():
     assert error_rate([1, 2, 3], [1, 2, 4]) == pytest.approx(1 / 3)
     with pytest.raises(ValueError, match=r"\(2,\) and prediction has \(3,\)"):
         error_rate([1, 2], [1, 2, 3])
+    with pytest.raises(ValueError, match="shape"):
+        error_rate([], [])
 
 
 def test_calibration_error_by_hand():

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ._arrays import Array, host, namespace
+from ._arrays import Array, double, host, namespace
 
 
 def relative_frobenius_error(K: Array, K_approx: Array) -> Array:
@@ -19,12 +19,17 @@ def relative_frobenius_error(K: Array, K_approx: Array) -> Array:
     np.float64(0.7071)
     """
     xp = namespace(K, K_approx)
-    if K.shape != K_approx.shape:
+    if K.shape != K_approx.shape or 0 in K.shape:
         raise ValueError(f"K has shape {K.shape} and K_approx has {K_approx.shape}.")
-    norm = xp.sqrt(xp.sum(xp.abs(K) ** 2))
-    if not norm > 0:
+    K, K_approx = (double(A) if xp.isdtype(A.dtype, "integral") else A for A in (K, K_approx))
+    largest = xp.max(xp.abs(K))
+    if not 0 < largest < float("inf"):
         raise ValueError("K is zero (or not finite): a relative error has no meaning.")
-    return xp.sqrt(xp.sum(xp.abs(K - K_approx) ** 2)) / norm
+    # Entries are divided before they are squared, which would overflow in single precision
+    difference, norm = (xp.sqrt(xp.sum(xp.abs(A / largest) ** 2)) for A in (K - K_approx, K))
+    if not difference < float("inf"):
+        raise ValueError("K_approx is not finite.")
+    return difference / norm
 
 
 def gaussian_kl(mean: Array, variance: Array, other_mean: Array, other_variance: Array) -> float:
@@ -75,7 +80,10 @@ def mean_negative_log_likelihood(
     0.34657359027997264
     """
     if variance is not None:
-        y, mean, v = (_array(a) for a in (y, prediction, variance))
+        y, mean, v = (
+            _array(name, values)
+            for name, values in (("y", y), ("prediction", prediction), ("variance", variance))
+        )
         if not y.shape == mean.shape == v.shape:
             raise ValueError(
                 f"y, prediction and variance must have one shape; got {y.shape}, {mean.shape} and "
@@ -111,7 +119,7 @@ def error_rate(y: Array, prediction: Array) -> float:
     0.25
     """
     y, prediction = np.asarray(host(y)), np.asarray(host(prediction))
-    if y.shape != prediction.shape:
+    if y.shape != prediction.shape or y.size == 0:
         raise ValueError(f"y has shape {y.shape} and prediction has {prediction.shape}.")
     return float(np.mean(y != prediction))
 
@@ -138,33 +146,41 @@ def expected_calibration_error(
     return float(np.sum(np.abs(gaps)) / len(labels))
 
 
-def _array(values: Array) -> np.ndarray:
-    return np.asarray(host(values), dtype=np.float64)
+def _array(name: str, values: Array) -> np.ndarray:
+    """Finite numbers in double precision, one at least."""
+    A = np.asarray(host(values), dtype=np.float64)
+    if A.size == 0 or not np.all(np.isfinite(A)):
+        raise ValueError(f"{name} must hold finite numbers and not be empty; its shape: {A.shape}.")
+    return A
 
 
 def _matrix(name: str, values: Array) -> np.ndarray:
     """Rows as points, columns as outputs."""
-    A = _array(values)
-    if A.ndim not in (1, 2) or A.size == 0:
-        raise ValueError(f"{name} must have one or two dimensions and not be empty; got {A.shape}.")
+    A = _array(name, values)
+    if A.ndim not in (1, 2):
+        raise ValueError(f"{name} must have one or two dimensions; got {A.shape}.")
     return A[:, None] if A.ndim == 1 else A
 
 
 def _probabilities(y: Array, p: Array, classes: Any) -> tuple[np.ndarray, np.ndarray]:
     """Probabilities (n, C) and the index of the class of every row."""
-    p, y = _array(p), np.asarray(host(y))
+    p, y = _array("probabilities", p), np.asarray(host(y))
     if p.ndim != 2 or y.shape != p.shape[:1]:
         raise ValueError(
             f"Probabilities must be (n, classes) and y (n,); got {p.shape} and {y.shape}."
         )
+    if np.any(p < 0) or not np.allclose(p.sum(axis=1), 1, rtol=0, atol=1e-2):
+        raise ValueError("Probabilities must not be negative, and add up to one in every row.")
     if classes is not None:
-        classes = np.asarray(classes)
+        classes = np.asarray(host(classes))
+        if len(classes) != p.shape[1]:
+            raise ValueError(f"{len(classes)} classes are given for {p.shape[1]} columns.")
         order = np.argsort(classes)
         places = np.searchsorted(classes, y, sorter=order)
         labels = order[np.minimum(places, len(classes) - 1)]
-        if len(classes) != p.shape[1] or np.any(classes[labels] != y):
+        if np.any(classes[labels] != y):
             raise ValueError("Every label of y must be one of classes, one for every column.")
         return p, labels
-    if y.dtype.kind not in "iub" or (y.size and (y.min() < 0 or y.max() >= p.shape[1])):
+    if y.dtype.kind not in "iub" or y.min() < 0 or y.max() >= p.shape[1]:
         raise ValueError("y must hold indices of the columns; give classes for other labels.")
     return p, y.astype(int)
