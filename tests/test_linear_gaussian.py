@@ -79,6 +79,19 @@ def test_merge_and_removal(Z, y, noise):
         np.testing.assert_allclose(value, first.arrays()[name], atol=1e-12, err_msg=name)
     restored = SufficientStatistics.restored({k: np.array(v) for k, v in whole.arrays().items()})
     assert (restored + first).n == 17
+    for name, value in sum([first, second]).arrays().items():
+        np.testing.assert_array_equal(value, (first + second).arrays()[name])
+
+
+def test_shifted_targets(Z, y, noise):
+    """The statistics of y + amounts without the rows; the original is left alone."""
+    amounts = np.array([0.5, -2.0])
+    statistics = SufficientStatistics.of(Z, y, 1 / noise)
+    shifted = statistics.shifted(amounts)
+    for name, value in SufficientStatistics.of(Z, y + amounts, 1 / noise).arrays().items():
+        np.testing.assert_allclose(shifted.arrays()[name], value, atol=1e-12, err_msg=name)
+    shifted.update(Z, y)
+    np.testing.assert_allclose(statistics.gram(), (Z.conj().T / noise) @ Z, atol=1e-13)
 
 
 def test_centred_targets(Z, y, noise):
@@ -101,10 +114,22 @@ def test_float32_rows_are_summed_in_double(Z, y):
 
 
 def test_statistics_of_different_features_do_not_merge(Z, y):
-    with pytest.raises(ValueError, match="5 features, 2 outputs and 4 features, 2 outputs"):
+    message = r"5 features \(.*\), 2 outputs and 4 features \(.*\), 2 outputs"
+    with pytest.raises(ValueError, match=message):
         SufficientStatistics.of(Z, y) + SufficientStatistics.of(Z[:, :4], y)
+    other = Z.real if np.iscomplexobj(Z) else Z.astype(complex)
+    with pytest.raises(ValueError, match=r"float64.*|complex128.*"):
+        SufficientStatistics.of(Z, y) + SufficientStatistics.of(other, y)
     with pytest.raises(ValueError, match="12 rows of 2 outputs"):
         SufficientStatistics.zeros(5, 2, Z.dtype).update(Z, y[:, :1])
+    with pytest.raises(ValueError, match="Rows of 5 features are expected"):
+        SufficientStatistics.of(Z, y).update(Z[:, :4], y)
+
+
+@pytest.mark.parametrize("weights", [np.zeros(12), -np.ones(12), np.ones(1), np.full(12, np.nan)])
+def test_weights_are_positive(Z, y, weights):
+    with pytest.raises(ValueError, match="weights must be 12 positive numbers"):
+        SufficientStatistics.of(Z, y, weights)
 
 
 def test_samples_have_the_posterior_covariance(Z, y, noise):
@@ -143,6 +168,39 @@ def test_marginal_likelihood_is_the_density(library, Z, y, noise):
     arrays = [library.asarray(a) for a in (Z, y, noise)]
     found = library.numpy(log_marginal_likelihood(*arrays, PRIOR))
     assert float(found) == pytest.approx(expected, rel=1e-10)
+
+
+def test_marginal_likelihood_of_single_precision(library, Z, y):
+    """Features and targets in single precision, computed in double."""
+    narrow = Z.astype(np.complex64 if np.iscomplexobj(Z) else np.float32), y.astype(np.float32)
+    arrays = [library.asarray(a) for a in narrow]
+    found = float(library.numpy(log_marginal_likelihood(*arrays, 0.5, PRIOR)))
+    wide = (narrow[0].astype(Z.dtype), narrow[1].astype(y.dtype))
+    assert found == pytest.approx(log_marginal_likelihood(*wide, 0.5, PRIOR), rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"noise_variance": 0.0}, "noise_variance must be positive"),
+        ({"noise_variance": -np.ones(12)}, "noise_variance must be positive"),
+        ({"prior_variance": -1.0}, "prior_variance must be positive"),
+        ({"noise_variance": np.ones((12, 1))}, "one for every row"),
+        ({"y": np.ones(3)}, "Z has 12 rows, y has 3"),
+        ({"y": np.full(12, np.nan)}, "must be finite"),
+        ({"Z": np.ones((12, 5)) * 1e9, "noise_variance": 1e-9}, "larger noise variance"),
+    ],
+)
+def test_marginal_likelihood_of_nonsense(rng, change, message):
+    given = {"Z": rng.standard_normal((12, 5)), "y": np.ones(12), "noise_variance": 1.0}
+    with pytest.raises(ValueError, match=message):
+        log_marginal_likelihood(**{**given, **change})
+
+
+def test_a_singular_system_in_torch_is_a_value_error():
+    torch = pytest.importorskip("torch")
+    with pytest.raises(ValueError, match="larger noise variance"):
+        log_marginal_likelihood(torch.ones(12, 5) * 1e9, torch.ones(12), 1e-9)
 
 
 def test_gradients_to_features_and_variances(Z, y):

@@ -19,14 +19,15 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
+from numbers import Real
 from typing import Any
 
 import numpy as np
-from array_api_compat import device
+from array_api_compat import device, is_numpy_array
 
 from . import _packed
-from ._arrays import Array, double, namespace
+from ._arrays import Array, double, host, namespace
 
 JITTERS = (0.0, *(10.0**power for power in range(-15, -3)))
 
@@ -72,7 +73,7 @@ class SufficientStatistics:
         cls, Z: Array, y: Array | None = None, weights: Array | None = None
     ) -> SufficientStatistics:
         """The statistics of the rows of Z (n, D) with targets y (n,), (n, m) or none."""
-        Z = np.asarray(Z)
+        Z = np.asarray(host(Z))
         m = 0 if y is None else 1 if np.ndim(y) == 1 else np.shape(y)[1]
         dtype = np.complex128 if np.iscomplexobj(Z) else np.float64
         statistics = cls.zeros(Z.shape[1], m, dtype)
@@ -81,9 +82,11 @@ class SufficientStatistics:
 
     def update(self, Z: Array, y: Array | None = None, weights: Array | None = None) -> None:
         """Add rows in place: Z (n, D), y (n,) or (n, m) or None, weights (n,) or None for ones."""
-        Z = np.asarray(Z)
+        Z = np.asarray(host(Z))
+        if Z.ndim != 2 or Z.shape[1] != self.n_features:
+            raise ValueError(f"Rows of {self.n_features} features are expected; got {Z.shape}.")
         n, m = len(Z), self.n_outputs
-        targets = np.empty((n, 0)) if y is None else np.asarray(y, dtype=np.float64)
+        targets = np.empty((n, 0)) if y is None else np.asarray(host(y), dtype=np.float64)
         targets = targets[:, None] if targets.ndim == 1 else targets
         if targets.shape != (n, m):
             raise ValueError(
@@ -92,7 +95,12 @@ class SufficientStatistics:
         Y = np.concatenate([targets, np.ones((n, 1))], axis=1)
         roots = None
         if weights is not None:
-            weights = np.asarray(weights, dtype=np.float64)
+            weights = np.asarray(host(weights), dtype=np.float64)
+            if weights.shape != (n,) or not np.all(weights > 0) or not np.all(np.isfinite(weights)):
+                raise ValueError(
+                    f"weights must be {n} positive numbers, one for every row; their shape is "
+                    f"{weights.shape}."
+                )
             roots = np.sqrt(weights)[:, None]
             Y = Y * roots
             self.log_weights += float(np.sum(np.log(weights)))
@@ -109,14 +117,18 @@ class SufficientStatistics:
     def __sub__(self, other: SufficientStatistics) -> SufficientStatistics:
         return self._combined(other, -1)
 
+    def __radd__(self, other: int) -> SufficientStatistics:
+        """For `sum(parts)`, which starts from zero."""
+        return self if isinstance(other, int) and other == 0 else NotImplemented
+
     def _combined(self, other: SufficientStatistics, sign: int) -> SufficientStatistics:
         if not isinstance(other, SufficientStatistics):
             return NotImplemented
-        if self.cross.shape != other.cross.shape:
+        if self.cross.shape != other.cross.shape or self.cross.dtype != other.cross.dtype:
             raise ValueError(
                 "Only statistics of the same features and outputs can be merged; got "
-                f"{self.n_features} features, {self.n_outputs} outputs and {other.n_features} "
-                f"features, {other.n_outputs} outputs."
+                f"{self.n_features} features ({self.cross.dtype}), {self.n_outputs} outputs and "
+                f"{other.n_features} features ({other.cross.dtype}), {other.n_outputs} outputs."
             )
         mine, theirs = self.arrays(), other.arrays()
         return SufficientStatistics(**{name: mine[name] + sign * theirs[name] for name in mine})
@@ -150,6 +162,25 @@ class SufficientStatistics:
     def deviations(self) -> np.ndarray:  # -> (m,)
         """The standard deviation of every output."""
         return np.sqrt(np.maximum(self.plain[1] / self.n - self.means() ** 2, 0))
+
+    def shifted(self, amounts: np.ndarray) -> SufficientStatistics:  # (m,)
+        """The statistics of the targets y + amounts, of the same rows."""
+        m = self.n_outputs
+        shift = np.eye(m + 1)  # [y + amounts, 1] = [y, 1] shift
+        shift[m, :m] = amounts
+        plain = np.stack(
+            [
+                self.plain[0] + self.n * amounts,
+                self.plain[1] + 2 * amounts * self.plain[0] + self.n * amounts**2,
+            ]
+        )
+        return replace(
+            self,
+            second_moment=self.second_moment.copy(),  # `update` writes into it
+            cross=self.cross @ shift,
+            targets=shift.T @ self.targets @ shift,
+            plain=plain,
+        )
 
     def centred(
         self, means: np.ndarray, scales: np.ndarray
@@ -308,14 +339,22 @@ def log_marginal_likelihood(
     """
     xp = namespace(Z, y)
     is_complex = xp.isdtype(Z.dtype, "complex floating")
-    Z = Z if is_complex else double(Z)
     Y = double(y)[:, None] if y.ndim == 1 else double(y)
+    Z = xp.astype(Z, xp.result_type(Y.dtype, xp.complex64)) if is_complex else double(Z)
     n, D = Z.shape
     variances = noise_variance * xp.ones_like(Y[:, 0])
+    if Y.shape[0] != n or variances.shape != (n,):
+        raise ValueError(
+            f"Z has {n} rows, y has {Y.shape[0]}; noise_variance must be a number or one for every "
+            "row."
+        )
+    for name, value in (("noise_variance", noise_variance), ("prior_variance", prior_variance)):
+        if isinstance(value, (Real, np.ndarray)) and not np.all(np.asarray(value) > 0):
+            raise ValueError(f"{name} must be positive; got {value!r}.")
     scaled, targets = Z / xp.sqrt(variances)[:, None], Y / xp.sqrt(variances)[:, None]
     adjoint = xp.conj(scaled).T if is_complex else scaled.T
     B = xp.eye(D, dtype=Z.dtype, device=device(Z)) + prior_variance * (adjoint @ scaled)
-    factor = xp.linalg.cholesky(B)
+    factor = _cholesky(B)
     diagonal = xp.linalg.diagonal(factor)
     diagonal = xp.real(diagonal) if is_complex else diagonal
     cross = adjoint @ (xp.astype(targets, Z.dtype) if is_complex else targets)
@@ -325,4 +364,20 @@ def log_marginal_likelihood(
     m = Y.shape[1]
     log_determinant = m * (2 * xp.sum(xp.log(diagonal)) + xp.sum(xp.log(variances)))
     square = xp.sum(targets * targets) - explained
-    return log_density(log_determinant, square, n * m, is_complex)
+    density = log_density(log_determinant, square, n * m, is_complex)
+    if is_numpy_array(Z) and not np.isfinite(density):  # others may be traced
+        raise ValueError("Z, y and the variances must be finite, and so their squares.")
+    return density
+
+
+def _cholesky(B: Array) -> Array:
+    """The Cholesky factor in any array library; every library has an error of its own."""
+    try:
+        return namespace(B).linalg.cholesky(B)
+    except (np.linalg.LinAlgError, RuntimeError) as error:
+        if "LinAlgError" not in type(error).__name__:
+            raise
+        raise ValueError(
+            "The system is not positive definite to rounding: use a larger noise variance or a "
+            "smaller prior variance."
+        ) from error
