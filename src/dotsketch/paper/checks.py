@@ -154,6 +154,8 @@ def terms_decay(rows: list[Row]) -> Verdict:
     texts, holds = [], True
     for kernel in values(rows, "kernel"):
         degrees = [n for n in sorted(values(rows, "degree")) if n <= 10]
+        if len(degrees) < 4:
+            return Verdict(None, f"{len(degrees)} degrees are too few")
         chosen = [select(rows, kernel=kernel, degree=n) for n in degrees]
         bias = [mean(found, "bias_term") for found in chosen]
         variance = [mean(found, "variance_term") for found in chosen]
@@ -176,10 +178,13 @@ def degree_one_exact(rows: list[Row]) -> Verdict:
 
 
 def surrogate_is_convex(rows: list[Row]) -> Verdict:
-    worst = min(
-        np.diff(column(select(rows, **cell), "surrogate"), 2).min()
+    second = [
+        np.diff(column(select(rows, **cell), "surrogate"), 2)
         for cell in cells(rows, "degree", "field")
-    )
+    ]
+    if not all(map(len, second)):
+        return Verdict(None, "convexity needs at least 3 numbers of features")
+    worst = min(differences.min() for differences in second)
     return Verdict(bool(worst > -1e-12), f"least second difference {worst:.1e}")
 
 

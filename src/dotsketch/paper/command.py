@@ -6,9 +6,12 @@ import os
 import time
 from dataclasses import replace
 from pathlib import Path
+from types import NoneType
+from typing import Any, get_args, get_origin, get_type_hints
 
 import click
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import (
     BarColumn,
     Progress,
@@ -39,14 +42,14 @@ def chosen_experiments(names: tuple[str, ...]) -> list[Experiment]:
     return [e for name, e in EXPERIMENTS.items() if name in names or "all" in names]
 
 
-def parse_pairs(pairs: tuple[str, ...], option: str) -> dict[str, set[str]]:
-    """key=value[,value…] → {key: {values}}"""
+def parse_pairs(pairs: tuple[str, ...], option: str) -> dict[str, str]:
+    """key=value → {key: value}"""
     found = {}
     for text in pairs:
-        key, separator, values = text.partition("=")
-        if not separator or not values:
+        key, separator, value = text.partition("=")
+        if not separator or not value:
             raise click.UsageError(f"{option} takes key=value; got {text!r}.")
-        found[key] = set(values.split(","))
+        found[key] = value
     return found
 
 
@@ -64,13 +67,27 @@ def matches(unit: Unit, filters: dict[str, set[str]]) -> bool:
 
 
 def changed(config: Config, changes: dict[str, str]) -> Config:
-    """The configuration with other values for the numbers and strings that it has."""
-    found = {
-        key: type(getattr(config, key))(value)
-        for key, value in changes.items()
-        if isinstance(getattr(config, key, None), (int, float, str))
-    }
+    """The configuration with other values for the fields that it has."""
+    types = get_type_hints(type(config))
+    found = {}
+    for key, text in changes.items():
+        try:
+            if key in types:
+                found[key] = read_as(types[key], text)
+        except ValueError:
+            raise click.UsageError(
+                f"--set {key}={text}: now it is {getattr(config, key)!r}, and this cannot be read "
+                "as something like it."
+            ) from None
     return replace(config, **found)
+
+
+def read_as(kind: Any, text: str) -> Any:
+    """A value of a field's type: tuples are lists with commas, None cannot be asked for."""
+    if get_origin(kind) is tuple:
+        return tuple(get_args(kind)[0](part) for part in text.split(","))
+    [kind] = set(get_args(kind) or (kind,)) - {NoneType}
+    return kind(text)
 
 
 @click.command("reproduce")
@@ -97,7 +114,9 @@ def changed(config: Config, changes: dict[str, str]) -> Config:
     help="The authors' results as CSV, to compare with cell by cell.",
 )
 @click.option("--only", multiple=True, metavar="KEY=VALUE", help="Only such configurations.")
-@click.option("--set", "changes", multiple=True, metavar="KEY=VALUE", help="Change sizes.")
+@click.option(
+    "--set", "changes", multiple=True, metavar="KEY=VALUE", help="Change sizes, methods or data."
+)
 @click.option("--report-only", is_flag=True, help="Run nothing: report on what is there.")
 def reproduce(
     names: tuple[str, ...],
@@ -131,8 +150,8 @@ def reproduce(
         os.environ["DOTSKETCH_DATA"] = str(data.resolve())  # for this process and its children
     setting = Setting("quick" if quick else "full", has_data=data is not None)
     count = seeds or DEFAULT_SEEDS[setting.size]
-    filters = parse_pairs(only, "--only")
-    values = {key: ",".join(found) for key, found in parse_pairs(changes, "--set").items()}
+    filters = {key: set(text.split(",")) for key, text in parse_pairs(only, "--only").items()}
+    values = parse_pairs(changes, "--set")
     found = [unit for experiment in experiments for unit in experiment.units(setting, count)]
     check_keys(found, [*filters, *values])
     units = [
@@ -153,7 +172,8 @@ def reproduce(
     minutes = (time.perf_counter() - begin) / 60
     console.print(f"{path} after {minutes:.1f} minutes", soft_wrap=True)
     if failed:
-        raise click.ClickException(f"{failed} runs failed as a whole; the report has their errors.")
+        runs = "1 run" if failed == 1 else f"{failed} runs"
+        raise click.ClickException(f"{runs} failed as a whole; the report has the errors.")
 
 
 def run_with_progress(units: list[Unit], store: Store, jobs: int, console: Console) -> int:
@@ -180,7 +200,7 @@ def run_with_progress(units: list[Unit], store: Store, jobs: int, console: Conso
             bar.update(task, advance=unit.experiment.cost(unit.config), done=done)
             bar.update(task, description=unit.experiment.name)
             if error is not None:
-                bar.console.print(f"[red]failed[/red] {unit}: {error}", soft_wrap=True)
+                bar.console.print(f"[red]failed[/red] {escape(f'{unit}: {error}')}", soft_wrap=True)
             if not console.is_terminal and time.monotonic() - said > 30:  # a log has no bar
                 said = time.monotonic()
                 left = (state.time_remaining or 0) / 60
@@ -203,7 +223,7 @@ def show(console: Console, verdicts: list[tuple[Claim, Verdict]], lines: list[Ro
         colours = {"yes": "green", "no": "red", "within noise": "yellow", "no data": "dim"}
         for claim, verdict in verdicts:
             holds = f"[{colours[str(verdict)]}]{verdict}[/]"
-            table.add_row(claim.experiment, holds, claim.text, verdict.numbers)
+            table.add_row(claim.experiment, holds, claim.text, escape(verdict.numbers))
         console.print(table)
     if lines:
         summary = summarise(lines)

@@ -1,17 +1,23 @@
-"""What the Gaussian process experiments share: rows of one cell, figures and tables of many."""
+"""What the Gaussian process experiments share: configurations, rows of one cell, figures and
+tables of many."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from ..kernels import DotProductKernel
 from . import plots
 from .data import prepare
-from .experiment import Config, Row, attempt
-from .methods import METHODS
+from .experiment import Row, Setting, attempt
+from .methods import METHODS, without
 from .posteriors import Task, choose_regularisation, exact_process, measure
 from .tables import pivot, progress_beyond
 
+CLASSIFICATION = ("cod_rna", "magic", "fashion_mnist", "eeg", "mnist", "adult", "covertype",
+                  "drive", "letter")  # fmt: skip
+REGRESSION = ("boston", "concrete", "energy", "kin8nm", "naval", "powerplant", "protein",
+              "yacht")  # fmt: skip
 METRICS = {
     "frobenius_error": "relative Frobenius error",
     "kl": "KL divergence",
@@ -20,7 +26,38 @@ METRICS = {
 }
 
 
-def gp_rows(config: Config, seed: int, kernel: DotProductKernel) -> list[Row]:
+@dataclass(frozen=True, kw_only=True)
+class GPConfig:
+    """One cell: D = times · d features. The regularisation is chosen with the baseline at
+    selection_times · d; the exact process has n_exact rows."""
+
+    dataset: str
+    preprocessing: str
+    times: int
+    baseline: str
+    methods: tuple[str, ...]
+    n_exact: int = 5000
+    n_train: int | None = None
+    n_test: int | None = None
+    selection_times: int = 5
+    n_samples: int = 1000
+
+
+def grid(setting: Setting, methods: tuple[str, ...]) -> tuple[tuple[str, ...], dict[str, Any]]:
+    """The data sets of Figures 8 and 10, and sizes and methods that all their cells share."""
+    datasets = setting.datasets(
+        (*CLASSIFICATION, *REGRESSION), ("magic", "boston"), ("wine", "diabetes")
+    )
+    sizes = setting.choose(
+        {},
+        {"n_exact": 500, "n_train": 1000, "n_test": 500, "n_samples": 200, "selection_times": 3},
+        {"n_exact": 60, "n_train": 80, "n_test": 20, "n_samples": 50, "selection_times": 1},
+    )
+    left_out = setting.choose((), ("auto_twice",), ("auto", "auto_twice"))
+    return datasets, sizes | {"methods": without(methods, *left_out)}
+
+
+def gp_rows(config: GPConfig, seed: int, kernel: DotProductKernel) -> list[Row]:
     """A row for each method, and one for the exact process ("full_gp")."""
     data = prepare(
         config.dataset, seed, config.preprocessing, n_train=config.n_train, n_test=config.n_test

@@ -14,28 +14,19 @@ from ...kernels import Polynomial
 from .. import plots
 from ..data import PAPER_NAMES
 from ..experiment import Experiment, Row, Setting
-from ..gp_grid import gp_rows
+from ..gp_grid import CLASSIFICATION, REGRESSION, GPConfig, gp_rows
 from ..methods import METHODS
 from ..tables import number
-from .datasets import REGRESSION
-from .gp_polynomial import CLASSIFICATION
 
 COMPARED = ("srf", "maclaurin_rademacher")
 COLOURS = {"srf": "#997744", "maclaurin_rademacher": "#aa3377"}
 
 
-@dataclass(frozen=True)
-class Config:
-    dataset: str
-    preprocessing: str
+@dataclass(frozen=True, kw_only=True)
+class Config(GPConfig):
     degree: int = 3
     times: int = 5
-    n_exact: int = 5000
-    n_train: int | None = None
-    n_test: int | None = None
-    selection_times: int = 5
     baseline: str = "srf"
-    n_samples: int = 1000
     methods: tuple[str, ...] = COMPARED
 
 
@@ -49,7 +40,11 @@ def configs(setting: Setting) -> list[Config]:
         {"n_exact": 60, "n_train": 80, "n_test": 20, "n_samples": 50, "times": 1,
          "selection_times": 1},
     )  # fmt: skip
-    return [Config(name, how, **sizes) for name in datasets for how in ("raw", "centred")]
+    return [
+        Config(dataset=name, preprocessing=how, **sizes)
+        for name in datasets
+        for how in ("raw", "centred")
+    ]
 
 
 def run(config: Config, seed: int) -> list[Row]:

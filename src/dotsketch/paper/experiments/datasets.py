@@ -11,11 +11,10 @@ from typing import Any
 from .. import plots
 from ..data import PAPER_NAMES, loaded, padded
 from ..experiment import Experiment, Row, Setting, attempt
+from ..gp_grid import REGRESSION
 
 CLASSIFICATION = ("adult", "cod_rna", "covertype", "eeg", "fashion_mnist", "magic", "mnist",
                   "mocap")  # fmt: skip
-REGRESSION = ("boston", "concrete", "energy", "kin8nm", "naval", "powerplant", "protein",
-              "yacht")  # fmt: skip
 BUNDLED = ("breast_cancer", "diabetes", "digits", "iris", "wine")
 
 

@@ -13,47 +13,29 @@ from ...kernels import Gaussian
 from .. import plots
 from ..data import PAPER_NAMES
 from ..experiment import Experiment, Row, Setting
-from ..gp_grid import gp_rows, gp_tables, plot_metrics
+from ..gp_grid import GPConfig, gp_rows, gp_tables, grid, plot_metrics
 from ..methods import (
     BEYOND_METHODS,
     FOURIER_METHODS,
     MACLAURIN_METHODS,
     PACKED_MACLAURIN,
     names,
-    without,
 )
-from .datasets import REGRESSION
-from .gp_polynomial import CLASSIFICATION
 
 ALL = names(FOURIER_METHODS, MACLAURIN_METHODS, PACKED_MACLAURIN, BEYOND_METHODS)
 
 
-@dataclass(frozen=True)
-class Config:
-    dataset: str
-    times: int
+@dataclass(frozen=True, kw_only=True)
+class Config(GPConfig):
     preprocessing: str = "standardised"
-    n_exact: int = 5000
-    n_train: int | None = None
-    n_test: int | None = None
-    selection_times: int = 5
     baseline: str = "rff"
-    n_samples: int = 1000
     methods: tuple[str, ...] = ALL
 
 
 def configs(setting: Setting) -> list[Config]:
-    datasets = setting.datasets(
-        (*CLASSIFICATION, *REGRESSION), ("magic", "boston"), ("wine", "diabetes")
-    )
-    sizes = setting.choose(
-        {},
-        {"n_exact": 500, "n_train": 1000, "n_test": 500, "n_samples": 200, "selection_times": 3},
-        {"n_exact": 60, "n_train": 80, "n_test": 20, "n_samples": 50, "selection_times": 1},
-    )
-    methods = setting.choose(ALL, without(ALL, "auto_twice"), without(ALL, "auto", "auto_twice"))
+    datasets, shared = grid(setting, ALL)
     return [
-        Config(name, times, methods=methods, **sizes)
+        Config(dataset=name, times=times, **shared)
         for name in datasets
         for times in setting.choose((1, 3, 5), (1, 3), (1,))
     ]
