@@ -19,6 +19,7 @@ from hypothesis.extra import numpy as hnp
 from sklearn.base import BaseEstimator, is_classifier
 from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
 from sklearn.decomposition import PCA
+from sklearn.frozen import FrozenEstimator
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge, RidgeClassifier
 from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
@@ -44,6 +45,7 @@ from sklearn.svm import LinearSVC, LinearSVR
 import dotsketch
 from dotsketch import (
     Exponential,
+    FeatureGPRegressor,
     Gaussian,
     Maclaurin,
     MaclaurinFeatures,
@@ -314,6 +316,17 @@ def test_set_output_round_trips(tmp_path):
     estimator = features().set_output(transform="pandas").fit(X)
     save(estimator, tmp_path / "model")
     pd.testing.assert_frame_equal(estimator.transform(X), load(tmp_path / "model").transform(X))
+
+
+def test_frozen_features_round_trip(tmp_path):
+    """What the parts of a merge are made of; a loaded one goes on."""
+    frozen = FrozenEstimator(features().fit(X))
+    gp = fitted(FeatureGPRegressor(frozen, noise_variance=0.1))
+    again = check_round_trip(gp, tmp_path / "model")
+    more = X[::-1] / 2, Y["regressor"]
+    np.testing.assert_array_equal(
+        again.merge(gp).partial_fit(*more).predict(X), gp.merge(gp).partial_fit(*more).predict(X)
+    )
 
 
 def test_parameters_of_torch_become_numbers(tmp_path):

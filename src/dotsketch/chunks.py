@@ -38,7 +38,10 @@ class Rows:
         self._stream = stream
         self._taken = False
         if self.columns is not None:
-            lengths = {c.shape[0] for c in self.columns if c is not None}
+            shapes = [c.shape for c in self.columns if c is not None]
+            if () in shapes:
+                raise ValueError("A number was given where one for every row is needed.")
+            lengths = {shape[0] for shape in shapes}
             if len(lengths) > 1:
                 raise ValueError(
                     "Found input variables with inconsistent numbers of samples: "

@@ -126,3 +126,5 @@ def test_wrong_kernel():
     X, y = regression_data()
     with pytest.raises(TypeError, match="kernel must be a kernel"):
         ExactGPRegressor("rbf").fit(X, y)
+    with pytest.raises(TypeError, match="kernel must be a kernel"):
+        ExactGPRegressor(Gaussian).fit(X, y)

@@ -3,13 +3,20 @@
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.frozen import FrozenEstimator
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import DotProduct
 from sklearn.kernel_approximation import Nystroem
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from dotsketch import FeatureGPRegressor, Gaussian, MaclaurinFeatures
+from dotsketch import (
+    AutoFeatures,
+    ExactGPRegressor,
+    FeatureGPRegressor,
+    Gaussian,
+    MaclaurinFeatures,
+)
 from dotsketch.gp.base import expected_diagonal
 from gp.data import gaussian_features, polynomial_features, regression_data
 
@@ -137,6 +144,37 @@ def test_optimize_without_a_lengthscale_and_with_the_median():
     assert features.kernel.lengthscale == "median"
 
 
+def test_optimize_behind_another_step():
+    """The median is that of the rows that the kernel sees, and all steps keep their seed."""
+    X, y = regression_data()
+    scaled = StandardScaler().fit_transform(X)
+    features = MaclaurinFeatures(Gaussian(), n_components=20, random_state=0)
+    direct = FeatureGPRegressor(features).fit(scaled, y, optimize=True)
+    behind = FeatureGPRegressor(make_pipeline(StandardScaler(), features))
+    behind.fit(1e4 * X, y, optimize=True)
+    found = behind.features_[-1].kernel_.lengthscale
+    assert found == pytest.approx(direct.features_.kernel_.lengthscale, rel=1e-6)
+    seedless = make_pipeline(StandardScaler(), MaclaurinFeatures(Gaussian(), n_components=20))
+    tuned = FeatureGPRegressor(seedless).fit(X, y, optimize=True)
+    assert tuned.features_[-1].random_state is not None
+
+
+def test_corrections_see_the_map_inside():
+    """Frozen features and those that AutoFeatures chose have the expectation of Maclaurin's."""
+    X, y = regression_data()
+    inner = gaussian_features().fit(X)
+    auto = AutoFeatures(
+        Gaussian(lengthscale=1.5), n_components=30, candidates=["maclaurin"], random_state=0
+    )
+    for features in (FrozenEstimator(inner), auto):
+        gp = FeatureGPRegressor(features, noise_variance=0.1).fit(X, y)
+        plain = gp.predict(X, return_std=True)[1]
+        corrected = gp.set_params(variance_correction="posterior").predict(X, return_std=True)[1]
+        maclaurin = inner if features is not auto else gp.features_.features_
+        deficit = np.maximum(1 - expected_diagonal(maclaurin, X), 0)
+        np.testing.assert_allclose(corrected**2 - plain**2, deficit, atol=1e-12)
+
+
 def test_expected_diagonal_is_the_truncated_series():
     """Of the Gaussian kernel: e^{−u} Σ_{n ≤ p} uⁿ/n!, as in Section 5.6; k(x, x) = 1."""
     X = np.array([[0.0], [0.5], [1.0], [3.0]])
@@ -235,6 +273,14 @@ def test_a_large_mean_costs_no_digits():
     )
     assert moved.noise_variance_ == pytest.approx(gp.noise_variance_, rel=1e-5)
     np.testing.assert_allclose(moved.predict(X) - 1e8, gp.predict(X), atol=1e-5)
+
+
+@pytest.mark.parametrize("make", [FeatureGPRegressor, ExactGPRegressor])
+def test_targets_whose_squares_overflow(make):
+    X, y = regression_data()
+    model = polynomial_features() if make is FeatureGPRegressor else Gaussian()
+    with pytest.raises(ValueError, match="squares overflow"):
+        make(model, normalize_y="standard").fit(X, 1e160 * y)
 
 
 def test_constant_targets():

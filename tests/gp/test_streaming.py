@@ -108,8 +108,47 @@ def test_partial_fit_of_named_classes():
     gp = classifier(alpha=0.1).partial_fit(X[y < 2], y[y < 2], classes=[0, 1, 2])
     assert gp.predict_proba(X).shape == (90, 3)
     assert np.all(np.isfinite(gp.predict_latent(X)))
+    seen = gp.statistics_[0].n
     with pytest.raises(ValueError, match="not among the classes"):
-        gp.partial_fit(X[:1], [7])
+        gp.partial_fit(X[:2], [0, 7])
+    with pytest.raises(ValueError, match="classes must be those"):
+        gp.partial_fit(X[:2], [0, 1], classes=[0, 1])
+    assert gp.partial_fit(X[:2], [1, 1], classes=[2, 1, 0]).statistics_[0].n == seen
+
+
+def test_partial_fit_finds_new_classes():
+    X, y = class_data()
+    gp = classifier(alpha=0.1).partial_fit(X[y < 2], y[y < 2]).partial_fit(X[y == 2], y[y == 2])
+    whole = classifier(alpha=0.1).fit(X, y)
+    np.testing.assert_array_equal(gp.classes_, [0, 1, 2])
+    np.testing.assert_allclose(gp.predict_proba(X), whole.predict_proba(X), rtol=1e-8)
+    with pytest.raises(ValueError, match="strings and numbers"):
+        gp.partial_fit(X[:2], ["a", "b"])
+
+
+def test_partial_fit_of_other_outputs():
+    """One output does not stand in for both of a process that has two."""
+    X, Y = regression_data(outputs=2)
+    gp = regressor().fit(X, Y)
+    with pytest.raises(ValueError, match="y has 1 outputs; 2 are expected"):
+        gp.partial_fit(X, Y[:, 0])
+    assert gp.statistics_.n == len(X)
+
+
+def test_a_number_is_no_noise_by_row():
+    X, y = regression_data()
+    with pytest.raises(ValueError, match="one for every row is needed"):
+        regressor().fit(X, y, noise_variance=0.1)
+
+
+def test_names_of_columns_are_forgotten(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    X, y = regression_data()
+    np.save(tmp_path / "X.npy", X)
+    gp = regressor().fit(pandas.DataFrame(X, columns=list("abc")), y)
+    gp.fit(np.load(tmp_path / "X.npy", mmap_mode="r"), y)
+    assert not hasattr(gp, "feature_names_in_")
+    gp.predict(X)
 
 
 def test_sample_fits_the_features_of_large_data(monkeypatch, tmp_path):
@@ -240,6 +279,13 @@ def test_noise_may_change_on_the_way(tmp_path):
     np.testing.assert_array_equal(
         found.predict(X), regressor(noise_variance=0.2).fit(X, y).predict(X)
     )
+
+
+def test_checkpoint_in_no_folder(tmp_path):
+    """Said before the first chunk, not after it."""
+    X, y = regression_data()
+    with pytest.raises(FileNotFoundError, match=r"no folder .*missing"):
+        regressor().fit(X, y, checkpoint=tmp_path / "missing" / "sums")
 
 
 def test_a_finished_checkpoint_is_read_back(tmp_path):

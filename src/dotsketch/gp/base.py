@@ -8,10 +8,17 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
+from sklearn.frozen import FrozenEstimator
 from sklearn.utils import check_array
-from sklearn.utils.validation import _check_n_features, validate_data
+from sklearn.utils.validation import (
+    _check_feature_names,
+    _check_n_features,
+    check_is_fitted,
+    validate_data,
+)
 
 from .._arrays import Array, host
+from ..auto import AutoFeatures
 from ..chunks import Rows, is_on_disk, is_stream
 from ..features import MaclaurinFeatures
 from .checkpoint import Sums, accumulate, fingerprint
@@ -71,10 +78,28 @@ class FeatureGP(BaseEstimator):
         if not in_memory:
             X = check_array(X, accept_sparse="csr", dtype=DTYPES, estimator=self)
             _check_n_features(self, X, reset=True)
+            _check_feature_names(self, X, reset=True)  # forgets those of an earlier fit
         self.features_ = clone(features).fit(X, None)  # some transformers ask for a target
         self._joins_parts = self.posterior == "real"
         self._probe = self._map(X[:8])  # tells the features of one fit from those of another
         self.n_columns_ = self._probe.shape[1]
+
+    def _check_mergeable(self, other: Any) -> None:
+        """Raise unless the sums of another process are those of the same features."""
+        if type(other) is not type(self):
+            raise TypeError(f"Only a {type(self).__name__} can be merged; got {other!r}.")
+        check_is_fitted(other)
+        same = self.n_features_in_ == other.n_features_in_ and self._dtype == other._dtype
+        if same:
+            rows = np.abs(np.random.default_rng(0).standard_normal((8, self.n_features_in_)))
+            rows /= np.linalg.norm(rows, axis=1, keepdims=True)  # which every feature map takes
+            mine, theirs = self._map(rows), other._map(rows)
+            same = mine.shape == theirs.shape and np.allclose(mine, theirs, rtol=1e-5)
+        if not same:
+            raise ValueError(
+                "The two were fitted with different features: fit the features once, and give "
+                "both of them FrozenEstimator(features) of sklearn.frozen."
+            )
 
     def _map(self, X: Array) -> np.ndarray:  # (n, d) -> (n, n_columns_)
         """The features of validated rows: real, or complex for the complex posterior."""
@@ -137,11 +162,19 @@ class FeatureGP(BaseEstimator):
                 "variance_correction compares with k(x, x): the features need a fitted kernel_, "
                 f"which {type(self.features_).__name__} has not."
             )
-        if isinstance(self.features_, MaclaurinFeatures):
-            expected = expected_diagonal(self.features_, X)
+        features = feature_map(self.features_)
+        if isinstance(features, MaclaurinFeatures):
+            expected = expected_diagonal(features, X)
         else:
             expected = np.sum(np.abs(Z) ** 2, axis=1)
         return np.maximum(np.asarray(kernel.diag(X), dtype=np.float64) - expected, 0)
+
+
+def feature_map(features: Any) -> Any:
+    """The map itself, out of a `FrozenEstimator` or chosen by `AutoFeatures`."""
+    if isinstance(features, FrozenEstimator):
+        return feature_map(features.estimator)
+    return features.features_ if isinstance(features, AutoFeatures) else features
 
 
 def expected_diagonal(features: MaclaurinFeatures, X: Array) -> np.ndarray:  # (n, d) -> (n,)

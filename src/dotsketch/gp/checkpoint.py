@@ -45,6 +45,8 @@ def accumulate(
     `fingerprint` tells the configuration: a checkpoint of another one raises ValueError.
     """
     path = None if checkpoint is None else Path(checkpoint)
+    if path is not None and not path.parent.is_dir():
+        raise FileNotFoundError(f"There is no folder {path.parent} for the checkpoint.")
     saved = None if path is None else _read(path)
     digest = hashlib.blake2b(fingerprint + str(block_rows).encode(), digest_size=16).digest()
     done = 0

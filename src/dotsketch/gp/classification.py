@@ -121,21 +121,23 @@ class FeatureGPClassifier(DirichletClassifier, FeatureGP):
         """
         self._check_parameters()
         rows = self._training_rows(X, y, reset=True)
-        known = self._known_classes(rows, classes)
-        self._begin(rows, known)
+        self._begin(rows, classes)
         self._accumulate(rows, ClassSums(self), checkpoint, self._seed, self._n_groups)
         return self._finish()
 
     def partial_fit(self, X: Any, y: Any = None, classes: Any = None) -> FeatureGPClassifier:
         """Add rows to those seen before; the first call fits the features.
 
-        The first call may name all `classes`; otherwise they are those of the rows seen so far.
+        The first call may name all `classes`; otherwise they are those of the rows seen so far, and
+        later rows may add some.
         """
         self._check_parameters()
         first = not hasattr(self, "_sums")
         rows = self._training_rows(X, y, reset=first)
         if first:
-            self._begin(rows, self._known_classes(rows, classes))
+            self._begin(rows, classes)
+        elif classes is not None and not np.array_equal(np.unique(classes), self.classes_):
+            raise ValueError(f"classes must be those of the rows seen so far, {self.classes_}.")
         self._accumulate(rows, ClassSums(self), None, self._seed, self._n_groups)
         return self._finish()
 
@@ -145,6 +147,20 @@ class FeatureGPClassifier(DirichletClassifier, FeatureGP):
         if alpha is not None:
             self.alpha = alpha
         self._check_parameters()
+        return self._finish()
+
+    def merge(self, other: FeatureGPClassifier) -> FeatureGPClassifier:
+        """Add the rows that another classifier with the same features has seen.
+
+        The sums are those of one fit to the rows of both; see `FeatureGPRegressor.merge`.
+        """
+        check_is_fitted(self)
+        self._check_parameters()
+        self._check_mergeable(other)
+        self._check_labels(list(other._sums))
+        for label, statistics in other._sums.items():
+            self._sums[label] = self._sums.get(label, self._no_rows()) + statistics
+        self._reservoir.merge(other._reservoir)
         return self._finish()
 
     def _check_parameters(self) -> None:
@@ -162,24 +178,25 @@ class FeatureGPClassifier(DirichletClassifier, FeatureGP):
         check_classification_targets(y)
         return self._rows(X, y)
 
-    def _known_classes(self, rows: Rows, classes: Any) -> np.ndarray | None:
-        """The classes that are named, or those of labels in memory."""
-        if classes is not None:
-            return np.unique(classes)
-        if rows.columns is None:
-            return None
-        found = np.unique(rows.columns[1])
-        check_two_classes(found)
-        return found
-
-    def _begin(self, rows: Rows, known: np.ndarray | None) -> None:
+    def _begin(self, rows: Rows, classes: Any) -> None:
+        """Fit the features; statistics of no rows for the classes that are known by now."""
+        self._named = None if classes is None else np.unique(classes)
+        known = self._named
+        if known is None and rows.columns is not None:
+            known = np.unique(rows.columns[1])
+            check_two_classes(known)
         self._fit_features(rows, self.features)
         self._n_groups = 10 if known is None else len(known)
-        self._named = known
-        labels = [] if known is None else known.tolist()
-        self._sums = {label: self._no_rows() for label in labels}
+        self._sums = {label: self._no_rows() for label in ([] if known is None else known.tolist())}
         self._seed = self._draw_seed()
         self._reservoir = Reservoir(VALIDATION_ROWS, self._seed)
+
+    def _check_labels(self, labels: list) -> None:
+        """Raise unless labels can join those there are; nothing has been added yet."""
+        if self._named is not None and not set(labels) <= set(self._sums):
+            raise ValueError(f"y holds labels that are not among the classes {self._named}.")
+        if len({isinstance(label, str) for label in (*labels, *self._sums)}) > 1:
+            raise ValueError(f"Labels are strings and numbers: {[*self._sums, *labels]}.")
 
     def _no_rows(self) -> SufficientStatistics:
         return SufficientStatistics.zeros(self.n_columns_, 0, self._dtype)
@@ -187,8 +204,6 @@ class FeatureGPClassifier(DirichletClassifier, FeatureGP):
     def _finish(self) -> FeatureGPClassifier:
         """From the sums to the posteriors."""
         classes = np.unique(np.array(list(self._sums)))
-        if self._named is not None and len(classes) > len(self._named):
-            raise ValueError(f"y holds labels that are not among the classes {self._named}.")
         self.statistics_ = [self._sums[label] for label in classes.tolist()]
         self._set_classes(classes, np.array([float(s.n) for s in self.statistics_]))
         field = 2 if np.iscomplexobj(self.statistics_[0].cross) else 1
@@ -253,13 +268,15 @@ class FeatureGPClassifier(DirichletClassifier, FeatureGP):
         return held_out
 
     def _log_evidence(self, labels: DirichletLabels) -> float:
-        """Σ_c log N(ỹ_c − μ_c; 0, s K̂ + Σ_c); weighted rows count as so many."""
+        """Σ_c log N(ỹ_c − μ_c; 0, s K̂ + Σ_c); a weight divides the noise variance of its rows."""
         prior = self._prior(labels)
-        counts = np.array([s.n for s in self.statistics_]) * self.class_weights_
+        counts = np.array([float(s.n) for s in self.statistics_])
+        weighted = counts * self.class_weights_
+        log_weights = np.sum(counts * np.log(self.class_weights_))
         total = 0.0
         for c, (moment, cross) in enumerate(self._systems(labels)):
             found = posterior(moment, cross, prior)
-            inside, outside = counts[c], counts.sum() - counts[c]
+            inside, outside = weighted[c], weighted.sum() - weighted[c]
             square = (
                 inside * (labels.inside - labels.means[c]) ** 2 / labels.inside_variance
                 + outside * (labels.outside - labels.means[c]) ** 2 / labels.outside_variance
@@ -267,8 +284,9 @@ class FeatureGPClassifier(DirichletClassifier, FeatureGP):
             )
             determinant = (
                 found.log_determinant
-                + inside * np.log(labels.inside_variance)
-                + outside * np.log(labels.outside_variance)
+                + counts[c] * np.log(labels.inside_variance)
+                + (counts.sum() - counts[c]) * np.log(labels.outside_variance)
+                - log_weights
             )
             total += log_density(determinant, square, counts.sum(), bool(np.iscomplexobj(cross)))
         return float(total)
@@ -306,6 +324,7 @@ class ClassSums:
         y = column_or_1d(block[1])
         check_classification_targets(y)
         labels, places = np.unique(y, return_inverse=True)
+        gp._check_labels(labels.tolist())
         for k, label in enumerate(labels.tolist()):
             gp._sums.setdefault(label, gp._no_rows()).update(Z[places == k])
         gp._reservoir.add(Z, y)

@@ -117,6 +117,20 @@ class Reservoir:
             self.labels[places[k]] = labels[k + max(free, 0)]
         self.seen += len(rows)
 
+    def merge(self, other: Reservoir) -> None:
+        """A uniform sample of the rows that both have seen."""
+        total = self.seen + other.seen
+        rng = np.random.default_rng([self.seed, self.seen, other.seen])
+        drawn = rng.choice(total, min(self.size, total), replace=False)
+        mine = int(np.sum(drawn < self.seen))
+        parts = [
+            (r.rows[chosen], r.labels[chosen])
+            for r, n in ((self, mine), (other, len(drawn) - mine))
+            for chosen in [rng.permutation(len(r.rows))[:n]]
+        ]
+        self.rows, self.labels = (np.concatenate(column) for column in zip(*parts, strict=True))
+        self.seen = total
+
     def split(self, n: int) -> tuple[np.ndarray, np.ndarray]:
         """n of the rows and their labels."""
         chosen = np.random.default_rng(self.seed).permutation(len(self.rows))[:n]

@@ -55,7 +55,8 @@ class ExactGP(BaseEstimator):
     kernel: Any
 
     def _check_kernel(self) -> None:
-        if not callable(self.kernel) or not hasattr(self.kernel, "diag"):
+        is_kernel = callable(self.kernel) and hasattr(self.kernel, "diag")
+        if not is_kernel or isinstance(self.kernel, type):
             raise TypeError(f"kernel must be a kernel, such as Gaussian(); got {self.kernel!r}.")
 
     def _test_rows(self, X: Any) -> Array:
@@ -113,19 +114,12 @@ class ExactGPRegressor(GaussianRegressor, ExactGP):
         """Fit to X (n, d) and y (n,) or (n, m); see `FeatureGPRegressor.fit`."""
         self._check_kernel()
         self._check_regressor()
-        X, y = validate_data(
-            self,
-            host(X),
-            host(y),
-            accept_sparse="csr",
-            dtype=DTYPES,
-            multi_output=True,
-            y_numeric=True,
-        )
+        X, y = self._check_rows(X, y)
         Y, self._flat = check_targets(y)
         self.X_train_ = double_rows(X)
         noise = check_noise(noise_variance, noise_variance is not None, len(Y))
-        Y = self._normalise(Y)
+        self.means_, self.scales_ = self._normalisation(Y.mean(axis=0), Y.std(axis=0))
+        Y = (Y - self.means_) / self.scales_
         self._choose(Y, noise, optimize)
         rows = np.full(len(Y), self.noise_variance_) if noise is None else noise
         self.posterior_ = ExactPosterior(
@@ -167,23 +161,13 @@ class ExactGPRegressor(GaussianRegressor, ExactGP):
         m = len(self.means_)
         noise = as_generator(random_state).standard_normal((len(root), m * n_samples))
         draws = (root @ noise).reshape(-1, m, n_samples) + self.posterior_.mean(cross)[:, :, None]
-        draws = draws * self.scales_[:, None] + self.means_[:, None]
-        return draws[:, 0] if self._flat else draws
+        return self._samples(draws)
 
     def log_marginal_likelihood(self) -> float:
         """log p(y) of the training targets at the fitted variances, in units of y."""
         check_is_fitted(self)
         n, m = len(self.posterior_.weights), len(self.means_)
         return self.posterior_.log_likelihood(m) - n * float(np.sum(np.log(self.scales_)))
-
-    def _normalise(self, Y: np.ndarray) -> np.ndarray:
-        self.means_, self.scales_ = np.zeros(Y.shape[1]), np.ones(Y.shape[1])
-        if self.normalize_y is not None:
-            self.means_ = Y.mean(axis=0)
-        if self.normalize_y == "standard":
-            deviations = Y.std(axis=0)
-            self.scales_ = np.where(deviations > 0, deviations, 1.0)
-        return (Y - self.means_) / self.scales_
 
     def _choose(self, Y: np.ndarray, noise: np.ndarray | None, optimize: bool) -> None:
         """The kernel and the variances: given, or of the greatest marginal likelihood."""

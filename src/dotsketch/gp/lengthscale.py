@@ -25,14 +25,26 @@ def best_lengthscale(model: Any, X: Array, evidence: Callable[[Any], float]) -> 
         return model
     name = min(names, key=len)
     model = clone(model)
-    if model.get_params().get("random_state", 0) is None:
-        model.set_params(random_state=int(np.random.default_rng().integers(2**31)))
+    for seed, value in model.get_params().items():
+        if seed.split("__")[-1] == "random_state" and value is None:
+            model.set_params(**{seed: int(np.random.default_rng().integers(2**31))})
     base = model.get_params()[name]
     if isinstance(base, str):
-        owner = model.get_params()[name.rpartition("__")[0]] if "__" in name else model
-        base = owner.resolve(X).lengthscale
+        base = _resolved_lengthscale(model, name, X)
 
     def scaled(factor: float) -> Any:
         return clone(model).set_params(**{name: plain(factor * np.asarray(base))})
 
     return scaled(maximise(lambda factor: evidence(scaled(factor)), SPAN, points=9, tolerance=0.02))
+
+
+def _resolved_lengthscale(model: Any, name: str, X: Array) -> Any:
+    """The lengthscale that a rule such as "median" gives for X.
+
+    A feature map may stand behind other steps of a pipeline, which change X: it is fitted.
+    """
+    if "__" not in name:
+        return model.resolve(X).lengthscale
+    fitted = clone(model).fit(X, None)
+    owner = name.rpartition("__")[0].rpartition("__")[0]  # of the kernel that has the lengthscale
+    return (fitted.get_params()[owner] if owner else fitted).kernel_.lengthscale

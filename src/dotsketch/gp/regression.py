@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
-from .._arrays import Array, as_generator, host
+from .._arrays import Array, as_generator
 from ..chunks import Block, Rows, is_on_disk, is_stream
 from ..linear_gaussian import (
     Posterior,
@@ -19,7 +19,7 @@ from ..linear_gaussian import (
     predict_variance,
     sample_weights,
 )
-from .base import DTYPES, SAMPLE_ROWS, FeatureGP
+from .base import SAMPLE_ROWS, FeatureGP
 from .evidence import Spectrum, best_variances
 from .lengthscale import best_lengthscale
 from .variances import GaussianRegressor, check_noise, check_targets, greatest_likelihood
@@ -85,6 +85,8 @@ class FeatureGPRegressor(GaussianRegressor, FeatureGP):
     >>> bool(abs(mean[0] - np.sin(0.5)) < 3 * std[0]), round(gp.noise_variance_, 2)
     (True, 0.01)
     """
+
+    statistics_: SufficientStatistics
 
     def __init__(
         self,
@@ -160,6 +162,29 @@ class FeatureGPRegressor(GaussianRegressor, FeatureGP):
             raise ValueError('variance_correction="fitc" changes the sums: fit again.')
         return self._finish()
 
+    def merge(self, other: FeatureGPRegressor) -> FeatureGPRegressor:
+        """Add the rows that another regressor with the same features has seen.
+
+        The result is that of one fit to the rows of both, whatever their means. Both take features
+        that were fitted once, in scikit-learn's `FrozenEstimator`.
+        """
+        check_is_fitted(self)
+        self._check_parameters()
+        self._check_mergeable(other)
+        if (self._noise_by_row, self._row_variances) != (other._noise_by_row, other._row_variances):
+            raise ValueError(
+                "Both must have the noise of their rows in the same way: by row or not, and with "
+                'variance_correction="fitc" of the same noise_variance and prior_variance, given '
+                "as numbers."
+            )
+        if len(self.offset_) != len(other.offset_):
+            raise ValueError(
+                f"They have {len(self.offset_)} and {len(other.offset_)} outputs, which must agree."
+            )
+        theirs = other.statistics_.shifted(other.offset_ - self.offset_)
+        self.statistics_ = self.statistics_ + theirs
+        return self._finish()
+
     def predict(
         self,
         X: Any,
@@ -208,8 +233,7 @@ class FeatureGPRegressor(GaussianRegressor, FeatureGP):
             if np.any(extra):
                 values = values + np.sqrt(extra)[:, None, None] * rng.standard_normal(values.shape)
             draws.append(values)
-        result = np.concatenate(draws) * self.scales_[:, None] + self.means_[:, None]
-        return result[:, 0] if self._flat else result
+        return self._samples(np.concatenate(draws))
 
     def log_marginal_likelihood(self) -> float:
         """log p(y) of the training targets at the fitted variances, in units of y."""
@@ -233,16 +257,7 @@ class FeatureGPRegressor(GaussianRegressor, FeatureGP):
         if is_stream(X):
             return self._rows(X, y, noise_variance)
         if not is_on_disk(X):
-            X, y = validate_data(
-                self,
-                host(X),
-                host(y),
-                accept_sparse="csr",
-                dtype=DTYPES,
-                multi_output=True,
-                y_numeric=True,
-                reset=reset,
-            )
+            X, y = self._check_rows(X, y, reset=reset)
         return self._rows(X, y, noise_variance)
 
     def _begin(self, rows: Rows, *, optimize: bool) -> None:
@@ -286,7 +301,7 @@ class FeatureGPRegressor(GaussianRegressor, FeatureGP):
     def _finish(self) -> FeatureGPRegressor:
         """From the sums to the posterior."""
         statistics = self.statistics_
-        self.means_, self.scales_ = self._normalisation(statistics)
+        self.means_, self.scales_ = self._units(statistics)
         cross, _ = statistics.centred(self.means_ - self.offset_, self.scales_)
         if self._row_variances is None:
             noise, prior = self._choose_variances(statistics)
@@ -300,15 +315,9 @@ class FeatureGPRegressor(GaussianRegressor, FeatureGP):
         self.noise_variance_ = None if self._noise_by_row else shared
         return self
 
-    def _normalisation(self, statistics: SufficientStatistics) -> tuple[np.ndarray, np.ndarray]:
+    def _units(self, statistics: SufficientStatistics) -> tuple[np.ndarray, np.ndarray]:
         """What is subtracted from every output, and what it is divided by."""
-        means, scales = np.zeros_like(self.offset_), np.ones_like(self.offset_)
-        if self.normalize_y is not None:
-            means = statistics.means() + self.offset_
-        if self.normalize_y == "standard":
-            deviations = statistics.deviations()
-            scales = np.where(deviations > 0, deviations, 1.0)
-        return means, scales
+        return self._normalisation(statistics.means() + self.offset_, statistics.deviations())
 
     def _choose_variances(self, statistics: SufficientStatistics) -> tuple[float, float]:
         """Noise and prior variance: given, or of the greatest marginal likelihood."""
@@ -316,7 +325,7 @@ class FeatureGPRegressor(GaussianRegressor, FeatureGP):
         return best_variances(lambda: self._spectrum(statistics), *given)
 
     def _spectrum(self, statistics: SufficientStatistics) -> Spectrum:
-        means, scales = self._normalisation(statistics)
+        means, scales = self._units(statistics)
         return Spectrum.of_features(statistics, *statistics.centred(means - self.offset_, scales))
 
     def _row_weights(self, X: Array, Z: np.ndarray, noise: np.ndarray | None) -> np.ndarray | None:
@@ -344,6 +353,8 @@ class RegressionSums:
         gp = self.gp
         X = gp._check_block(block[0])
         Y, _ = check_targets(block[1])
+        if Y.shape[1] != len(gp.offset_):
+            raise ValueError(f"y has {Y.shape[1]} outputs; {len(gp.offset_)} are expected.")
         noise = check_noise(block[2] if len(block) > 2 else None, gp._noise_by_row, len(Y))
         Z = gp._map(X)
         gp.statistics_.update(Z, Y - gp.offset_, gp._row_weights(X, Z, noise))

@@ -8,11 +8,14 @@ from typing import Any
 import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils import check_array
+from sklearn.utils.validation import validate_data
 
-from .._arrays import host
+from .._arrays import Array, host
+from .base import DTYPES
 from .evidence import Spectrum, best_variances
 
 NORMALIZATIONS = (None, "mean", "standard")
+LARGEST = 1e140
 
 
 class GaussianRegressor(RegressorMixin, MultiOutputMixin):
@@ -22,6 +25,8 @@ class GaussianRegressor(RegressorMixin, MultiOutputMixin):
     prior_variance: float | str
     normalize_y: str | None
     noise_variance_: float | None
+    means_: np.ndarray
+    scales_: np.ndarray
     _flat: bool
 
     def _check_regressor(self) -> None:
@@ -31,6 +36,30 @@ class GaussianRegressor(RegressorMixin, MultiOutputMixin):
             raise ValueError(
                 f"normalize_y must be one of {NORMALIZATIONS}; got {self.normalize_y!r}."
             )
+
+    def _check_rows(self, X: Any, y: Any, *, reset: bool = True) -> tuple[Array, np.ndarray]:
+        """Training rows in memory and their targets."""
+        return validate_data(
+            self,
+            host(X),
+            host(y),
+            accept_sparse="csr",
+            dtype=DTYPES,
+            multi_output=True,
+            y_numeric=True,
+            reset=reset,
+        )
+
+    def _normalisation(
+        self, means: np.ndarray, deviations: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:  # (m,), (m,) -> (m,), (m,)
+        """What is subtracted from every output, and what it is divided by."""
+        shifts, scales = np.zeros_like(means), np.ones_like(means)
+        if self.normalize_y is not None:
+            shifts = means
+        if self.normalize_y == "standard":
+            scales = np.where(deviations > 0, deviations, 1.0)
+        return shifts, scales
 
     def _given_variances(self, by_row: bool, optimize: bool) -> tuple[float | None, float | None]:
         """Noise (1 if the weights of the rows hold it) and prior variance; None: to be chosen."""
@@ -43,6 +72,11 @@ class GaussianRegressor(RegressorMixin, MultiOutputMixin):
     def _shaped(self, values: np.ndarray) -> np.ndarray:
         """Outputs are the last axis, which targets of one dimension do not have."""
         return values[..., 0] if self._flat else values
+
+    def _samples(self, draws: np.ndarray) -> np.ndarray:  # (n, m, k) -> (n, m, k) or (n, k)
+        """Draws of the normalised f in units of y."""
+        draws = draws * self.scales_[:, None] + self.means_[:, None]
+        return draws[:, 0] if self._flat else draws
 
     def _shared_noise(self) -> float:
         """The noise variance of a row to predict."""
@@ -72,8 +106,10 @@ def check_positive(name: str, value: Any, words: tuple[str, ...]) -> None:
 
 
 def check_targets(y: Any) -> tuple[np.ndarray, bool]:  # (n,) or (n, m) -> (n, m), was it (n,)
-    """Finite targets in double precision."""
+    """Finite targets in double precision, and so their squares."""
     Y = check_array(host(y), ensure_2d=False, dtype=np.float64, input_name="y")
+    if np.max(np.abs(Y)) > LARGEST:
+        raise ValueError(f"y has values beyond {LARGEST:.0e}, whose squares overflow: scale it.")
     return (Y[:, None], True) if Y.ndim == 1 else (Y, False)
 
 

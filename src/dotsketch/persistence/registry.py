@@ -20,7 +20,16 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from sklearn import compose, decomposition, impute, linear_model, pipeline, preprocessing, svm
+from sklearn import (
+    compose,
+    decomposition,
+    frozen,
+    impute,
+    linear_model,
+    pipeline,
+    preprocessing,
+    svm,
+)
 from sklearn.base import BaseEstimator
 
 from .errors import PersistenceError
@@ -34,6 +43,7 @@ SCIKIT_LEARN: tuple[type, ...] = (
     compose.ColumnTransformer,
     compose.TransformedTargetRegressor,
     decomposition.PCA,
+    frozen.FrozenEstimator,
     impute.MissingIndicator,
     impute.SimpleImputer,
     linear_model.LinearRegression,

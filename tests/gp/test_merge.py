@@ -1,0 +1,125 @@
+"""Processes fitted to parts of the rows, on many machines say, merge to the fit to all of them."""
+
+import numpy as np
+import pytest
+from sklearn.frozen import FrozenEstimator
+
+from dotsketch import FeatureGPClassifier, FeatureGPRegressor
+from dotsketch.gp.dirichlet import Reservoir
+from gp.data import class_data, gaussian_features, polynomial_features, regression_data
+
+
+def frozen(X, output="real"):
+    return FrozenEstimator(gaussian_features(output).fit(X))
+
+
+@pytest.mark.parametrize("outputs", [1, 2])
+@pytest.mark.parametrize("normalize_y", ["mean", "standard", None])
+@pytest.mark.parametrize(("output", "posterior"), [("real", "real"), ("complex", "complex")])
+def test_regressors_of_parts(outputs, normalize_y, output, posterior):
+    """The parts have different means, and so different offsets."""
+    X, y = regression_data(outputs=outputs)
+    order = np.argsort(y if outputs == 1 else y[:, 0])
+    X, y = X[order], y[order]
+    gp = FeatureGPRegressor(frozen(X, output), posterior=posterior, normalize_y=normalize_y)
+    parts = [
+        FeatureGPRegressor(**gp.get_params(deep=False)).fit(X[rows], y[rows])
+        for rows in (slice(20), slice(20, 35), slice(35, None))
+    ]
+    assert not np.allclose(parts[0].offset_, parts[1].offset_)
+    merged, whole = parts[0].merge(parts[1]).merge(parts[2]), gp.fit(X, y)
+    assert merged.noise_variance_ == pytest.approx(whole.noise_variance_, rel=1e-4)
+    for found, expected in zip(
+        merged.predict(X, return_std=True), whole.predict(X, return_std=True), strict=True
+    ):
+        np.testing.assert_allclose(found, expected, rtol=1e-3)
+    merged.set_params(noise_variance=0.1).refit()
+    whole.set_params(noise_variance=0.1).refit()
+    np.testing.assert_allclose(merged.predict(X), whole.predict(X), rtol=1e-9)
+    assert merged.log_marginal_likelihood() == pytest.approx(whole.log_marginal_likelihood())
+
+
+def test_noise_by_row_merges():
+    X, y = regression_data()
+    noise = np.linspace(0.1, 1, len(y))
+
+    def fit(rows):
+        return FeatureGPRegressor(frozen(X)).fit(X[rows], y[rows], noise_variance=noise[rows])
+
+    merged = fit(slice(25)).merge(fit(slice(25, None)))
+    np.testing.assert_allclose(merged.predict(X), fit(slice(None)).predict(X), rtol=1e-9)
+    with pytest.raises(ValueError, match="by row or not"):
+        merged.merge(FeatureGPRegressor(frozen(X)).fit(X, y))
+
+
+def test_fitc_merges_if_its_variances_are_given():
+    X, y = regression_data()
+
+    def fit(rows, noise_variance):
+        gp = FeatureGPRegressor(
+            frozen(X), noise_variance=noise_variance, variance_correction="fitc"
+        )
+        return gp.fit(X[rows], y[rows])
+
+    merged = fit(slice(25), 0.1).merge(fit(slice(25, None), 0.1))
+    np.testing.assert_allclose(merged.predict(X), fit(slice(None), 0.1).predict(X), rtol=1e-9)
+    with pytest.raises(ValueError, match="given as numbers"):
+        fit(slice(25), "auto").merge(fit(slice(25, None), "auto"))
+
+
+def test_classifiers_of_parts():
+    """A class may be missing in a part."""
+    X, y = class_data()
+    names = np.array(["ant", "bee", "cat"])[y]
+
+    def fit(rows):
+        return FeatureGPClassifier(frozen(X), alpha=0.1).fit(X[rows], names[rows])
+
+    merged, whole = fit(y < 2).merge(fit(y > 0)), fit(np.r_[: len(y), np.flatnonzero(y == 1)])
+    np.testing.assert_array_equal(merged.classes_, ["ant", "bee", "cat"])
+    np.testing.assert_allclose(merged.predict_proba(X), whole.predict_proba(X), rtol=1e-9)
+    assert merged._reservoir.seen == sum(s.n for s in merged.statistics_) == 90 + np.sum(y == 1)
+    assert merged.refit("auto").alpha_ > 0
+
+
+def test_classes_that_were_named_stay():
+    X, y = class_data()
+    named = FeatureGPClassifier(frozen(X)).fit(X[y < 2], y[y < 2], classes=[0, 1])
+    with pytest.raises(ValueError, match="not among the classes"):
+        named.merge(FeatureGPClassifier(frozen(X)).fit(X, y))
+    assert len(named.statistics_) == len(named._sums) == 2
+
+
+def test_only_the_same_features_merge():
+    X, y = regression_data()
+    gp = FeatureGPRegressor(gaussian_features()).fit(X[:30], y[:30])
+    for features, rows in (
+        (gaussian_features(), X[30:]),  # another mean of the rows, another map
+        (polynomial_features(n_components=30), X[30:]),
+        (gaussian_features(n_components=31), X[:30]),
+        (gaussian_features(), X[:30, :2]),
+    ):
+        with pytest.raises(ValueError, match="different features"):
+            gp.merge(FeatureGPRegressor(features).fit(rows, y[:30]))
+    with pytest.raises(TypeError, match="Only a FeatureGPRegressor"):
+        gp.merge(gp.statistics_)
+    with pytest.raises(ValueError, match="1 and 2 outputs"):
+        gp.merge(FeatureGPRegressor(gaussian_features()).fit(X[:30], np.c_[y, y][:30]))
+    assert gp.statistics_.n == 30
+
+
+def test_merged_reservoir_is_uniform():
+    """Every row is kept with probability 5/20, within 6 standard errors; 15 rows came first."""
+    counts = np.zeros(20)
+    repeats = 4000
+    for seed in range(repeats):
+        first, second = Reservoir(5, seed), Reservoir(5, seed + repeats)
+        first.add(np.arange(15.0)[:, None], np.arange(15))
+        second.add(np.arange(15.0, 20.0)[:, None], np.arange(15, 20))
+        first.merge(second)
+        assert first.seen == 20
+        np.testing.assert_array_equal(first.rows[:, 0], first.labels)
+        counts[first.labels] += 1
+    assert counts.sum() == 5 * repeats
+    error = np.sqrt(0.25 * 0.75 / repeats)
+    assert np.all(np.abs(counts / repeats - 0.25) < 6 * error)
