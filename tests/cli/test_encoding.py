@@ -2,10 +2,11 @@
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from dotsketch.cli.encoding import Wanted, encoded, frame_of, make_encoder
+from dotsketch.cli.encoding import Wanted, encoded, frame_of, make_encoder, target_of
 from dotsketch.cli.errors import UserMistake
 from dotsketch.cli.schema import scan
 
@@ -63,13 +64,21 @@ def test_a_missing_number_is_the_mean_and_a_missing_text_no_level(frame):
     [
         (["no", "yes"] * 30, ["no", "yes"] * 30),
         ([3, 1] * 30, [3, 1] * 30),
-        ([True, False] * 30, ["true", "false"] * 30),
+        ([True, False] * 30, ["True", "False"] * 30),
     ],
 )
 def test_labels_keep_their_kind(frame, values, expected):
     _, y, _ = all_rows(frame.assign(price=values))
     np.testing.assert_array_equal(y, expected)
     assert y.dtype.kind == np.array(expected).dtype.kind
+
+
+def test_a_label_that_is_no_class_stays_what_it_is():
+    """1.5 is not class 1."""
+    batch = pa.RecordBatch.from_pydict({"y": [1.5, 2.0, None]})
+    y, missing = target_of(batch, 1, "y", [1, 2], "new")
+    np.testing.assert_array_equal(y, [1.5, 2.0, np.nan])
+    np.testing.assert_array_equal(missing, [False, False, True])
 
 
 def test_new_rows_are_checked_against_the_model(frame):

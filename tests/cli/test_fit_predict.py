@@ -63,13 +63,17 @@ def test_many_chunks_give_the_same_model(folder, run, monkeypatch):
     np.testing.assert_allclose(many, one, rtol=1e-8)
 
 
-@pytest.mark.parametrize("suffix", ["parquet", "npz", "libsvm"])
+@pytest.mark.parametrize("suffix", ["arff", "parquet", "npz", "libsvm"])
 def test_all_formats_are_fitted_and_predicted(folder, run_json, houses, suffix):
     numbers = houses[["size", "rooms", "price"]]
     name = f"houses.{suffix}"
     target = ("--target", "price")
     if suffix == "parquet":
         numbers.to_parquet(name)
+    elif suffix == "arff":
+        head = "\n".join(f"@attribute {column} numeric" for column in numbers)
+        rows = numbers.to_csv(index=False, header=False)
+        (folder / name).write_text(f"@relation houses\n{head}\n@data\n{rows}")
     else:
         X, y = numbers[["size", "rooms"]].to_numpy(), numbers["price"].to_numpy()
         target = ()
@@ -110,6 +114,55 @@ def test_unseen_categories_and_missing_values(folder, run, houses, fails):
     result = run("predict", "a.model", "strange.csv", "-o", "out.csv")
     assert "column 'town' has 2 values that the model never saw" in result.stderr
     assert np.isfinite(pd.read_csv("out.csv").to_numpy()).all()
+
+
+def test_declared_categories_are_no_numbers(folder, run, run_json):
+    """The nominal attribute {1, 2} of an ARFF file is categorical, and so is the target {0, 1}."""
+    rows = "\n".join(f"{i % 7 / 7:.2f},{1 + i % 2},{int(i % 7 > 3)}" for i in range(60))
+    head = "@attribute x real\n@attribute kind {1, 2}\n@attribute y {0, 1}"
+    (folder / "a.arff").write_text(f"@relation r\n{head}\n@data\n{rows}\n")
+    known = run_json("fit", "a.arff", "--target", "y", *FAST, "-o", "a.model")
+    assert (known["numeric"], known["categorical"]) == (["x"], {"kind": ["1", "2"]})
+    assert known["classes"] == ["0", "1"]
+    assert run_json("predict", "a.model", "a.arff", "-o", "out.csv")["score"]["accuracy"] == 1
+
+
+def test_truth_values_are_the_same_in_every_format(folder, run, run_json, houses):
+    """Fitted to text, predicted from booleans; and in Python with the columns read as text."""
+    table = houses.drop(columns="sold").assign(garden=houses["rooms"] > 3)
+    table.to_csv("a.csv", index=False)
+    table.to_parquet("a.parquet")
+    run("fit", "a.csv", "--target", "price", "--categorical", "rooms", *FAST, "-o", "a.model")
+    known = run_json("predict", "a.model", "a.parquet", "-o", "out.parquet")
+    assert known["unknown_levels"] == {"rooms": 0, "town": 0, "garden": 0}
+    model = load("a.model")
+    frame = pd.read_csv("a.csv", dtype=dict.fromkeys(model.facts_["categorical"], str))
+    mean = pd.read_parquet("out.parquet")["mean"]
+    np.testing.assert_allclose(model.predict(frame), mean, rtol=1e-9)
+
+
+def test_rows_without_a_target_are_predicted_and_not_scored(folder, run, run_json, houses):
+    words = ("fit", "houses.csv", "--target", "price", "--ignore", "sold", *FAST, "-o", "a.model")
+    run(*words)
+    whole = run_json("predict", "a.model", "new.csv", "-o", "all.csv")["score"]
+    new = houses.tail(60).reset_index(drop=True)
+    pd.concat([new, new.head(5).assign(price=np.nan)]).to_csv("some.csv", index=False)
+    result = run("predict", "a.model", "some.csv", "-o", "some_out.csv")
+    assert "5 rows without a value of the target 'price': not scored" in result.stderr
+    assert run_json("predict", "a.model", "some.csv", "-o", "b.csv")["score"] == pytest.approx(
+        whole
+    )
+    assert len(pd.read_csv("some_out.csv")) == 65
+    new.assign(price=np.nan).to_csv("none.csv", index=False)
+    assert run_json("predict", "a.model", "none.csv", "-o", "c.csv")["score"] is None
+
+
+def test_a_column_without_a_name_is_told(folder, run, houses):
+    houses.drop(columns="sold").to_csv("index.csv")  # pandas writes its index
+    result = run("fit", "index.csv", "--target", "price", *FAST, "-o", "a.model")
+    assert "a column without a name is used (an index?)" in result.stderr
+    result = run("fit", "index.csv", "--target", "price", "--ignore", "", *FAST, "-o", "a.model")
+    assert "without a name" not in result.stderr
 
 
 def test_info(folder, run, run_json):

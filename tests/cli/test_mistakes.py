@@ -106,6 +106,16 @@ def test_outputs_that_cannot_be_written(folder, fails, run, monkeypatch, command
     assert "cannot be written to: Permission denied" in fails(*words, "-o", "sub/file")
 
 
+def test_what_is_read_is_not_overwritten(folder, fails, run):
+    rows(30).to_csv("a.csv", index=False)
+    assert "a.csv is what is read" in fails(*FIT[:4], "-o", "../" + folder.name + "/a.csv")
+    assert "a.csv is what is read" in fails(*COMPARE[:4], "--report", "a.csv")
+    run(*FIT, "--components", "8")
+    for name in ("a.csv", "a.model"):
+        assert "is what is read" in fails("predict", "a.model", "a.csv", "-o", name)
+    assert len(pd.read_csv("a.csv")) == 30
+
+
 def test_overwriting_is_told(folder, run):
     rows(30).to_csv("a.csv", index=False)
     (folder / "a.model").write_text("older")

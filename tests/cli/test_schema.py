@@ -72,7 +72,7 @@ def test_a_small_table_is_sampled_whole_and_in_order(frame):
         (["no", "yes"] * 20, "classification", ["no", "yes"]),
         ([0, 1] * 20, "classification", [0, 1]),
         ([3.0, 1.0] * 20, "classification", [1, 3]),
-        ([True, False] * 20, "classification", ["false", "true"]),
+        ([True, False] * 20, "classification", ["False", "True"]),
         ([0.5, 1.0] * 20, "regression", None),
         (range(40), "regression", None),
     ],
@@ -102,6 +102,15 @@ def test_columns_left_out_and_made_categorical(frame):
             {"Bern", "Basel", "Genf"},
             {"1", "2", "3"},
         ]
+
+
+def test_numbers_that_are_levels_do_not_depend_on_their_neighbours(frame):
+    """A missing value, or one with a fraction, leaves 2 what it is in the other chunks."""
+    codes = [1.0, 2.0, 3.0] * 20
+    codes[5], codes[40] = np.nan, 2.5
+    table = table_of(frame.assign(code=codes))
+    schema = scan(table, "price", ignore=["size"], categorical=["code"], impute=True)
+    assert schema.categorical[1].levels == {"1", "2", "2.5", "3"}
 
 
 @pytest.mark.parametrize("missing", [None, "", "NA", " ? ", "nan"])

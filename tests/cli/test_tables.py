@@ -11,13 +11,19 @@ from dotsketch.cli import tables
 from dotsketch.cli.errors import UserMistake
 from dotsketch.cli.tables import open_table, sniff_delimiter
 
-ARFF = """@relation houses
-@attribute size numeric
-@attribute town {Bern, Basel}
-@attribute price numeric
-@data
-1.5, Bern, 10
-2.5, Basel, 20
+ARFF = """% sold in 1999
+@RELATION 'houses of \'99'
+@attribute 'living area' numeric
+@attribute town {Bern, 'La Chaux, Jura', Genève}
+@attribute rooms{2,3}
+@attribute note string
+@attribute price REAL [0, 100]
+
+@DATA
+1.5, Bern, 2, O'Hara's, 10
+% a quote comes only now
+2.5, 'La Chaux, Jura', 3, 'it\\'s fine', 2e1
+?, "Genève", 2, ?, 30
 """
 
 
@@ -92,6 +98,14 @@ def test_csv_without_header(tmp_path):
     assert len(as_frame(table)) == 2
 
 
+def test_columns_that_pandas_counted_are_names(tmp_path):
+    path = tmp_path / "counted.csv"
+    pd.DataFrame([[1, 2], [3, 4]]).to_csv(path, index=False)
+    table = open_table(str(path))
+    assert table.names == ("0", "1")
+    assert len(as_frame(table)) == 2
+
+
 def test_other_encodings(tmp_path):
     path = tmp_path / "latin.csv"
     path.write_bytes("town,size\nGenève,1\nBern,2\n".encode("latin-1"))
@@ -149,10 +163,41 @@ def test_libsvm(tmp_path, rng):
 
 def test_arff(tmp_path):
     path = tmp_path / "houses.arff"
-    path.write_text(ARFF)
-    found = as_frame(open_table(str(path)))
-    assert found["town"].tolist() == ["Bern", "Basel"]
-    assert found["price"].tolist() == [10, 20]
+    path.write_text(ARFF, encoding="utf-8")
+    table = open_table(str(path))
+    assert table.names == ("living area", "town", "rooms", "note", "price")
+    assert table.categorical == {"town", "rooms", "note"}
+    assert as_frame(table).to_numpy().tolist() == [
+        ["1.5", "Bern", "2", "O'Hara's", "10"],
+        ["2.5", "La Chaux, Jura", "3", "it's fine", "2e1"],
+        ["?", "Genève", "2", "?", "30"],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("@relation r\n@data\n1\n", "no @attribute before @data"),
+        ("@attribute a real\n@data\n{0 1}\n", "rows are sparse"),
+        ("@attribute a real\n@attribute b real\n@data\n1,2\n3\n", "row 2 has 1 values, and not 2"),
+        ("@attribute a real\n1,2\n", "'1,2' stands before @data"),
+        ("@attribute a\n@data\n1\n", "has no name and type"),
+        ("@attribute a real\n", "no line @data"),
+    ],
+)
+def test_what_is_wrong_with_an_arff_file_is_told(tmp_path, content, message):
+    path = tmp_path / "a.arff"
+    path.write_text(content)
+    with pytest.raises(UserMistake, match=message):
+        open_table(str(path))
+
+
+def test_arff_in_another_encoding(tmp_path):
+    path = tmp_path / "a.arff"
+    path.write_bytes("@attribute a string\n@data\nGenève\n".encode("latin-1"))
+    with pytest.raises(UserMistake, match="--encoding latin-1"):
+        open_table(str(path))
+    assert as_frame(open_table(str(path), encoding="latin-1"))["a"].tolist() == ["Genève"]
 
 
 def test_a_named_data_set():
@@ -196,6 +241,10 @@ def test_npz_needs_x_and_y(tmp_path):
     with pytest.raises(UserMistake, match="it holds Z"):
         open_table(str(path))
     np.savez(path, X=np.array([{}]), y=np.ones(1))
+    with pytest.raises(UserMistake, match="plain arrays"):
+        open_table(str(path))
+    with path.open("wb") as file:
+        np.save(file, np.ones(3))  # one array, in the format NPY
     with pytest.raises(UserMistake, match="plain arrays"):
         open_table(str(path))
 

@@ -13,6 +13,7 @@ from .errors import UserMistake
 # Texts that stand for a missing value, after spaces are taken off.
 MISSING = ("", "?", "NA", "N/A", "#N/A", "n/a", "NaN", "nan", "NULL", "null", "None")
 LARGEST = 1e100
+NO_TARGET = "the target has no value: leave such rows out."
 _MISSING = pa.array(MISSING)
 
 
@@ -61,20 +62,24 @@ def texts(column: pa.Array) -> pa.Array:
         return column.cast(pa.string())
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
+    if pa.types.is_boolean(column.type):
+        column = compute.if_else(column, "True", "False")  # as Python and pandas write them
     if pa.types.is_floating(column.type) or pa.types.is_decimal(column.type):
-        column = column.cast(pa.float64())
-        whole = compute.equal(column, compute.round(column))
-        if compute.all(whole, min_count=0).as_py() is not False and _fits_integers(column):
-            column = column.cast(pa.int64(), safe=False)  # 1.0 and 1 are one level
+        column = _number_texts(column.cast(pa.float64()))
     column = compute.utf8_trim_whitespace(column.cast(pa.string()))
     return compute.if_else(
         compute.is_in(column, value_set=_MISSING), pa.scalar(None, pa.string()), column
     )
 
 
-def _fits_integers(column: pa.Array) -> bool:
-    values = column.drop_null().to_numpy(zero_copy_only=False)
-    return bool(np.all(np.abs(values) < 2**53))
+def _number_texts(column: pa.Array) -> pa.Array:
+    """Floating numbers as texts, whole ones without a point: 1.0 and 1 are one level."""
+    compute = pa.compute
+    whole = compute.and_(
+        compute.equal(column, compute.round(column)), compute.less(compute.abs(column), 2.0**53)
+    )
+    integers = compute.if_else(whole, column, 0.0).cast(pa.int64())
+    return compute.if_else(whole, integers.cast(pa.string()), column.cast(pa.string()))
 
 
 def numbers(column: pa.Array) -> np.ndarray | None:

@@ -86,7 +86,7 @@ def compare(
     table = reading.open(data)
     path = None if no_report else Path(report or f"{Path(data).name.split('.')[0]}.compare.html")
     if path is not None:
-        check_output(path)
+        check_output(path, data)
     with threads(jobs):
         schema = reading.scan(table, seed, output)
         split = hold_out(table, schema, reading.impute, seed)

@@ -19,7 +19,7 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from .columns import Place, strict_numbers, texts
+from .columns import NO_TARGET, Place, strict_numbers, texts
 from .schema import Column, Schema
 from .tables import Table
 
@@ -97,21 +97,20 @@ def frame_of(batch: Batch, first_row: int, wanted: Wanted, source: str) -> pd.Da
     return pd.DataFrame(found)
 
 
-def target_of(batch: Batch, first_row: int, name: str, like: Any, source: str) -> np.ndarray:
-    """The target as texts if the classes in `like` are texts, else as numbers of their dtype."""
-    place = Place(source, name, first_row)
+def target_of(
+    batch: Batch, first_row: int, name: str, like: Any, source: str
+) -> tuple[np.ndarray, np.ndarray]:
+    """The target (m,) and where it is missing (m,): texts if the classes in `like` are texts,
+    else numbers, integers if all of both are."""
     column = whole_column(batch, name)
     like = np.asarray(like)
     if like.dtype.kind in "OU":
         cleaned = texts(column)
         missing = cleaned.is_null().to_numpy(zero_copy_only=False)
-        values = cleaned.fill_null("").to_numpy(zero_copy_only=False).astype(str)
-    else:
-        values = strict_numbers(column, place)
-        missing = np.isnan(values)
-    if missing.any():
-        place.mistake(int(np.argmax(missing)), "the target has no value: leave such rows out.")
-    return values.astype(like.dtype) if like.dtype.kind == "i" else values
+        return cleaned.fill_null("").to_numpy(zero_copy_only=False).astype(str), missing
+    values = strict_numbers(column, Place(source, name, first_row))
+    whole = like.dtype.kind == "i" and np.array_equal(values, np.round(values))
+    return values.astype(like.dtype) if whole else values, np.isnan(values)
 
 
 def whole_column(batch: Batch, name: str) -> pa.Array:
@@ -133,5 +132,8 @@ def encode(
     """X and y of some rows."""
     frame = frame_of(batch, first_row, wanted_of(schema, impute), schema.source)
     like = schema.classes if schema.task == "classification" else [0.0]
-    y = target_of(batch, first_row, schema.target.name, like, schema.source)
+    name = schema.target.name
+    y, missing = target_of(batch, first_row, name, like, schema.source)
+    if missing.any():
+        Place(schema.source, name, first_row).mistake(int(np.argmax(missing)), NO_TARGET)
     return encoder.transform(frame), y

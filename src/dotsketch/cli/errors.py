@@ -82,8 +82,9 @@ def one_line(text: str, most: int = 500) -> str:
     return line if len(line) <= most else f"{line[:most]}…"
 
 
-def check_output(path: Path) -> None:
-    """Raise, before any work is done, if a file cannot be written at this path."""
+def check_output(path: Path, *inputs: str) -> None:
+    """Raise, before any work is done, if a file cannot be written at this path, or if it is one
+    of those that are read."""
     folder = path.resolve().parent
     if path.is_dir():
         raise UserMistake(f"{path} is a folder: give the name of a file in it.")
@@ -94,5 +95,7 @@ def check_output(path: Path) -> None:
             pass
     except OSError as error:
         raise UserMistake(f"the folder {folder} cannot be written to: {error.strerror}.") from error
+    if any(path.exists() and Path(one).exists() and path.samefile(one) for one in inputs):
+        raise UserMistake(f"{path} is what is read: give another name to what is written.")
     if path.exists():
         click.echo(f"{path} exists and will be overwritten.", err=True)

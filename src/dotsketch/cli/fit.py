@@ -68,14 +68,16 @@ def fit(
     output = Output(as_json, verbose)
     reading = Reading.take(options)
     table = reading.open(data)
-    check_output(Path(path))
+    check_output(Path(path), data)
     start = time.perf_counter()
     with threads(jobs):
         schema = reading.scan(table, seed, output)
         encoder = make_encoder(schema, reading.impute)
         X, y = encode(schema.sample, 1, schema, encoder, reading.impute)
-        chosen = choose_kernel(kernel, X, y, schema.task, seed)
-        row = choose_features(features, chosen, X, components, seed)
+        with output.progress("Choosing features") as advance:
+            chosen = choose_kernel(kernel, X, y, schema.task, seed)
+            advance(0.3)
+            row = choose_features(features, chosen, X, components, seed)
         estimator = row.candidate.build(chosen, row.n_components, random_state=seed)
         output.detail(f"Features: {source_of(estimator)}")
         classes = schema.classes if schema.task == "classification" else None

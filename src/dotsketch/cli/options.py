@@ -59,7 +59,7 @@ reading = combined(
         "--format", type=click.Choice(list(FORMATS)), help="If the file's ending does not tell."
     ),
     click.option("--delimiter", help="Of a CSV file, if it is not found: , ; | or tab."),
-    click.option("--encoding", default="utf-8", show_default=True, help="Of a CSV file."),
+    click.option("--encoding", default="utf-8", show_default=True, help="Of CSV and ARFF."),
     click.option(
         "--decimal", default=".", show_default=True, type=click.Choice([".", ","]), help="Of CSV."
     ),
@@ -161,6 +161,11 @@ class Reading:
                 most_levels=self.max_levels,
                 seed=seed,
                 advance=advance,
+            )
+        if "" in (column.name for column in schema.features):
+            output.say(
+                f"{schema.source}: a column without a name is used (an index?); --ignore '' leaves "
+                "it out."
             )
         output.say(
             f"{schema.source}: {schema.n_rows:,} rows, {len(schema.numeric)} numeric and "

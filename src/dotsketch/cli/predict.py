@@ -74,7 +74,7 @@ def predict(
     if path is None and as_json:
         raise UserMistake("--json tells about the file that was written: give -o FILE as well.")
     if path is not None:
-        check_output(Path(path))
+        check_output(Path(path), model, data)
     with (
         threads(jobs),
         writing(path) as write,
@@ -86,7 +86,8 @@ def predict(
                 unknown[name] = unknown.get(name, 0) + int((~frame[name].isin(levels)).sum())
             prediction = predict_rows(fitted.gp, fitted.encoder.transform(frame))
             if score is not None:
-                score.add(prediction, known_targets(fitted, batch, first_row, table))
+                y, missing = targets_of(fitted, batch, first_row, table)
+                score.add(prediction.at(~missing), y[~missing])
             write(predicted_columns(prediction, batch, kept))
             rows += batch.num_rows
             advance(fraction)
@@ -98,7 +99,12 @@ def predict(
                 f"{table.source}: column {name!r} has {count(number, 'value')} that the model "
                 "never saw: they are treated as no level."
             )
-    figures = None if score is None else score.figures()
+    if score is not None and score.n < rows:
+        output.say(
+            f"{table.source}: {count(rows - score.n, 'row')} without a value of the target "
+            f"{fitted.facts['target']!r}: not scored."
+        )
+    figures = None if score is None or not score.n else score.figures()
     told = {"rows": f"{rows:,}"} | ({"score": shown(figures)} if figures else {})
     if path is None:
         output.say("; ".join(f"{name}: {value}" for name, value in told.items()))
@@ -121,7 +127,10 @@ def check_columns(model: Model, table: Table, kept: list[str], output: Output) -
         output.say(f"{table.source}: not used by the model: {listed(extra)}")
 
 
-def known_targets(model: Model, batch: pa.RecordBatch, first_row: int, table: Table) -> np.ndarray:
+def targets_of(
+    model: Model, batch: pa.RecordBatch, first_row: int, table: Table
+) -> tuple[np.ndarray, np.ndarray]:
+    """The target and where it is missing."""
     like = [0.0] if model.classes is None else model.classes
     return target_of(batch, first_row, model.facts["target"], like, table.source)
 

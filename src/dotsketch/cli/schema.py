@@ -16,7 +16,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute
 
-from .columns import Place, check_finite, check_type, first_text, is_number, numbers, texts
+from .columns import (
+    NO_TARGET,
+    Place,
+    check_finite,
+    check_type,
+    first_text,
+    is_number,
+    numbers,
+    texts,
+)
 from .errors import UserMistake
 from .tables import DECIMAL_COMMA, Table, listed
 
@@ -190,7 +199,7 @@ def scan(
             if missing.any():
                 index = int(np.argmax(missing))
                 if column.name == target:
-                    place.mistake(index, "the target has no value: leave such rows out.")
+                    place.mistake(index, NO_TARGET)
                 if not impute:
                     place.mistake(index, "no value: fill it in, or give --impute.")
         sampled.add(batch.select(used))
@@ -230,7 +239,7 @@ def choose_columns(
         )
     name = table.column(wanted)
     left_out = {table.column(one) for one in ignore}
-    by_word = {table.column(one) for one in categorical}
+    by_word = table.categorical | {table.column(one) for one in categorical}
     if name in left_out:
         raise UserMistake(f"the target {name!r} cannot be left out by --ignore.")
     columns = [

@@ -25,6 +25,10 @@ class NumberPrediction:
         variance = self.standard_deviation**2
         return (np.log(2 * np.pi * variance) + (y - self.mean) ** 2 / variance) / 2
 
+    def at(self, rows: np.ndarray) -> NumberPrediction:
+        """Of these rows only."""
+        return NumberPrediction(self.mean[rows], self.standard_deviation[rows])
+
     def columns(self) -> dict[str, np.ndarray]:
         """What is written to a file."""
         return {"mean": self.mean, "standard_deviation": self.standard_deviation}
@@ -48,6 +52,10 @@ class ClassPrediction:
         chosen = np.sum(self.probabilities * (y[:, None] == self.classes[None, :]), axis=1)
         with np.errstate(divide="ignore"):
             return -np.log(chosen)
+
+    def at(self, rows: np.ndarray) -> ClassPrediction:
+        """Of these rows only."""
+        return ClassPrediction(self.probabilities[rows], self.classes)
 
     def columns(self) -> dict[str, np.ndarray]:
         """What is written to a file."""
@@ -81,6 +89,8 @@ class Score:
     shift: float | None = None  # squares are taken of y − shift, so that no digits are lost
 
     def add(self, prediction: Prediction, y: np.ndarray) -> None:
+        if not len(y):
+            return
         self.n += len(y)
         self.loss += float(np.sum(prediction.losses(y)))
         if self.task == "classification":

@@ -7,9 +7,9 @@ text: `schema` decides over the whole file what a column is, not over its first 
 
 from __future__ import annotations
 
+import codecs
 import csv
 import io
-import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,10 +22,11 @@ import pyarrow.compute
 import pyarrow.csv
 import pyarrow.parquet
 import scipy.sparse
-from scipy.io import arff
 from sklearn.datasets import load_svmlight_file
 
 from ..datasets import Dataset, list_datasets, load_dataset
+from ..datasets.folder import DAMAGE
+from .arff import read_arff
 from .errors import UserMistake
 
 FORMATS = {
@@ -60,6 +61,7 @@ class Table:
     target: str | None = None  # the column that a format or a data set marks as the target
     task: str | None = None
     test: Table | None = None  # rows that a data set sets aside for testing
+    categorical: frozenset[str] = frozenset()  # columns that a format declares to be so
 
     def __post_init__(self) -> None:
         seen = set()
@@ -137,14 +139,15 @@ def open_table(
         raise UserMistake(f"{path}: the file is empty.")
     with path.open("rb"):  # whether we may read it
         pass
+    try:
+        codecs.lookup(encoding)
+    except LookupError:
+        raise UserMistake(f"no encoding is called {encoding!r}; latin-1 is one.") from None
     if format == "csv":
         return csv_table(path, delimiter, encoding, header, decimal)
-    return {
-        "parquet": parquet_table,
-        "npz": npz_table,
-        "libsvm": libsvm_table,
-        "arff": arff_table,
-    }[format](path)
+    if format == "arff":
+        return arff_table(path, encoding)
+    return {"parquet": parquet_table, "npz": npz_table, "libsvm": libsvm_table}[format](path)
 
 
 def format_of(path: Path) -> str:
@@ -179,7 +182,8 @@ def csv_table(
     with readable(str(path)), path.open("rb") as raw, open_reader(raw, {}) as reader:
         raw_names = reader.schema.names
     names = tuple(name.strip() for name in raw_names)
-    if header and all(is_number(name) for name in names):
+    counted = tuple(map(str, range(len(names))))  # what pandas calls columns without names
+    if header and names != counted and all(is_number(name) for name in names):
         raise UserMistake(
             f"{path}: the first line holds numbers, not names of columns: add a header, or give "
             "--no-header."
@@ -217,11 +221,7 @@ def sniff_delimiter(path: Path, encoding: str) -> str:
     else:
         with path.open("rb") as stream:
             start = stream.read(1 << 16)
-    try:
-        text = start.decode(encoding, errors="replace")
-    except LookupError:
-        raise UserMistake(f"no encoding is called {encoding!r}; latin-1 is one.") from None
-    lines = text.splitlines()[:20]
+    lines = start.decode(encoding, errors="replace").splitlines()[:20]
     if len(lines) > 1 and len(start) == 1 << 16:
         lines = lines[:-1]  # it may be cut
     fields = {d: {len(row) for row in csv.reader(lines, delimiter=d) if row} for d in DELIMITERS}
@@ -251,7 +251,7 @@ def npz_table(path: Path) -> Table:
     try:
         with np.load(path, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
-    except (ValueError, zipfile.BadZipFile, AttributeError) as error:
+    except (*DAMAGE, TypeError, AttributeError) as error:
         raise UserMistake(f"{path} is not an NPZ file of plain arrays.") from error
     for X, y in (("X", "y"), ("X_train", "y_train"), ("data", "target")):
         if X in arrays and y in arrays:
@@ -276,22 +276,18 @@ def libsvm_table(path: Path) -> Table:
     return array_table(str(path), X, y, first=1)
 
 
-def arff_table(path: Path) -> Table:
-    """Numeric and nominal attributes."""
+def arff_table(path: Path, encoding: str) -> Table:
+    """Numeric attributes, and others as texts."""
     try:
-        with path.open(encoding="utf-8", errors="replace") as file:
-            records, meta = arff.loadarff(file)
-    except (arff.ArffError, NotImplementedError, ValueError, StopIteration) as error:
+        with path.open(encoding=encoding) as file, readable(str(path)):
+            names, categorical, columns = read_arff(file)
+    except ValueError as error:
         raise UserMistake(f"{path} is not an ARFF file we can read: {error}.") from error
-    names = tuple(meta.names())
 
-    def column(name: str) -> pa.Array:
-        values = records[name]
-        if values.dtype.kind != "S":
-            return pa.array(values, from_pandas=True)
-        return pa.array([value.decode() for value in values])
+    def read() -> Iterator[tuple[pa.RecordBatch, float]]:
+        yield pa.RecordBatch.from_arrays(list(map(pa.array, columns)), names=list(names)), 1.0
 
-    return held_table(str(path), names, lambda: [column(name) for name in names])
+    return Table(str(path), names, read, categorical=categorical)
 
 
 def named_table(name: str) -> Table:
@@ -348,15 +344,6 @@ def array_table(
             yield batch, min(1.0, (start + step) / n)
 
     return Table(source, names, read, target="y", task=task, test=test)
-
-
-def held_table(source: str, names: tuple[str, ...], columns: Callable[[], list]) -> Table:
-    """A table of columns that are held in memory."""
-
-    def read() -> Iterator[tuple[pa.RecordBatch, float]]:
-        yield pa.RecordBatch.from_arrays(columns(), names=list(names)), 1.0
-
-    return Table(source, names, read)
 
 
 def rows_of(n_columns: int) -> int:
