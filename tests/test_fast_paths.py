@@ -57,6 +57,16 @@ def test_tensor_sketch_of_any_length(n_components, output, X, monkeypatch):
     np.testing.assert_allclose(compiled, estimator.transform(X), atol=1e-13)
 
 
+@pytest.mark.parametrize("estimator", list(estimators()), ids=str)
+def test_rows_that_are_not_aligned_in_memory(estimator, X):
+    """Such as a field of a packed record array."""
+    packed = np.zeros(len(X), dtype=[("flag", "i1"), ("row", "f8", X.shape[1])])
+    packed["row"] = X
+    assert not packed["row"].flags.aligned
+    expected = estimator.fit(X).transform(X)
+    np.testing.assert_allclose(estimator.transform(packed["row"]), expected, atol=1e-14)
+
+
 @pytest.mark.parametrize("n_jobs", [None, 2])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize(("value", "message"), [(np.nan, "contains NaN"), (-np.inf, "infinity")])

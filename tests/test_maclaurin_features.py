@@ -150,8 +150,29 @@ def test_given_allocation(X):
     assert features.allocation_.projections.tolist() == [1, 10, 20, 9]
     with pytest.raises(ValueError, match="must be equal"):
         MaclaurinFeatures(kernel, allocation=[10, 20, 9], n_components=50).fit(X)
-    with pytest.raises(ValueError, match="without a term"):
+    with pytest.raises(ValueError, match=r"without a term: \[4\]"):
         MaclaurinFeatures(kernel, allocation=[10, 20, 8, 1], n_components=40).fit(X)
+
+
+def test_given_allocation_of_a_mean_split_counts_every_block():
+    """Rows that differ from their mean direction by a factor: one block a degree."""
+    X = np.full((5, 3), 1.0) + 1e-6 * np.random.default_rng(0).standard_normal((5, 3))
+    features = MaclaurinFeatures(
+        Polynomial(2), allocation=np.array([4, 3]), mean_split=True, n_components=8
+    ).fit(X)
+    assert features.allocation_.degrees.tolist() == [0, 1, 2]
+    assert features.allocation_.projections.tolist() == [1, 4, 3]
+
+
+def test_what_a_mean_split_leaves_out_is_predicted():
+    """The second eigenfunction is cut off, so the error is small, but not zero."""
+    X = 1 + 1e-3 * np.random.default_rng(1).standard_normal((30, 2))
+    kernel = Polynomial(2)
+    features = MaclaurinFeatures(kernel, n_components=40, mean_split=True, random_state=0).fit(X)
+    assert features.allocation_.variance == 0
+    Z = features.transform(X)
+    squares = (Z @ Z.T - kernel(X))[~np.eye(30, dtype=bool)] ** 2
+    assert features.expected_squared_error_ == pytest.approx(squares.mean(), rel=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -169,6 +190,9 @@ def test_given_allocation(X):
         ({"n_components": 3, "min_degree": 3}, "too few"),
         ({"allocation": "random", "coefficients": "fitted"}, "optimal"),
         ({"measure_base": 1.0, "allocation": "random"}, "above 1"),
+        ({"measure_base": np.nan, "allocation": "random"}, "above 1; got nan"),
+        ({"measure_base": "2", "allocation": "random"}, "above 1; got '2'"),
+        ({"allocation": None}, "counts ≥ 0; got None"),
         ({"n_pairs_sample": 0}, "n_pairs_sample"),
     ],
     ids=str,

@@ -100,7 +100,7 @@ def largest_entry(X: Array) -> float:
     """max |x| over all entries of X (dense or sparse), or NaN, without a temporary of its size."""
     if is_sparse(X):
         return max(float(X.max()), -float(X.min()))
-    if _fast.AVAILABLE and is_numpy_array(X) and X.strides[1] == X.itemsize:
+    if _fast.AVAILABLE and is_numpy_array(X) and X.strides[1] == X.itemsize and X.flags.aligned:
         return _fast.largest_entry(X)
     xp = namespace(X)
     return max(float(host(xp.max(X))), -float(host(xp.min(X))))

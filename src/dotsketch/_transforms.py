@@ -148,8 +148,9 @@ def empty_parts(n: int, width: int, dtype: Any, is_complex: bool) -> Parts:
 
 
 def _rows(X: np.ndarray) -> np.ndarray:
-    """X with contiguous rows, as the compiled kernels want them."""
-    return X if X.strides[-1] == X.itemsize or X.shape[-1] == 1 else np.ascontiguousarray(X)
+    """X with contiguous, aligned rows, as the compiled kernels want them."""
+    contiguous = X.strides[-1] == X.itemsize or X.shape[-1] == 1
+    return X if contiguous and X.flags.aligned else np.require(X, requirements=("C", "A"))
 
 
 def _column(row_scale: np.ndarray | None) -> np.ndarray | None:

@@ -183,7 +183,7 @@ class Exponential(DotProductKernel):
         self.validate()
 
     def validate(self) -> None:
-        _check_positive("lengthscale", self.lengthscale)
+        _check_positive("lengthscale", self.lengthscale, most_dimensions=1)
         _check_positive("variance", self.variance)
 
     def scale(self, X: Array) -> Array:
@@ -230,7 +230,7 @@ class Gaussian(DotProductKernel):
                     f'lengthscale must be positive or "median"; got {self.lengthscale!r}.'
                 )
         else:
-            _check_positive("lengthscale", self.lengthscale)
+            _check_positive("lengthscale", self.lengthscale, most_dimensions=1)
         _check_positive("variance", self.variance)
 
     def resolve(self, X: Array) -> Gaussian:
@@ -495,15 +495,15 @@ def _check_degree(name: str, value: Any) -> None:
         raise ValueError(f"{name} must be a positive integer; got {value!r}.")
 
 
-def _check_positive(name: str, value: Any) -> None:
-    _check_sign(name, value, strict=True, why="")
+def _check_positive(name: str, value: Any, most_dimensions: int = 0) -> None:
+    _check_sign(name, value, strict=True, why="", most_dimensions=most_dimensions)
 
 
 def _check_nonnegative(name: str, value: Any, why: str) -> None:
     _check_sign(name, value, strict=False, why=f": {why}")
 
 
-def _check_sign(name: str, value: Any, strict: bool, why: str) -> None:
+def _check_sign(name: str, value: Any, *, strict: bool, why: str, most_dimensions: int = 0) -> None:
     if type(value) in (int, float) and (0 < value < np.inf or (value == 0 and not strict)):
         return  # at once: `transform` asks this again for every batch
     if is_traced(value):
@@ -515,3 +515,6 @@ def _check_sign(name: str, value: Any, strict: bool, why: str) -> None:
     if not np.all(np.isfinite(values)) or np.any(values < 0) or (strict and np.any(values == 0)):
         kind = "positive" if strict else "nonnegative"
         raise ValueError(f"{name} must be a {kind} number; got {value!r}{why}.")
+    if values.ndim > most_dimensions:
+        or_more = " or one for every feature" if most_dimensions else ""
+        raise ValueError(f"{name} must be one number{or_more}; got shape {values.shape}.")

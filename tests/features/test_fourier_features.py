@@ -7,6 +7,7 @@ import pytest
 from scipy import sparse
 from scipy.special import gammaln, jv
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from dotsketch import (
@@ -15,6 +16,7 @@ from dotsketch import (
     FourierMap,
     Gaussian,
     Polynomial,
+    PositiveFeatures,
     relative_frobenius_error,
 )
 from dotsketch.frequencies import PROJECTIONS
@@ -395,6 +397,18 @@ def test_other_kernels_are_told_what_serves_them(kernel, X):
 def test_parameters_without_meaning_are_refused(params, message, X):
     with pytest.raises(ValueError, match=message):
         FourierFeatures(Gaussian(), **params).fit(X)
+
+
+@pytest.mark.parametrize("features", [FourierFeatures, PositiveFeatures])
+def test_fit_refuses_lengthscales_of_another_width(features, X):
+    with pytest.raises(ValueError, match="lengthscale has 2 values"):
+        features(Gaussian(lengthscale=[1.0, 2.0])).fit(X)
+
+
+@pytest.mark.parametrize("name", ["variance", "bias"])
+def test_before_fit_nothing_is_known(name, X):
+    with pytest.raises(NotFittedError):
+        getattr(FourierFeatures(Gaussian()), name)(X)
 
 
 @pytest.mark.parametrize("output", ["imaginary", "complex_to_real"])

@@ -110,9 +110,27 @@ def test_random_states(X):
     assert first(None) != first(None)
 
 
+@every_sketch
+def test_integers_of_numpy_are_integers(name, X):
+    """As a grid search over np.arange has them."""
+    plain = {"degree": 5, "n_components": 6}
+    numpy = {key: np.uint8(value) for key, value in plain.items()}
+    one, other = (
+        PolynomialSketch(sketch=name, coef0=1.0, random_state=0, **given).fit(X)
+        for given in (plain, numpy)
+    )
+    np.testing.assert_array_equal(one.transform(X), other.transform(X))
+    np.testing.assert_array_equal(one.variance(X), other.variance(X))
+
+
 def test_options_reach_the_sketch(X):
     model = PolynomialSketch(
-        2, sketch="rademacher", weights=0.3, compact=3, output="complex_to_real", n_components=4
+        2,
+        sketch="rademacher",
+        weights=0.3,
+        compact=np.int64(3),
+        output="complex_to_real",
+        n_components=4,
     ).fit(X)
     assert isinstance(model.sketch_, CompactSketch)
     assert model.sketch_.n_projections == 2

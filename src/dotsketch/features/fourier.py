@@ -112,12 +112,14 @@ class FourierFeatures(FeatureMap):
         output="complex", otherwise of a real number; `part="real"` and `part="complex"` ask for
         one of them. For projection="sorf" an approximation: see `FourierMap.variance`.
         """
-        variance = self.map_.variance(self._squared_distances(X, Y), self.n_features_in_, part=part)
+        distances = self._squared_distances(X, Y)
+        variance = self.map_.variance(distances, self.n_features_in_, part=part)
         return like(float(self.kernel_.detached().variance) ** 2 * variance, namespaced(X))
 
     def bias(self, X: Array, Y: Array | None = None) -> Array:
         """E[k̂] − k between rows of X and of Y: zero unless the norms are constant."""
-        bias = self.map_.bias(self._squared_distances(X, Y), self.n_features_in_)
+        distances = self._squared_distances(X, Y)
+        bias = self.map_.bias(distances, self.n_features_in_)
         return like(float(self.kernel_.detached().variance) * bias, namespaced(X))
 
     def _squared_distances(self, X: Array, Y: Array | None) -> np.ndarray:
@@ -138,6 +140,7 @@ def namespaced(X: Array) -> Array:
 def fitted_kernel(kernel: DotProductKernel, X: Array) -> DotProductKernel:
     """The kernel with its parameters set from X; later changes of the given one are not ours."""
     resolved = kernel.resolve(X)
+    scaled_rows(resolved, X[:1, :])  # refuses lengthscales that are not one a column
     return resolved if resolved.is_differentiable else clone(resolved)
 
 

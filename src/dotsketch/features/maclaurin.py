@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -63,7 +63,7 @@ class MaclaurinFeatures(FeatureMap):
         "gaussian", "rademacher", "tensor_srht", "tensor_sketch" or "balanced_tensor_sketch".
     allocation : "optimal", "random" or a list, default="optimal"
         "optimal" minimises the predicted error; "random" draws degrees (Kar and Karnick); a list
-        gives the projections of the degrees 1, 2, … that have a coefficient.
+        gives the projections of degree 1, 2, … (0 where the kernel has no such term).
     coefficients : "taylor" or "fitted", default="taylor"
         "fitted" also minimises over the coefficients of the powers: a smaller mean squared error
         of the kernel, at the price of shrunken k̂(x, x).
@@ -274,10 +274,10 @@ class MaclaurinFeatures(FeatureMap):
         if not isinstance(self.allocation, str) or self.allocation == "random":
             if self.coefficients == "fitted":
                 raise ValueError('coefficients="fitted" is for allocation="optimal".')
-            if self.mean_split and self.allocation == "random":
+            if self.mean_split and isinstance(self.allocation, str):
                 raise ValueError('mean_split is for allocation="optimal".')
-        if self.measure_base <= 1:
-            raise ValueError(f"measure_base must be above 1; got {self.measure_base}.")
+        if not (isinstance(self.measure_base, Real) and 1 < self.measure_base < np.inf):
+            raise ValueError(f"measure_base must be a number above 1; got {self.measure_base!r}.")
 
     def _allocate(
         self, moments: ExpansionMoments, budget: int, rng: np.random.Generator
@@ -340,7 +340,7 @@ def check_weights(scales: list[Array], blocks: list[SketchedBlock], dtype: Any) 
     for scale, block in zip(scales, blocks, strict=True):
         if not is_numpy_array(scale) or not scale.size:
             continue
-        largest = float(np.max(scale))  # NaN stays NaN
+        largest = float(np.max(np.abs(scale)))  # NaN stays NaN
         degree = 0 if block.sketch is None else block.sketch.degree
         if not np.log(max(largest, 1e-300)) + 4 * degree < np.log(np.finfo(dtype).max):
             raise ValueError(
@@ -353,14 +353,17 @@ def given_projections(
     counts: Any, degrees: np.ndarray, budget: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Projections of every block from a list for the degrees 1, 2, …"""
-    counts = np.asarray(counts)
+    given, counts = counts, np.asarray(counts)
     if counts.ndim != 1 or counts.dtype.kind not in "iu" or np.any(counts < 0):
-        raise ValueError(f"allocation must be a list of counts ≥ 0; got {counts!r}.")
+        raise ValueError(f"allocation must be a list of counts ≥ 0; got {given!r}.")
     padded = np.zeros(max(int(degrees.max()), len(counts)) + 1, dtype=int)
     padded[1 : len(counts) + 1] = counts
-    missing = [n for n in np.flatnonzero(padded) if n not in degrees]
+    missing = [n for n in np.flatnonzero(padded).tolist() if n not in degrees]
     if missing:
-        raise ValueError(f"allocation gives projections to degrees without a term: {missing}.")
+        raise ValueError(
+            f"allocation gives projections to degrees without a term: {missing}. Give them 0, or "
+            "raise max_degree."
+        )
     padded[0] = 1
     projections = padded[degrees]
     if projections.sum() != budget:

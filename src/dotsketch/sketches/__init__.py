@@ -14,6 +14,8 @@
 projection down to fewer features.
 """
 
+from numbers import Integral
+
 from .base import SeparableSketch, Sketch
 from .compact import CompactSketch
 from .gaussian import GaussianSketch
@@ -54,7 +56,7 @@ def make_sketch(
     if not isinstance(name, str) or name not in SKETCHES:
         raise ValueError(f"sketch must be one of {', '.join(map(repr, SKETCHES))}; got {name!r}.")
     if compact is not None:
-        if isinstance(compact, bool) or not isinstance(compact, int) or compact < 1:
+        if isinstance(compact, bool) or not isinstance(compact, Integral) or compact < 1:
             raise ValueError(f"compact must be None or a positive integer; got {compact!r}.")
         inner = make_sketch(name, degree, compact * n_projections, field, weights=weights)
         return CompactSketch.of(inner, n_projections)

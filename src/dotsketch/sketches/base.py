@@ -62,6 +62,7 @@ class Sketch:
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
                 raise ValueError(f"{name} must be a positive integer; got {value!r}.")
+            object.__setattr__(self, name, int(value))  # of NumPy's integers too
         if self.field not in FIELDS:
             raise ValueError(f'field must be "real" or "complex"; got {self.field!r}.')
 
