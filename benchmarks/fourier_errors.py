@@ -22,7 +22,7 @@ import os
 from pathlib import Path
 
 import numpy as np
-from quality import DATA_SETS, load, published, reference_rows, relative_error, split
+from published import DATA_SETS, load, published, reference_rows, relative_error, split
 from rich.progress import track
 
 from dotsketch import FourierMap, Frequencies, Gaussian

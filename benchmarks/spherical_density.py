@@ -28,9 +28,16 @@ from dotsketch import MaclaurinFeatures, Polynomial, SphericalFeatures, Spherica
 from dotsketch.spherical import kernel_density
 
 try:  # as a script, or as a module of the package `benchmarks`
-    from quality import DATA_SETS, load, published, reference_rows, relative_error, split
+    from published import DATA_SETS, load, published, reference_rows, relative_error, split
 except ImportError:
-    from benchmarks.quality import DATA_SETS, load, published, reference_rows, relative_error, split
+    from benchmarks.published import (
+        DATA_SETS,
+        load,
+        published,
+        reference_rows,
+        relative_error,
+        split,
+    )
 
 TABLES = ["density", "sorf", "data"]
 METHODS = {  # ours: projection, output; theirs: projection, complex

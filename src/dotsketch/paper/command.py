@@ -227,7 +227,9 @@ def show(console: Console, verdicts: list[tuple[Claim, Verdict]], lines: list[Ro
         console.print(table)
     if lines:
         summary = summarise(lines)
-        table = Table(*summary[0], title="Beside the authors' results")
+        table = Table(title="Beside the authors' results")
+        for heading in summary[0]:
+            table.add_column(heading, overflow="fold")
         for row in summary:
             table.add_row(*(f"{v:.3g}" if isinstance(v, float) else str(v) for v in row.values()))
         console.print(table)
