@@ -372,6 +372,9 @@ def test_command_refuses_what_it_does_not_know(tmp_path):
     for wrong in ("degree", "degre=1", "degree=100"):
         result = runner.invoke(reproduce, ["fig12", "--only", wrong, "--out", str(tmp_path)])
         assert result.exit_code == 2
+    result = runner.invoke(reproduce, ["fig10", "--set", "methods=rfff", "--out", str(tmp_path)])
+    assert result.exit_code == 2
+    assert "There is no method 'rfff'" in result.output
     assert not list(tmp_path.iterdir())
 
 
@@ -383,6 +386,14 @@ def test_sizes_can_be_changed(tmp_path, most):
     with open(tmp_path / "quick" / "csv" / "fig12.csv", newline="") as file:
         found = {row["n_features"] for row in csv.DictReader(file)}
     assert found == {str(n) for n in range(1, most + 1)}
+
+
+def test_configurations_that_become_equal_are_run_once(tmp_path):
+    options = ["--quick", "--jobs", "1", "--set", "degree=1", "--out", str(tmp_path)]
+    assert CliRunner().invoke(reproduce, ["fig12", *options]).exit_code == 0
+    with open(tmp_path / "quick" / "csv" / "fig12.csv", newline="") as file:
+        cells = [(row["field"], row["n_features"]) for row in csv.DictReader(file)]
+    assert len(cells) == len(set(cells)) > 0
 
 
 def test_every_kind_of_value_can_be_changed():

@@ -25,6 +25,7 @@ from .claims import Claim, Verdict
 from .compare import read_reference
 from .experiment import Config, Experiment, Row, Setting, Unit
 from .experiments import EXPERIMENTS
+from .methods import METHODS
 from .report import summarise, write_report
 from .runner import run_units
 from .store import Store
@@ -58,6 +59,13 @@ def check_keys(units: list[Unit], keys: list[str]) -> None:
     unknown = [key for key in keys if key not in known]
     if unknown:
         raise click.UsageError(f"No configuration has {unknown[0]!r}; there are {known}.")
+
+
+def check_methods(units: list[Unit]) -> None:
+    asked = {name for unit in units for name in getattr(unit.config, "methods", ())}
+    unknown = sorted(asked - set(METHODS))
+    if unknown:
+        raise click.UsageError(f"There is no method {unknown[0]!r}; there are {list(METHODS)}.")
 
 
 def matches(unit: Unit, filters: dict[str, set[str]]) -> bool:
@@ -154,13 +162,17 @@ def reproduce(
     values = parse_pairs(changes, "--set")
     found = [unit for experiment in experiments for unit in experiment.units(setting, count)]
     check_keys(found, [*filters, *values])
-    units = [
-        replace(unit, config=changed(unit.config, values))
-        for unit in found
-        if matches(unit, filters)
-    ]
+    # Configurations that --set makes equal are one
+    units = list(
+        dict.fromkeys(
+            replace(unit, config=changed(unit.config, values))
+            for unit in found
+            if matches(unit, filters)
+        )
+    )
     if not units:
         raise click.UsageError("No configuration has the values given by --only.")
+    check_methods(units)
     store = Store(out / setting.size)
     jobs = jobs or (os.cpu_count() or 1 if quick else 1)
     theirs = read_reference(reference) if reference is not None else None
