@@ -121,6 +121,16 @@ def test_refit_takes_new_variances_without_rows():
     )
 
 
+def test_refit_after_optimize_can_take_the_parameters():
+    X, y = regression_data()
+    gp = FeatureGPRegressor(polynomial_features()).fit(X, y, optimize=True)
+    optimized = gp.noise_variance_, gp.prior_variance_
+    gp.set_params(noise_variance=2.0)
+    assert (gp.refit().noise_variance_, gp.prior_variance_) == optimized
+    assert (gp.refit(optimize=False).noise_variance_, gp.prior_variance_) == (2.0, 1.0)
+    assert gp.refit(optimize=True).noise_variance_ == optimized[0]
+
+
 def test_optimize_finds_the_lengthscale():
     rng = np.random.default_rng(0)
     X = rng.uniform(-3, 3, (300, 1))

@@ -54,7 +54,8 @@ class FeatureGPRegressor(GaussianRegressor, FeatureGP):
     variance_correction : None, "posterior" or "fitc", default=None
         Truncated features lose variance where |x| is large. "posterior" adds
         k(x, x) − E k̂(x, x) to the variance of every prediction (Section 5.6 of the paper); "fitc"
-        adds it to the noise of the training rows too.
+        adds it to the noise of the training rows too (variances that are "auto" are chosen before,
+        without it, on at most 10000 rows).
     normalize_y : {"mean", "standard", None}, default="mean"
         Subtract the mean of y (all rows count alike); divide by its standard deviation too, so
         that all variances are relative to it; or take y as it is.
@@ -122,11 +123,11 @@ class FeatureGPRegressor(GaussianRegressor, FeatureGP):
 
         Parameters
         ----------
-        X : array, memory map, data set with slices (h5py, zarr), iterator of batches (X, y) or
-            (X, y, noise_variance), or a function that returns such an iterator
+        X : array, memory map, data set with slices (h5py, zarr, dask), iterator of batches (X, y)
+            or (X, y, noise_variance), or a function that returns such an iterator
         y : array (n,) or (n, m), or None if X is an iterator
         noise_variance : array (n,) or None
-            The variance of the noise of every row, instead of the parameter.
+            The variance of the noise of every row, instead of the parameter and in its units.
         optimize : bool
             Choose noise and prior variance, and the lengthscale of the features' kernel if it has
             one, by the marginal likelihood (the lengthscale on at most 10000 rows).
@@ -154,10 +155,15 @@ class FeatureGPRegressor(GaussianRegressor, FeatureGP):
         self._accumulate(rows, RegressionSums(self), None, self._assumed())
         return self._finish()
 
-    def refit(self) -> FeatureGPRegressor:
-        """The posterior for changed parameters (noise, prior, normalisation), without the rows."""
+    def refit(self, *, optimize: bool | None = None) -> FeatureGPRegressor:
+        """The posterior for changed parameters (noise, prior, normalisation), without the rows.
+
+        `optimize` chooses both variances whatever the parameters say; None does as `fit` did.
+        """
         check_is_fitted(self)
         self._check_parameters()
+        if optimize is not None:
+            self.optimized_ = bool(optimize)
         if self._corrects_rows or self.variance_correction == "fitc":
             raise ValueError('variance_correction="fitc" changes the sums: fit again.')
         return self._finish()
