@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -57,22 +57,21 @@ class TreeSketch(Sketch):
 
     def parts(self, X: Array, prepared: TreeWeights) -> Parts:
         leaves, nodes = prepared
-        level = [self.project((X.T, None), leaf) for leaf in leaves[: self.degree]]
+        n_leaves = len(leaves)
+        n_levels = n_leaves.bit_length() - 1
         unit = X.T[:, :1] * 0 + like(np.eye(X.shape[1], 1), X)
-        level += [self.project((unit, None), leaf) for leaf in leaves[self.degree :]]
-        used = 0
-        while len(level) > 1:
-            joined = [multiply(level[i], level[i + 1]) for i in range(0, len(level), 2)]
-            if len(joined) == 1:
-                level = joined
-                break
-            step = nodes[used : used + len(joined)]
-            used += len(joined)
-            level = [
-                self.project(scaled(node, self.scale), projection)
-                for node, projection in zip(joined, step, strict=True)
-            ]
-        return transposed(level[0], self.scale)
+
+        def vector(level: int, place: int) -> Parts:
+            """A vector of a level, leaves being level 0: depth first, so that few are kept."""
+            if level == 0:
+                return self.project((X.T if place < self.degree else unit, None), leaves[place])
+            node = multiply(*(vector(level - 1, child) for child in (2 * place, 2 * place + 1)))
+            if level == n_levels:
+                return node
+            below = n_leaves - (n_leaves >> (level - 1))  # nodes of the lower levels
+            return self.project(scaled(node, self.scale), nodes[below + place])
+
+        return transposed(vector(n_levels, 0), self.scale)
 
     def moments(self, pairs: PairStatistics) -> VectorMoments:
         first = PairStatistics(*(1 + 0 * pairs.dot,) * 3, pairs.dimension)  # the unit vector
@@ -121,6 +120,10 @@ class TreeSketch(Sketch):
 @dataclass(frozen=True)
 class RademacherTree(TreeSketch):
     """The tree with dense Rademacher projections as nodes: O(p D²) a row."""
+
+    # D² weights are read for every chunk: many rows share that
+    chunk_bytes: ClassVar[int] = 1 << 23
+    compiled_chunk_factor: ClassVar[int] = 2
 
     def block(self, dimension: int) -> int:
         return 1
