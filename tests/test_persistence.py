@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.sparse
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -44,6 +45,7 @@ from sklearn.svm import LinearSVC, LinearSVR
 
 import dotsketch
 from dotsketch import (
+    ExactGPRegressor,
     Exponential,
     FeatureGPRegressor,
     Gaussian,
@@ -329,6 +331,17 @@ def test_frozen_features_round_trip(tmp_path):
     )
 
 
+@pytest.mark.parametrize("make", [scipy.sparse.csr_array, scipy.sparse.csr_matrix])
+def test_sparse_rows_round_trip(make, tmp_path):
+    """An exact process keeps its training rows as they were."""
+    gp = ExactGPRegressor(Gaussian(), noise_variance=0.1).fit(make(X), Y["regressor"])
+    save(gp, tmp_path / "model")
+    again = load(tmp_path / "model")
+    assert type(again.X_train_) is make
+    np.testing.assert_array_equal(again.X_train_.toarray(), X)
+    np.testing.assert_array_equal(again.predict(X), gp.predict(X))
+
+
 def test_parameters_of_torch_become_numbers(tmp_path):
     lengthscale = torch.tensor(0.75, dtype=torch.float64, requires_grad=True)
     estimator = MaclaurinFeatures(Gaussian(lengthscale=lengthscale), **SMALL).fit(X)
@@ -395,6 +408,8 @@ print(checked)
         (np.zeros(2, dtype=[("a", "f8")]), "dtype"),
         (np.zeros(2, dtype=np.longdouble), "dtype"),
         (np.ma.masked_array([1.0], mask=[True]), "MaskedArray"),
+        (scipy.sparse.coo_array(np.eye(2)), "coo_array"),
+        (scipy.sparse.csr_array(np.eye(2, dtype=np.longdouble)), "dtype"),
         (np.random.Generator(np.random.Philox(0)), "default_rng"),
         (np.random.RandomState(np.random.PCG64(0)), "MT19937"),
         (os, "module"),

@@ -235,6 +235,40 @@ def test_forged_values_are_refused(value, tmp_path):
         load(tmp_path / "f")
 
 
+SPARSE_ROWS = {"data": np.ones(2), "indices": np.array([0, 1]), "indptr": np.array([0, 1, 2])}
+
+
+@pytest.mark.parametrize(
+    ("changes", "shape", "name"),
+    [
+        ({"indices": np.array([0, 3])}, [2, 3], "csr_array"),
+        ({"indices": np.array([0, -1])}, [2, 3], "csr_array"),
+        ({"indices": np.array([0.0, 1.0])}, [2, 3], "csr_array"),
+        ({"indptr": np.array([0, 2, 1])}, [2, 3], "csr_array"),
+        ({"indptr": np.array([0, 1, 9])}, [2, 3], "csr_array"),
+        ({"indptr": np.array([-4, 1, 2])}, [2, 3], "csr_array"),
+        ({"data": np.ones(1)}, [2, 3], "csr_array"),
+        ({"data": np.array(["a", "b"])}, [2, 3], "csr_array"),
+        ({}, [1 << 40, 3], "csr_array"),
+        ({}, [2, -3], "csr_array"),
+        ({}, [2, 3.0], "csr_array"),
+        ({}, [2, 3], "coo_array"),
+    ],
+)
+def test_indices_that_scipy_does_not_check_are_checked(changes, shape, name, tmp_path):
+    def write(arrays, shape, name):
+        items = [{"kind": "array", "number": number} for number in range(3)]
+        tree = tree_of({"kind": "sparse", "name": name, "shape": shape, "items": items})
+        members = [(f"arrays/{k}.npy", npy(array)) for k, array in enumerate(arrays.values())]
+        forge(tmp_path / "f", [("model.json", tree), *members])
+
+    write(SPARSE_ROWS, [2, 3], "csr_array")
+    np.testing.assert_array_equal(load(tmp_path / "f").toarray(), [[1, 0, 0], [0, 1, 0]])
+    write(SPARSE_ROWS | changes, shape, name)
+    with pytest.raises(PersistenceError, match="cannot be loaded"):
+        load(tmp_path / "f")
+
+
 @pytest.mark.parametrize("position", [-1, 625, 2**40])
 def test_counters_that_numpy_does_not_check_are_checked(position, tmp_path):
     encoder = Encoder(registry.Registry())

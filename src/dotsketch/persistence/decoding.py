@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from .encoding import COLLECTIONS, MAX_DEPTH, NUMPY_TYPES, PYTHON_TYPES, is_numeric
+from .encoding import COLLECTIONS, MAX_DEPTH, NUMPY_TYPES, PYTHON_TYPES, SPARSE, is_numeric
 from .errors import PersistenceError
 from .random_states import generator_of, random_state_of
 from .registry import Registry, rebuild
@@ -57,14 +57,24 @@ class Decoder:
 
     def object_array(self, shape: Any, items: Any, depth: int) -> np.ndarray:
         values = self.items(items, depth)
-        if not isinstance(shape, list) or not all(type(n) is int and n >= 0 for n in shape):
-            raise PersistenceError(f"{shape!r} is no shape.")
+        _check_shape(shape)
         if math.prod(shape) != len(values):
             raise PersistenceError(f"An array of shape {shape} has {len(values)} values.")
         array = np.empty(len(values), dtype=object)
         for i, value in enumerate(values):  # a slice would look into values that are sequences
             array[i] = value
         return array.reshape(shape)
+
+    def sparse(self, name: Any, shape: Any, items: Any, depth: int) -> Any:
+        arrays = self.items(items, depth, count=3)
+        _check_shape(shape)
+        if not all(isinstance(a, np.ndarray) and a.ndim == 1 for a in arrays) or not (
+            is_numeric(arrays[0].dtype) and arrays[1].dtype.kind == arrays[2].dtype.kind == "i"
+        ):
+            raise PersistenceError("The arrays of a sparse matrix are of the wrong kind.")
+        matrix = SPARSE[name](tuple(arrays), shape=shape)
+        matrix.check_format(full_check=True)  # SciPy's own code would trust the indices
+        return matrix
 
     def scalar(self, dtype: Any, bits: Any, depth: int) -> Any:
         found = np.dtype(str(dtype))
@@ -109,6 +119,11 @@ class Decoder:
         return generator_of(self.decode(state, depth))
 
 
+def _check_shape(shape: Any) -> None:
+    if not isinstance(shape, list) or not all(type(n) is int and n >= 0 for n in shape):
+        raise PersistenceError(f"{shape!r} is no shape.")
+
+
 def _collection(cls: Any) -> Callable[..., Any]:
     return lambda decoder, items, depth: cls(decoder.items(items, depth))
 
@@ -131,5 +146,6 @@ DECODERS: dict[str, tuple[tuple[str, ...], Callable[..., Any] | None]] = {
     "random_state": (("state",), Decoder.random_state),
     "scalar": (("dtype", "bits"), Decoder.scalar),
     "slice": (("items",), Decoder.slice),
+    "sparse": (("name", "shape", "items"), Decoder.sparse),
     **{name: (("items",), _collection(cls)) for name, cls in COLLECTIONS.items()},
 }

@@ -2,8 +2,9 @@
 
 None, booleans, integers, finite floats, strings and lists are themselves. Everything else is an
 object `{"kind": …, …}`; `decoding.DECODERS` names all kinds there are. NumPy scalars are stored by
-their bits; arrays of strings and other objects, which `.npy` would pickle, as lists. Arrays of
-other libraries are stored as NumPy arrays, their scalars as numbers.
+their bits; arrays of strings and other objects, which `.npy` would pickle, as lists; sparse rows
+(CSR) by their three arrays. Arrays of other libraries are stored as NumPy arrays, their scalars as
+numbers.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import math
 from typing import Any
 
 import numpy as np
+import scipy.sparse
 
 from .._arrays import host, is_foreign, is_traced
 from .errors import PersistenceError
@@ -27,6 +29,7 @@ NUMPY_TYPES = {
     )
 }  # fmt: skip
 PYTHON_TYPES = {t.__name__: t for t in (bool, int, float, complex, str, object)}
+SPARSE = {t.__name__: t for t in (scipy.sparse.csr_array, scipy.sparse.csr_matrix)}
 COLLECTIONS = {t.__name__: t for t in (tuple, set, frozenset)}
 # Dtypes that mean the same on every machine: no long double, no objects, no structures
 DTYPES = {np.dtype(t).str[1:] for t in NUMPY_TYPES.values() if t not in (np.str_, np.object_)}
@@ -102,6 +105,10 @@ class Encoder:
             pairs = [[k, v] for k, v in value.items()]
             items = [self.encode(pair, f"{where}[{pair[0]!r}]", depth + 1) for pair in pairs]
             return {"kind": "dict", "items": items}
+        if cls in SPARSE.values():
+            parts = self.encode([value.data, value.indices, value.indptr], where, depth + 1)
+            shape = [int(n) for n in value.shape]
+            return {"kind": "sparse", "name": cls.__name__, "shape": shape, "items": parts}
         if cls is slice:
             parts = [value.start, value.stop, value.step]
             return {"kind": "slice", "items": self.encode(parts, where, depth + 1)}
