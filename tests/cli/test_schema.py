@@ -163,6 +163,10 @@ def test_a_chunk_of_numbers_in_a_column_of_texts_is_named(frame):
         (lambda f: f.assign(price="a"), "one class only"),
         (lambda f: f.assign(day=pd.Timestamp("2024-02-29")), r"--ignore day"),
         (lambda f: f.assign(name=[f"n{i}" for i in range(60)]), "more than 50 different texts"),
+        (
+            lambda f: f.rename(columns={"size": "my size"}).assign(**{"my size": pd.Timestamp(0)}),
+            r"--ignore 'my size'",
+        ),
         (lambda f: f.assign(size=np.nan), "no value: fill it in"),
     ],
 )

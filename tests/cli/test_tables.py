@@ -4,6 +4,8 @@ import gzip
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.csv
 import pytest
 from sklearn.datasets import dump_svmlight_file
 
@@ -86,6 +88,20 @@ def test_compressed_csv(tmp_path, frame):
     path = tmp_path / "houses.csv.gz"
     path.write_bytes(gzip.compress(frame.to_csv(index=False).encode()))
     assert as_frame(open_table(str(path))).equals(frame.astype(str))
+
+
+def test_threads_of_the_reader_need_no_interpreter(tmp_path, frame, monkeypatch):
+    """Read ahead through a Python file, they would crash a process that ends meanwhile."""
+    path = tmp_path / "houses.csv"
+    frame.to_csv(path, index=False)
+    given = []
+    open_csv = pa.csv.open_csv
+    monkeypatch.setattr(
+        pa.csv, "open_csv", lambda file, **more: (given.append(file), open_csv(file, **more))[1]
+    )
+    as_frame(open_table(str(path)))
+    assert len(given) == 2
+    assert {type(file) for file in given} == {pa.OSFile}
 
 
 def test_csv_without_header(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from shlex import quote
 from typing import NamedTuple, NoReturn
 
 import numpy as np
@@ -51,7 +52,7 @@ def check_type(kind: pa.DataType, place: Place) -> None:
     if not (is_text(kind) or is_numeric(kind) or pa.types.is_null(kind)):
         raise UserMistake(
             f"{place.source}: column {place.column!r} holds values of type {kind}, neither "
-            f"numbers nor texts: leave it out with --ignore {place.column}."
+            f"numbers nor texts: leave it out with --ignore {quote(place.column)}."
         )
 
 

@@ -236,9 +236,9 @@ def caption(summary: dict[str, Any]) -> str:
     data = summary["data"]
     return (
         f"{summary['kernel']}, {summary['n_components']} columns. Errors of the kernel relative to "
-        "its root mean square: predicted (in brackets where no formula is known: measured on the "
-        f"fitted rows) and measured on rows held out. Scores are of {data['rows_held_out']:,} rows "
-        f"held out, after fitting {data['rows_fitted']:,}; MNLL is the mean negative log "
+        "its root mean square: predicted (in brackets where no formula is known: measured within "
+        "the fitted rows) and measured on rows held out. Scores are of "
+        f"{data['rows_held_out']:,} rows held out, after fitting {data['rows_fitted']:,}; MNLL is the mean negative log "
         "likelihood, smaller is better."
     )
 

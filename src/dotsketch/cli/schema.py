@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
+from shlex import quote
 from typing import Any, NoReturn
 
 import numpy as np
@@ -74,7 +75,7 @@ class Column:
         return missing
 
     def _mixed(self, index: int, what: str, place: Place) -> NoReturn:
-        place.mistake(index, f"{what}: correct it, or give --categorical {self.name}.")
+        place.mistake(index, f"{what}: correct it, or give --categorical {quote(self.name)}.")
 
     def _add_levels(self, cleaned: pa.Array, place: Place) -> None:
         different = pa.compute.unique(cleaned.drop_null()).to_pylist()
@@ -89,7 +90,7 @@ class Column:
         if len(self.levels) > self.most_levels:
             raise UserMistake(
                 f"{place.source}: column {self.name!r} has more than {self.most_levels} different "
-                f"texts (such as {min(self.levels)!r}): leave it out with --ignore {self.name}, or "
+                f"texts (such as {min(self.levels)!r}): leave it out with --ignore {quote(self.name)}, or "
                 "raise --max-levels."
             )
 
@@ -214,7 +215,7 @@ def scan(
         if column.kind is None:
             raise UserMistake(
                 f"{table.source}: column {column.name!r} has no value at all: leave it out with "
-                f"--ignore {column.name}."
+                f"--ignore {quote(column.name)}."
             )
     [of_target] = [column for column in columns if column.name == target]
     features = tuple(column for column in columns if column.name != target)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import codecs
 import csv
-import io
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -172,14 +171,15 @@ def csv_table(
         block_size=BLOCK_BYTES, encoding=encoding, autogenerate_column_names=not header
     )
 
-    def open_reader(raw: io.BufferedReader, types: dict[str, pa.DataType]) -> Any:
+    def open_reader(raw: pa.NativeFile, types: dict[str, pa.DataType]) -> Any:
         stream = pa.CompressedInputStream(raw, "gzip") if path.suffix == ".gz" else raw
         convert = pa.csv.ConvertOptions(column_types=types, strings_can_be_null=False)
         return pa.csv.open_csv(
             stream, read_options=options, parse_options=parse, convert_options=convert
         )
 
-    with readable(str(path)), path.open("rb") as raw, open_reader(raw, {}) as reader:
+    # Arrow's file and not Python's: its threads read ahead, also while the interpreter ends
+    with readable(str(path)), pa.OSFile(str(path)) as raw, open_reader(raw, {}) as reader:
         raw_names = reader.schema.names
     names = tuple(name.strip() for name in raw_names)
     counted = tuple(map(str, range(len(names))))  # what pandas calls columns without names
@@ -191,7 +191,7 @@ def csv_table(
 
     def read() -> Iterator[tuple[pa.RecordBatch, float]]:
         types = {name: pa.string() for name in raw_names}
-        with path.open("rb") as raw, open_reader(raw, types) as reader:
+        with pa.OSFile(str(path)) as raw, open_reader(raw, types) as reader:
             for batch in reader:
                 columns = batch.columns if decimal == "." else list(map(with_points, batch.columns))
                 batch = pa.RecordBatch.from_arrays(columns, names=list(names))
