@@ -238,8 +238,8 @@ def caption(summary: dict[str, Any]) -> str:
         f"{summary['kernel']}, {summary['n_components']} columns. Errors of the kernel relative to "
         "its root mean square: predicted (in brackets where no formula is known: measured within "
         "the fitted rows) and measured on rows held out. Scores are of "
-        f"{data['rows_held_out']:,} rows held out, after fitting {data['rows_fitted']:,}; MNLL is the mean negative log "
-        "likelihood, smaller is better."
+        f"{data['rows_held_out']:,} rows held out, after fitting {data['rows_fitted']:,}; "
+        "MNLL is the mean negative log likelihood, smaller is better."
     )
 
 

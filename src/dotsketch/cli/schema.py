@@ -90,8 +90,8 @@ class Column:
         if len(self.levels) > self.most_levels:
             raise UserMistake(
                 f"{place.source}: column {self.name!r} has more than {self.most_levels} different "
-                f"texts (such as {min(self.levels)!r}): leave it out with --ignore {quote(self.name)}, or "
-                "raise --max-levels."
+                f"texts (such as {min(self.levels)!r}): leave it out with --ignore "
+                f"{quote(self.name)}, or raise --max-levels."
             )
 
     def _add_numbers(self, values: np.ndarray, place: Place) -> None:
