@@ -234,6 +234,40 @@ def test_fitc_is_noise_by_row():
     assert 0 < automatic.noise_variance_ < 1
 
 
+@pytest.mark.parametrize("output", ["real", "complex"])
+@pytest.mark.parametrize("by_row", [False, True])
+@pytest.mark.parametrize("given", [("auto", 1.3), (0.05, "auto"), ("auto", "auto")], ids=str)
+def test_automatic_variances_of_fitc_maximise_the_likelihood(output, by_row, given):
+    """The one with the corrections in it: the noise does not stand in for what they explain."""
+    X, y = regression_data()
+    noise = np.linspace(0.01, 0.1, len(y)) if by_row else None
+
+    def fit(noise_variance, prior_variance):
+        gp = FeatureGPRegressor(
+            gaussian_features(output, n_components=12),
+            noise_variance=noise_variance,
+            prior_variance=prior_variance,
+            posterior="complex",
+            variance_correction="fitc",
+            normalize_y="standard",
+        )
+        return gp.fit(X, y, noise_variance=noise)
+
+    best = fit(*given)
+    free = [value == "auto" for value in given]
+    found = best.noise_variance_ or 1.0, best.prior_variance_
+    for factors in ((1.2, 1.0), (1 / 1.2, 1.0), (1.0, 1.2), (1.0, 1 / 1.2)):
+        changed = [
+            v * f if is_free else v for v, f, is_free in zip(found, factors, free, strict=True)
+        ]
+        worse = fit(*changed)
+        assert worse.log_marginal_likelihood() <= best.log_marginal_likelihood() + 1e-9
+    if not by_row and free[0]:
+        assert fit(found[0] * 3, found[1]).log_marginal_likelihood() < (
+            best.log_marginal_likelihood() - 1
+        )
+
+
 def test_correction_needs_a_kernel():
     X, y = regression_data()
     gp = FeatureGPRegressor(

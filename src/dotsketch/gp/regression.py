@@ -20,11 +20,13 @@ from ..linear_gaussian import (
     sample_weights,
 )
 from .base import SAMPLE_ROWS, FeatureGP
+from .corrected import CorrectedRows
 from .evidence import Spectrum, best_variances
 from .lengthscale import best_lengthscale
 from .variances import GaussianRegressor, check_noise, check_targets, greatest_likelihood
 
 CORRECTIONS = (None, "posterior", "fitc")
+CORRECTED_ROWS = 2000  # variances are chosen on so many rows if those are corrected
 
 
 class FeatureGPRegressor(GaussianRegressor, FeatureGP):
@@ -54,8 +56,8 @@ class FeatureGPRegressor(GaussianRegressor, FeatureGP):
     variance_correction : None, "posterior" or "fitc", default=None
         Truncated features lose variance where |x| is large. "posterior" adds
         k(x, x) − E k̂(x, x) to the variance of every prediction (Section 5.6 of the paper); "fitc"
-        adds it to the noise of the training rows too (variances that are "auto" are chosen before,
-        without it, on at most 10000 rows).
+        adds it to the noise of the training rows too (variances that are "auto" are then chosen on
+        at most 2000 rows, before the pass).
     normalize_y : {"mean", "standard", None}, default="mean"
         Subtract the mean of y (all rows count alike); divide by its standard deviation too, so
         that all variances are relative to it; or take y as it is.
@@ -279,8 +281,26 @@ class FeatureGPRegressor(GaussianRegressor, FeatureGP):
         self.statistics_ = self._no_rows()
         if self._corrects_rows:
             # the corrected noise of a row holds both variances: they are chosen before the pass
-            self._row_variances = self._choose_variances(self._sample_statistics(sample))
-            self.statistics_ = self._no_rows()
+            self._row_variances = self._corrected_variances(sample)
+
+    def _corrected_variances(self, sample: Block) -> tuple[float, float]:
+        """Noise and prior variance for rows with corrections, on some of the sample."""
+        noise_variance, prior = self._given_variances(self._noise_by_row, self.optimized_)
+        if noise_variance is not None and prior is not None:
+            return noise_variance, prior
+        X, Y, noise = self._columns(Rows(sample).sample(CORRECTED_ROWS))
+        Z = self._map(X)
+        means, scales = self._normalisation(Y.mean(axis=0), Y.std(axis=0))
+        rows = CorrectedRows(Z, (Y - means) / scales, self._deficit(X, Z), noise)
+        return rows.best_variances(noise_variance, prior)
+
+    def _columns(self, block: Block) -> tuple[Array, np.ndarray, np.ndarray | None]:
+        """Validated rows, targets and noise variances of a block."""
+        X, (Y, _) = self._check_block(block[0]), check_targets(block[1])
+        if Y.shape[1] != len(self.offset_):
+            raise ValueError(f"y has {Y.shape[1]} outputs; {len(self.offset_)} are expected.")
+        noise = block[2] if len(block) > 2 else None
+        return X, Y, check_noise(noise, self._noise_by_row, len(Y))
 
     def _assumed(self) -> Any:
         return self.offset_.tolist(), self._row_variances
@@ -357,11 +377,7 @@ class RegressionSums:
 
     def add(self, block: Block) -> None:
         gp = self.gp
-        X = gp._check_block(block[0])
-        Y, _ = check_targets(block[1])
-        if Y.shape[1] != len(gp.offset_):
-            raise ValueError(f"y has {Y.shape[1]} outputs; {len(gp.offset_)} are expected.")
-        noise = check_noise(block[2] if len(block) > 2 else None, gp._noise_by_row, len(Y))
+        X, Y, noise = gp._columns(block)
         Z = gp._map(X)
         gp.statistics_.update(Z, Y - gp.offset_, gp._row_weights(X, Z, noise))
 
