@@ -20,6 +20,7 @@ from dotsketch.cli.comparing import (
 )
 from dotsketch.cli.main import main
 from dotsketch.cli.modelling import LEAST_KERNEL, choose_kernel
+from dotsketch.cli.report import plot_curves
 from dotsketch.cli.scoring import NumberPrediction
 
 SMALL = ("--components", "30", "--top", "2")
@@ -100,6 +101,13 @@ def test_the_report_stands_alone(compared):
     assert "url(" not in page
     for one in compared["candidates"]:
         assert one["features"] in page
+
+
+@pytest.mark.parametrize("error", [0.1, 0.0])
+def test_curves_of_many_and_of_exact_candidates_are_drawn(error):
+    """Warnings are errors: a legend needs its room, and zero is not on a log scale."""
+    curves = {f"a long name of candidate {k}": ([4, 8], [error, error]) for k in range(50)}
+    assert plot_curves(curves, dict.fromkeys(curves, "black")).startswith("data:image/svg+xml")
 
 
 def test_the_table_for_people(folder, run):

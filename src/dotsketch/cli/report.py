@@ -105,6 +105,11 @@ def new_figure(height: float) -> tuple[Any, Any]:
     return figure, axes
 
 
+def legend_height(n_entries: int) -> float:
+    """The height of a figure with so many entries below it, two a line."""
+    return 4.5 + 0.12 * n_entries
+
+
 def inlined(figure: Any) -> str:
     """A figure as the address of its own bytes."""
     target = io.BytesIO()
@@ -140,14 +145,16 @@ def plot_curves(curves: Curves, colours: dict[str, str]) -> str:
     """Predicted error at several numbers of columns."""
     if not curves:
         return ""
-    figure, axes = new_figure(5)
+    figure, axes = new_figure(legend_height(len(curves)))
     for name, (columns, errors) in curves.items():
         axes.plot(columns, errors, "o-", color=colours[name], markersize=4, label=name)
     columns = sorted({n for ns, _ in curves.values() for n in ns})
-    axes.set(xscale="log", yscale="log", xlabel="columns", ylabel="predicted relative error")
+    axes.set(xscale="log", xlabel="columns", ylabel="predicted relative error")
     axes.set_xticks(columns, [f"{n:,}" for n in columns])
     axes.xaxis.minorticks_off()
-    plain_numbers(axes.yaxis)
+    if any(error > 0 for _, errors in curves.values() for error in errors):
+        axes.set_yscale("log")
+        plain_numbers(axes.yaxis)
     figure.legend(loc="outside lower center", ncols=2, frameon=False)
     return inlined(figure)
 
@@ -163,7 +170,7 @@ def plain_numbers(axis: Any) -> None:
 
 def plot_scores(compared: list[Compared], colours: dict[str, str]) -> str:
     """Held-out loss against the time of a row."""
-    figure, axes = new_figure(5)
+    figure, axes = new_figure(legend_height(len(compared)))
     for one in compared:
         loss = one.figures["mnll"]
         if one.row is None:
