@@ -334,9 +334,22 @@ def test_a_series_that_begins_later_says_so(X):
         MaclaurinFeatures(kernel, max_degree=12, n_components=5).fit(X)
 
 
+@pytest.mark.parametrize("mean_split", [False, True])
+def test_a_kernel_that_is_zero_on_the_data(mean_split):
+    X = np.zeros((5, 3))
+    features = MaclaurinFeatures(Polynomial(2, coef0=0.0), n_components=4, mean_split=mean_split)
+    assert np.all(features.fit_transform(X) == 0)
+    assert features.expected_relative_error_ == 0
+
+
+@pytest.mark.parametrize("mean_split", [False, True])
+@pytest.mark.parametrize("scale", [100, 1e100])
+def test_overflow_of_the_kernel_is_an_error(scale, mean_split, X):
+    with pytest.raises(ValueError, match="overflow on these data"):
+        MaclaurinFeatures(Exponential(), mean_split=mean_split).fit(X * scale)
+
+
 def test_overflow_is_an_error(X):
-    with pytest.raises(ValueError, match="overflow"):
-        MaclaurinFeatures(Exponential()).fit(X * 100)
     with pytest.raises(ValueError, match="overflow"):
         MaclaurinFeatures(Polynomial(3)).fit(X * 1e60)
     features = MaclaurinFeatures(Polynomial(3), n_components=30).fit(X * 1e12)

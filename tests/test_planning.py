@@ -8,6 +8,7 @@ import scipy.sparse
 from sklearn.datasets import load_digits
 
 from dotsketch import (
+    Exponential,
     Gaussian,
     MaclaurinCandidate,
     MaclaurinFeatures,
@@ -66,8 +67,9 @@ def test_plan_is_a_readable_table(X):
     assert {"sketch", "output", "cost", "squared_bias", "variance"} <= set(columns)
     with pytest.raises(ValueError, match="candidates"):
         plan(Gaussian(), X, n_components=50, candidates="some")
+    pairs = [MaclaurinCandidate(output="complex_to_real")]
     with pytest.raises(ValueError, match="too few"):
-        plan(Gaussian(), X, n_components=0)
+        plan(Gaussian(), X, n_components=1, candidates=pairs)
 
 
 def test_plan_plots(X):
@@ -186,6 +188,46 @@ def test_candidates_are_validated(X):
         plan(Gaussian(), X, n_components=5, candidates=[])
     with pytest.raises(TypeError, match="kernel"):
         plan("rbf", X, n_components=5)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"n_components": 0}, "n_components must be a positive integer; got 0"),
+        ({"n_components": 10.5}, "n_components must be a positive integer; got 10.5"),
+        ({"n_components": 5, "max_degree": 2.5}, "max_degree must be a positive integer"),
+        ({"n_components": 5, "n_pairs_sample": 0}, "n_pairs_sample must be a positive integer"),
+    ],
+    ids=str,
+)
+def test_numbers_are_validated(options, message, X):
+    with pytest.raises(ValueError, match=message):
+        plan(Gaussian(), X, **options)
+
+
+def test_tolerances_are_validated(X):
+    for tolerance in (0, np.nan, "0.1"):
+        with pytest.raises(ValueError, match="tolerance must be a positive number"):
+            required_components(Gaussian(), X, tolerance=tolerance)
+
+
+def test_a_series_that_begins_beyond_max_degree_leaves_the_other_families():
+    X = np.random.default_rng(0).random((30, 3))
+    kernel = Polynomial(12, coef0=0.0)
+    table = plan(kernel, X, n_components=20)
+    assert {row.candidate.family for row in table} == {"polynomial", "nystrom"}
+    with pytest.raises(ValueError, match="max_degree=10"):
+        plan(kernel, X, n_components=20, candidates="maclaurin")
+    assert plan(kernel, X, n_components=20, candidates="maclaurin", max_degree=12)
+
+
+def test_positive_features_that_leave_the_range_come_last():
+    """A kernel that underflows times a variance that overflows is no number."""
+    X = np.array([[60.0, 0.0], [-20.0, 0.0], [0.0, 1.0]])
+    table = plan(Exponential(), X, n_components=4)
+    assert {row.candidate.family for row in table} == {"maclaurin", "positive"}
+    assert [row.candidate.family for row in table[-4:]] == ["positive"] * 4
+    assert all(row.relative_error == np.inf for row in table[-4:])
 
 
 def test_odd_columns_count_pairs_in_full(X):

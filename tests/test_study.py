@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dotsketch import Gaussian, MaclaurinCandidate, NystromCandidate, Polynomial
+from dotsketch import FourierCandidate, Gaussian, MaclaurinCandidate, NystromCandidate, Polynomial
 from dotsketch.allocation import allocate, evaluate
 from dotsketch.planning import Study
 
@@ -44,6 +44,23 @@ def test_an_allocation_is_judged_on_rows_it_has_not_seen(X, coefficients, mean_s
     best = allocate(moments.judging, 12, coefficients=coefficients)
     assert best.expected_squared_error <= judged.expected_squared_error * (1 + 1e-9)
     assert moments.judging.kernel_square == pytest.approx(study.kernel_square)
+
+
+def test_distances_do_not_see_a_common_offset(X):
+    kernel = Gaussian(lengthscale=2.0)
+    near, far = (Study(kernel, X[:100] + offset, n_pairs_sample=50) for offset in (0.0, 1e8))
+    np.testing.assert_allclose(far.scaled_distances, near.scaled_distances, rtol=1e-5)
+    candidate = FourierCandidate()
+    expected = candidate.predict(near, 20).relative_error
+    assert candidate.predict(far, 20).relative_error == pytest.approx(expected, rel=1e-5)
+
+
+def test_landmarks_may_be_zero_and_kernels_may_not_overflow(X):
+    rows = np.vstack([np.zeros((40, 6)), X[:2]])
+    kernel = Polynomial(2, coef0=0.0)
+    assert NystromCandidate().predict(Study(kernel, rows), 5).relative_error <= 1
+    assert NystromCandidate().predict(Study(kernel, 0 * rows), 5).relative_error == 0
+    assert not NystromCandidate().serves(Study(kernel, 1e100 * X))
 
 
 def test_measured_errors_are_those_of_the_sample(X):

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from numbers import Integral
 from typing import Any
 
 import array_api_compat
@@ -112,6 +113,13 @@ def square_root(value: Any) -> Any:
     if array_api_compat.is_array_api_obj(value):
         return namespace(value).sqrt(value)
     return math.sqrt(value)
+
+
+def positive_integer(name: str, value: Any) -> int:
+    """`value`, which may be an integer of NumPy, as a Python int; ValueError for all else."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
+        raise ValueError(f"{name} must be a positive integer; got {value!r}.")
+    return int(value)
 
 
 def as_generator(random_state: Any) -> np.random.Generator:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import warnings
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any
 
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
-from ._arrays import Array, as_generator
+from ._arrays import Array, as_generator, positive_integer
 from .features.base import FeatureMap
 from .kernels import DotProductKernel
 from .planning import Plan, PlannedCandidate, Study, assess, least_components, select
@@ -185,11 +185,8 @@ class AutoFeatures(FeatureMap):
                 "relative error of the kernel to reach (0.05, say)."
             )
         for name in ("n_components", "max_components", "max_degree", "n_pairs_sample"):
-            value = getattr(self, name)
-            if value is None and name == "n_components":
-                continue
-            if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
-                raise ValueError(f"{name} must be a positive integer; got {value!r}.")
+            if name != "n_components" or self.n_components is not None:
+                positive_integer(name, getattr(self, name))
         if self.tolerance is not None and not (
             isinstance(self.tolerance, Real) and 0 < self.tolerance < math.inf
         ):

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ._transforms import pair_sums_into, uses_fast
-from .expansions import Inputs
+from .expansions import OVERFLOW, Inputs
 from .kernels import DotProductKernel
 from .pairs import PairStatistics
 from .sketches.base import SeparableSketch
@@ -61,10 +61,7 @@ class ExpansionMoments:
             for block in _pair_blocks(len(inputs.unit), block_size):
                 sums.add(kernel, sketches, block)
         if not all(np.all(np.isfinite(total)) for total in (sums.gram, sums.rest_and_kernel)):
-            raise ValueError(
-                "The squares of the kernel's values overflow on these data: scale X down, or use a "
-                "larger lengthscale or a smaller gamma."
-            )
+            raise ValueError(OVERFLOW)
         last = kernel.last_degree
         # Eigenfunctions of a mean split are cut off, so that they leave out a part even then
         is_series = inputs.offset is None

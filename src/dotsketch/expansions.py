@@ -20,6 +20,11 @@ from scipy.special import gammaln
 from ._arrays import Array, host, is_sparse, like, namespace, square_root
 from .kernels import DotProductKernel, directions
 
+OVERFLOW = (
+    "The squares of the kernel's values overflow on these data: scale X down, or use a larger "
+    "lengthscale or a smaller gamma."
+)
+
 
 class Inputs(NamedTuple):
     """What an expansion makes of n rows."""
@@ -107,7 +112,10 @@ class MeanSplitExpansion:
             # in logarithms: 0 · ∞ where the series has ended
             roots = np.exp((log_a[degree:] + log_binomial) / 2 + n * math.log(reach))
             values = powers[:, : len(n)] * roots * (weight * radius**degree)[:, None]
-            eigenvalues, vectors = np.linalg.eigh(values.T @ values)
+            gram = values.T @ values
+            if not np.all(np.isfinite(gram)):
+                raise ValueError(OVERFLOW)
+            eigenvalues, vectors = np.linalg.eigh(gram)
             # a block of degree 0 costs one exact column: keep more of them
             least = (share**2 if degree == 0 else share) * eigenvalues[-1]
             for k in np.flatnonzero(eigenvalues > max(least, 0))[::-1]:
@@ -147,7 +155,9 @@ def expand(
     if kernel.shift_invariant:  # centred data have no mean to split off
         return MaclaurinExpansion.of(kernel, max_degree, mean)
     if mean_split:
-        return MeanSplitExpansion.fit(kernel, max_degree, sample)
+        split = MeanSplitExpansion.fit(kernel, max_degree, sample)
+        if split.degrees:  # none where the kernel is zero on the sample
+            return split
     return MaclaurinExpansion.of(kernel, max_degree)
 
 

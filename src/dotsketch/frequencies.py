@@ -17,12 +17,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ._arrays import Array, is_sparse, like
+from ._arrays import Array, is_sparse, like, positive_integer
 from ._transforms import power_of_two, sorf
 
 PROJECTIONS = ("independent", "orthogonal", "sorf")
@@ -66,9 +65,7 @@ class Frequencies:
     projection: str = "orthogonal"
 
     def __post_init__(self) -> None:
-        n = self.n_frequencies
-        if isinstance(n, bool) or not isinstance(n, Integral) or n < 1:
-            raise ValueError(f"n_frequencies must be a positive integer; got {n!r}.")
+        positive_integer("n_frequencies", self.n_frequencies)
         if self.projection not in PROJECTIONS:
             names = ", ".join(map(repr, PROJECTIONS))
             raise ValueError(f"projection must be one of {names}; got {self.projection!r}.")

@@ -30,6 +30,7 @@ from ._arrays import (
     is_traced,
     namespace,
     plain,
+    positive_integer,
     square_root,
 )
 
@@ -146,7 +147,7 @@ class Polynomial(DotProductKernel):
         self.validate()
 
     def validate(self) -> None:
-        _check_degree("degree", self.degree)
+        positive_integer("degree", self.degree)
         _check_positive("gamma", self.gamma)
         _check_positive("variance", self.variance)
         _check_nonnegative("coef0", self.coef0, "a negative coef0 gives negative coefficients")
@@ -488,11 +489,6 @@ def _lengthscale(value: Any, X: Array) -> Any:
         raise ValueError(f"lengthscale has {len(value)} values for {X.shape[1]} features.")
     xp = namespace(X)
     return xp.asarray(np.asarray(value), dtype=X.dtype, device=_device(X))
-
-
-def _check_degree(name: str, value: Any) -> None:
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
-        raise ValueError(f"{name} must be a positive integer; got {value!r}.")
 
 
 def _check_positive(name: str, value: Any, most_dimensions: int = 0) -> None:

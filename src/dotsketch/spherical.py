@@ -144,7 +144,12 @@ def kernel_density(kernel: DotProductKernel, dimension: int) -> RadialDensity:
     Radii go up to three times √(d k′(1)/k(1)), which is the root mean square of the radius if
     k̃ and k have the same curvature at z = 0: 3√(2pd)/a for (1 − z²/a²)^p.
     """
-    top = peak(kernel)
+    with np.errstate(over="ignore"):
+        top = peak(kernel)
+    if not 0 < top < math.inf:
+        raise ValueError(
+            f"{kernel} has k(x, x) = {top} for unit vectors x: it must be positive and finite."
+        )
     step = 1e-4  # finite for kernels with a vertical slope at 1 too (arc-cosine of order 0)
     slope = (1 - float(on_circle(kernel, np.array([1 - step]))[0]) / top) / step
     return fit_density(

@@ -279,7 +279,7 @@ def spy_on(method, widths):
         ({"sketch": "rademacher", "weights": "cube"}, "weights must be .*; got 'cube'"),
         ({"sketch": "rademacher", "weights": 1.5}, r"probability in \[0, 1\]; got 1.5"),
         ({"sketch": "rademacher", "weights": "circle"}, 'are complex: use field="complex"'),
-        ({"compact": 0}, "compact must be None or a positive integer; got 0"),
+        ({"compact": 0}, "compact must be a positive integer; got 0"),
     ],
 )
 def test_parameters_without_meaning_are_refused(params, message, X):

@@ -8,7 +8,14 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from dotsketch import ArcCosine, Gaussian, Maclaurin, Polynomial, SphericalFeatures
+from dotsketch import (
+    ArcCosine,
+    Exponential,
+    Gaussian,
+    Maclaurin,
+    Polynomial,
+    SphericalFeatures,
+)
 from dotsketch.frequencies import PROJECTIONS
 
 KERNEL = Polynomial(3, gamma=0.5, coef0=0.5)
@@ -221,6 +228,12 @@ def test_other_kernels(kernel, X):
 def test_a_kernel_out_of_reach_warns(X):
     with pytest.warns(UserWarning, match="Use MaclaurinFeatures"):
         SphericalFeatures(Polynomial(3, coef0=0.0), n_components=4).fit(X)
+
+
+@pytest.mark.parametrize("kernel", [Maclaurin([0.0, 0.0]), Exponential(lengthscale=0.01)])
+def test_kernels_that_vanish_or_overflow_are_refused(kernel, X):
+    with pytest.raises(ValueError, match="positive and finite"):
+        SphericalFeatures(kernel).fit(X)
 
 
 def test_refusals(X):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
@@ -23,6 +22,7 @@ from .._arrays import (
     is_sparse,
     is_traced,
     namespace,
+    positive_integer,
 )
 from ..kernels import DotProductKernel
 
@@ -99,20 +99,18 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
 
     def _count_projections(self) -> int:
         """How many projections give n_components columns."""
-        n = self.n_components
-        if isinstance(n, bool) or not isinstance(n, Integral) or n < 1:
-            raise ValueError(f"n_components must be a positive integer; got {n!r}.")
+        n = positive_integer("n_components", self.n_components)
         if self.output not in OUTPUTS:
             names = ", ".join(map(repr, OUTPUTS))
             raise ValueError(f"output must be one of {names}; got {self.output!r}.")
         if self.output != "complex_to_real":
-            return int(n)
+            return n
         if n % 2:
             raise ValueError(
                 f"complex_to_real returns pairs of columns: n_components={n} must be even; "
                 f"use {n + 1}."
             )
-        return int(n) // 2
+        return n // 2
 
     @property
     def _n_features_out(self) -> int:

@@ -119,7 +119,7 @@ def check_option(name: str, value: Any, known: Any) -> None:
 
 @dataclass(frozen=True)
 class MaclaurinCandidate(Candidate):
-    """Parameters of `MaclaurinFeatures`; serves every kernel."""
+    """Parameters of `MaclaurinFeatures`; serves every kernel with a term up to max_degree."""
 
     family: ClassVar[str] = "maclaurin"
     estimator: ClassVar[Any] = MaclaurinFeatures
@@ -153,7 +153,8 @@ class MaclaurinCandidate(Candidate):
 
     def serves(self, study: Study) -> bool:
         # Centred data, as a shift-invariant kernel has them, have no mean to split off
-        return not (self.mean_split and study.kernel.shift_invariant)
+        has_split = not (self.mean_split and study.kernel.shift_invariant)
+        return has_split and bool(np.any(study.kernel.series(study.max_degree) > 0))
 
     def predict(self, study: Study, n_components: int) -> PlannedCandidate | None:
         fitting, moments = study.moments(self.sketch, self.output, self.mean_split)
@@ -260,7 +261,7 @@ class NystromCandidate(Candidate):
         return "nystrom: uniform landmarks"
 
     def serves(self, study: Study) -> bool:
-        return True
+        return study.has_finite_diagonal
 
     @property
     def is_measured(self) -> bool:
@@ -279,7 +280,8 @@ class NystromCandidate(Candidate):
             landmarks: np.ndarray, held: np.ndarray, rng: np.random.Generator
         ) -> np.ndarray:
             K = study.kernel(landmarks)
-            K[np.diag_indices_from(K)] += 1e-12 * np.trace(K)  # landmarks nearly dependent
+            # Landmarks may be nearly dependent, or zero
+            K[np.diag_indices_from(K)] += 1e-12 * np.trace(K) + np.finfo(float).tiny
             L = scipy.linalg.cholesky(K, lower=True, overwrite_a=True, check_finite=False)
             B = scipy.linalg.solve_triangular(
                 L, study.kernel(landmarks, held), lower=True, check_finite=False

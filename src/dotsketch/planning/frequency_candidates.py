@@ -150,8 +150,10 @@ class PositiveCandidate(Candidate):
             return None
         features = PositiveMap(n_components, self.projection, self.hyperbolic)
         relative = features.relative_variance(study.scaled_sums**2, study.dimension)
-        with np.errstate(over="ignore"):
-            variance = float(np.mean(study.kernel_values**2 * relative))
+        with np.errstate(over="ignore", invalid="ignore"):
+            variances = study.kernel_values**2 * relative
+        # 0 · ∞: a kernel that underflows, times a variance that overflows
+        variance = float(np.mean(np.where(np.isnan(variances), np.inf, variances)))
         return self._planned(
             study, n_components, 0.0, variance, cost=features.cost(study.dimension)
         )

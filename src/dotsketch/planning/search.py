@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
+from numbers import Real
 from typing import Any
 
-from .._arrays import Array
+from .._arrays import Array, positive_integer
 from .._progress import progress
 from ..kernels import DotProductKernel
 from .candidates import Candidate, MaclaurinCandidate
@@ -46,6 +47,7 @@ def plan(
     >>> table.best.relative_error < table[-1].relative_error
     True
     """
+    n_components = positive_integer("n_components", n_components)
     study = Study(
         kernel,
         X,
@@ -68,7 +70,7 @@ def select(candidates: Any, study: Study) -> list[Candidate]:
     for one in asked:
         if isinstance(one, Candidate):
             if not one.serves(study):
-                raise ValueError(f"{one} does not serve {study.kernel} on these data.")
+                raise ValueError(f"{one} does not serve {study.kernel} {_limits(study)}.")
             found.append(one)
         elif one == "all" or one in FAMILIES:
             found += all_candidates(study, one)
@@ -78,8 +80,12 @@ def select(candidates: Any, study: Study) -> list[Candidate]:
                 f'candidates must be "all", families ({names}) or a list of Candidate; got {one!r}.'
             )
     if not found:
-        raise ValueError(f"No candidate of {candidates!r} serves {study.kernel} on these data.")
+        raise ValueError(f"No candidate of {candidates!r} serves {study.kernel} {_limits(study)}.")
     return list(dict.fromkeys(found))
+
+
+def _limits(study: Study) -> str:
+    return f"on these data up to max_degree={study.max_degree}"
 
 
 def assess(
@@ -160,8 +166,8 @@ def least_components(
 
     The search begins at min_components; None if max_components are not enough.
     """
-    if not tolerance > 0:
-        raise ValueError(f"tolerance must be positive; got {tolerance!r}.")
+    if not (isinstance(tolerance, Real) and tolerance > 0):
+        raise ValueError(f"tolerance must be a positive number; got {tolerance!r}.")
     step = candidate.columns_at_once
     known: dict[int, PlannedCandidate | None] = {}
 

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.utils import check_array
 
-from .._arrays import Array, as_generator, double, is_foreign, namespace
+from .._arrays import Array, as_generator, double, is_foreign, namespace, positive_integer
 from ..expansion_moments import ExpansionMoments, relative_error
-from ..expansions import column_means, expand, sample_rows
+from ..expansions import OVERFLOW, column_means, expand, sample_rows
 from ..kernels import DotProductKernel
 from ..pairs import PairStatistics
 from ..sketches import separable_sketch
@@ -54,14 +54,10 @@ class Study:
             raise TypeError(
                 f"kernel must be a kernel of dotsketch, such as Gaussian(); got {kernel!r}."
             )
-        if max_degree < 1 or n_pairs_sample < 1:
-            raise ValueError(
-                f"max_degree and n_pairs_sample must be positive; got {max_degree} and "
-                f"{n_pairs_sample}."
-            )
+        self.max_degree = positive_integer("max_degree", max_degree)
+        n_pairs_sample = positive_integer("n_pairs_sample", n_pairs_sample)
         X = check_rows(X)
         self.rng = as_generator(random_state)
-        self.max_degree = max_degree
         self.kernel = kernel.resolve(X).detached()
         rows = sample_rows(X, 2 * n_pairs_sample + _FITTING_ROWS, self.rng)
         rows = rows[self.rng.permutation(len(rows))]
@@ -83,9 +79,12 @@ class Study:
         missing = sorted(set(keys) - set(self._moments))
         for split in sorted({key[2] for key in missing}):
             chosen = [key for key in missing if key[2] is split]
-            expansion = expand(
-                self.kernel, self.max_degree, self.fitting, self.mean, mean_split=split
-            )
+            judged = [self.fitting] if self.fitting is self.sample else [self.fitting, self.sample]
+            with np.errstate(over="ignore", invalid="ignore"):  # ExpansionMoments says it better
+                expansion = expand(
+                    self.kernel, self.max_degree, self.fitting, self.mean, mean_split=split
+                )
+                inputs = [expansion.inputs(rows) for rows in judged]
             sketches = [
                 (
                     separable_sketch(sketch, "real" if output == "real" else "complex"),
@@ -94,12 +93,8 @@ class Study:
                 for sketch, output, _ in chosen
             ]
             found = [
-                ExpansionMoments.of(
-                    expansion.inputs(rows), expansion.degrees, self.kernel, sketches
-                )
-                for rows in (
-                    [self.fitting] if self.fitting is self.sample else [self.fitting, self.sample]
-                )
+                ExpansionMoments.of(rows, expansion.degrees, self.kernel, sketches)
+                for rows in inputs
             ]
             self._moments.update(
                 (key, _Moments(fitting, judging))
@@ -113,7 +108,8 @@ class Study:
     @cached_property
     def kernel_values(self) -> np.ndarray:  # (m (m − 1) / 2,), as all that follow
         """k of the pairs of distinct rows of the sample."""
-        return self.kernel(self.sample)[self._distinct]
+        with np.errstate(over="ignore"):
+            return self.kernel(self.sample)[self._distinct]
 
     @cached_property
     def kernel_square(self) -> float:
@@ -121,11 +117,18 @@ class Study:
         with np.errstate(over="ignore"):
             value = float(np.mean(self.kernel_values**2))
         if not np.isfinite(value):
-            raise ValueError(
-                "The squares of the kernel's values overflow on these data: scale X down, or use "
-                "a larger lengthscale or a smaller gamma."
-            )
+            raise ValueError(OVERFLOW)
         return value
+
+    @cached_property
+    def has_finite_diagonal(self) -> bool:
+        """Whether k(x, x)² is finite for all rows, and with it k² for all pairs of them."""
+        with np.errstate(over="ignore"):
+            return bool(np.isfinite(np.sum(self.kernel.diag(self._rows) ** 2)))
+
+    @property
+    def _rows(self) -> np.ndarray:
+        return np.concatenate([self.sample, self._rest])
 
     @cached_property
     def homogeneous_pairs(self) -> PairStatistics:
@@ -155,6 +158,8 @@ class Study:
 
     def _lengths(self, S: np.ndarray, sign: int) -> np.ndarray:
         """|x ± y| of the pairs of distinct rows of S."""
+        if sign < 0:  # differences lose their digits to a common offset, which they do not see
+            S = S - S.mean(axis=0)
         squares = np.sum(S * S, axis=1)
         found = squares[:, None] + squares[None, :] + 2 * sign * (S @ S.T)
         return np.sqrt(np.maximum(found[self._distinct], 0.0))
@@ -185,7 +190,7 @@ class Study:
         or nine tenths of all; otherwise every draw holds out rows of its own, a tenth at least.
         Returns the root of the mean square over draws, and the deviation between draws.
         """
-        everything = np.concatenate([self.sample, self._rest])
+        everything = self._rows
         keeps_sample = len(self._rest) >= min(n_fitting, len(everything) * 9 // 10)
         errors = []
         for child in np.random.SeedSequence(self._streams.entropy).spawn(n_draws):

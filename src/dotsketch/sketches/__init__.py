@@ -14,8 +14,7 @@
 projection down to fewer features.
 """
 
-from numbers import Integral
-
+from .._arrays import positive_integer
 from .base import SeparableSketch, Sketch
 from .compact import CompactSketch
 from .gaussian import GaussianSketch
@@ -56,9 +55,8 @@ def make_sketch(
     if not isinstance(name, str) or name not in SKETCHES:
         raise ValueError(f"sketch must be one of {', '.join(map(repr, SKETCHES))}; got {name!r}.")
     if compact is not None:
-        if isinstance(compact, bool) or not isinstance(compact, Integral) or compact < 1:
-            raise ValueError(f"compact must be None or a positive integer; got {compact!r}.")
-        inner = make_sketch(name, degree, compact * n_projections, field, weights=weights)
+        more = positive_integer("compact", compact) * n_projections
+        inner = make_sketch(name, degree, more, field, weights=weights)
         return CompactSketch.of(inner, n_projections)
     if weights is None:
         return SKETCHES[name](degree, n_projections, field)

@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
@@ -26,6 +25,7 @@ from .._arrays import (
     like,
     map_rows,
     namespace,
+    positive_integer,
 )
 from .._transforms import scaled, uses_fast
 from ..pairs import PairStatistics
@@ -59,10 +59,7 @@ class Sketch:
 
     def __post_init__(self) -> None:
         for name in ("degree", "n_projections"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
-                raise ValueError(f"{name} must be a positive integer; got {value!r}.")
-            object.__setattr__(self, name, int(value))  # of NumPy's integers too
+            object.__setattr__(self, name, positive_integer(name, getattr(self, name)))
         if self.field not in FIELDS:
             raise ValueError(f'field must be "real" or "complex"; got {self.field!r}.')
 
