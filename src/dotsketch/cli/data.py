@@ -51,6 +51,8 @@ def list_command(as_json: bool, verbose: bool) -> None:
 
 def place(info: DatasetInfo) -> str:
     """Where a data set is, or how to get it."""
+    if not info.available and info.where == "folder":
+        return "local folder, cannot be read"
     if not info.available:
         return f"{info.where}, to be fetched"
     return {"OpenML": "fetched from OpenML", "folder": "local folder"}.get(info.where, info.where)

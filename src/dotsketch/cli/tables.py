@@ -251,7 +251,7 @@ def npz_table(path: Path) -> Table:
     try:
         with np.load(path, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
-    except (*DAMAGE, TypeError, AttributeError) as error:
+    except DAMAGE as error:
         raise UserMistake(f"{path} is not an NPZ file of plain arrays.") from error
     for X, y in (("X", "y"), ("X_train", "y_train"), ("data", "target")):
         if X in arrays and y in arrays:

@@ -48,7 +48,8 @@ class Dataset:
 
 @dataclass(frozen=True)
 class DatasetInfo:
-    """One line of `list_datasets`. Sizes are None where they are known only after fetching.
+    """One line of `list_datasets`. Sizes are None where they are known only after fetching, and,
+    with an empty task, where a file cannot be read as a data set.
 
     rows counts the predefined test part too; where is "folder", "scikit-learn" or "OpenML";
     available tells whether `load_dataset` would find it now, without a network.

@@ -23,8 +23,9 @@ from .base import Dataset, DatasetError, DatasetInfo, infer_task, make_dataset
 
 MANIFEST = "manifest.json"
 ARRAYS = ("X_train", "y_train", "X_test", "y_test")
-DAMAGE = (OSError, ValueError, EOFError, KeyError, NotImplementedError, RuntimeError,
-          zipfile.BadZipFile, zlib.error)  # fmt: skip
+# What reading a file that is no npz, or a damaged one, may raise
+DAMAGE = (OSError, ValueError, TypeError, AttributeError, EOFError, KeyError, NotImplementedError,
+          RuntimeError, zipfile.BadZipFile, zlib.error)  # fmt: skip
 
 
 def check_folder(folder: str | os.PathLike[str]) -> Path:
@@ -70,9 +71,14 @@ def read_dataset(folder: Path, name: str) -> Dataset:
         )
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as members:
-            arrays = {key: members[key] for key in ARRAYS if key in members}
+            found = sorted(members.files)
+            arrays = {key: members[key] for key in ARRAYS if key in found}
     except DAMAGE as error:
         raise DatasetError(f"{name}: {path} is no readable npz: {one_line(error)}") from None
+    if "X_train" not in arrays:
+        raise DatasetError(
+            f"{name}: {path} has no X_train; it has {', '.join(found) or 'nothing'}."
+        )
     return make_dataset(name, entry.get("task"), arrays)
 
 
@@ -83,7 +89,10 @@ def describe(folder: Path, name: str, where: str) -> DatasetInfo:
     if {"task", "n", "d"} <= set(entry):
         rows, dimension, task = entry["n"], entry["d"], entry["task"]
     else:
-        rows, dimension, task = _sizes_of(name, path)
+        try:
+            rows, dimension, task = _sizes_of(path)
+        except (*DAMAGE, IndexError):
+            return DatasetInfo(name, entry.get("task", ""), None, None, None, where, False)
         task = entry.get("task", task)
     classes = entry.get("n_classes")
     return DatasetInfo(name, task, rows, dimension, classes, where, path.is_file())
@@ -127,23 +136,18 @@ def one_line(error: BaseException) -> str:
     return " ".join(str(error).split())[:200] or type(error).__name__
 
 
-def _sizes_of(name: str, path: Path) -> tuple[int, int, str]:
+def _sizes_of(path: Path) -> tuple[int, int, str]:
     """Rows, columns and task, from the headers of the arrays."""
-    rows = 0
-    try:
-        with zipfile.ZipFile(path) as archive:
-            headers = {}
-            for key in ARRAYS:
-                if f"{key}.npy" in archive.namelist():
-                    with archive.open(f"{key}.npy") as member:
-                        version = np.lib.format.read_magic(member)
-                        read = {
-                            (1, 0): np.lib.format.read_array_header_1_0,
-                            (2, 0): np.lib.format.read_array_header_2_0,
-                        }[version]
-                        headers[key] = read(member)
-        for key in ("X_train", "X_test"):
-            rows += headers[key][0][0] if key in headers else 0
-        return rows, headers["X_train"][0][1], infer_task(headers["y_train"][2])
-    except (*DAMAGE, IndexError) as error:
-        raise DatasetError(f"{name}: {path} is no readable npz: {one_line(error)}") from None
+    headers = {}
+    with zipfile.ZipFile(path) as archive:
+        for key in ARRAYS:
+            if f"{key}.npy" in archive.namelist():
+                with archive.open(f"{key}.npy") as member:
+                    version = np.lib.format.read_magic(member)
+                    read = {
+                        (1, 0): np.lib.format.read_array_header_1_0,
+                        (2, 0): np.lib.format.read_array_header_2_0,
+                    }[version]
+                    headers[key] = read(member)
+    rows = sum(headers[key][0][0] for key in ("X_train", "X_test") if key in headers)
+    return rows, headers["X_train"][0][1], infer_task(headers["y_train"][2])
