@@ -112,6 +112,8 @@ def test_parquet(columns, tmp_path):
     np.testing.assert_array_equal(Y, np.c_[columns[1], columns[0][:, 1]])
     with pytest.raises(ValueError, match="no column 'z'"):
         parquet_batches(tmp_path / "rows.parquet", "z")
+    with pytest.raises(ValueError, match="no columns beside the target"):
+        parquet_batches(tmp_path / "rows.parquet", list(frame))
 
 
 def test_sample_of_a_stream_gives_its_rows_back(columns):

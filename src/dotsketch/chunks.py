@@ -138,6 +138,8 @@ def parquet_batches(
     if missing:
         raise ValueError(f"{path} has no column {missing[0]!r}; it has {file_columns}.")
     inputs = [name for name in file_columns if name not in targets]
+    if not inputs:
+        raise ValueError(f"{path} has no columns beside the target {target!r}.")
 
     def batches() -> Iterator[Block]:
         with parquet.ParquetFile(path) as file:

@@ -66,7 +66,8 @@ def expected_softmax(
     - "monte_carlo": the mean over `n_samples` draws, the same standard normal numbers for every
       row, with their negatives.
     - "closed_form": P(c beats j) ≈ σ((m_c − m_j)/√(1 + π(v_c + v_j)/8)), MacKay's approximation of
-      the logistic of a Gaussian; 1/p_c − 1 is the sum of the odds against c, then normalised.
+      the logistic of a Gaussian; 1/p_c − 1 is the sum of the odds against c, then normalised. Off
+      by 0.02 at most for two classes; for ten, by 0.01 at variances of 0.1 and over 0.1 beyond 1.
     """
     n, C = mean.shape
     if method == "closed_form":
