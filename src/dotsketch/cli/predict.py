@@ -191,10 +191,7 @@ def current_umask() -> int:
 
 def noise_of(gp: Any) -> float:
     """The standard deviation of the noise, in units of the target."""
-    origin = np.zeros((1, gp.n_features_in_))
-    _, total = gp.predict(origin, return_std=True, include_noise=True)
-    _, of_function = gp.predict(origin, return_std=True)
-    return float(np.sqrt(total[0] ** 2 - of_function[0] ** 2))
+    return float(np.sqrt(gp.noise_variance_) * gp.scales_[0])
 
 
 @click.command()

@@ -32,7 +32,7 @@ PAPER_NAMES = {
     "kin8nm": "kin8nm",
     "letter": "Letter",
     "magic": "Magic",
-    "miniboo": "Miniboo",
+    "miniboone": "Miniboo",
     "mnist": "MNIST",
     "mocap": "Mocap",
     "naval": "Naval",
