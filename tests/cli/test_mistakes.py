@@ -142,6 +142,9 @@ def test_predicting(folder, fails, run):
         assert cause in fails("predict", "a.model", f"{name}.csv", "-o", "out.csv")
         assert not (folder / "out.csv").exists()
     assert "no column 'id'" in fails("predict", "a.model", "a.csv", "--keep", "id")
+    rows(3, town="a", mean=1).to_csv("mean.csv", index=False)
+    words = ("predict", "a.model", "mean.csv", "--keep", "mean", "-o", "out.csv")
+    assert "--keep mean: the predictions have a column of that name" in fails(*words)
     assert "give -o FILE" in fails("predict", "a.model", "a.csv", "--json")
     damaged = (folder / "a.model").read_bytes()[:-100]
     (folder / "a.model").write_bytes(damaged)

@@ -139,7 +139,11 @@ def predicted_columns(
     prediction: Prediction, batch: pa.RecordBatch, kept: list[str]
 ) -> pa.RecordBatch:
     """The columns that are written."""
-    columns = {name: batch.column(name) for name in kept} | prediction.columns()
+    columns = prediction.columns()
+    twice = [name for name in kept if name in columns]
+    if twice:
+        raise UserMistake(f"--keep {twice[0]}: the predictions have a column of that name, too.")
+    columns = {name: batch.column(name) for name in kept} | columns
     return pa.RecordBatch.from_pydict({name: pa.array(c) for name, c in columns.items()})
 
 
