@@ -377,6 +377,19 @@ def test_gradients_reach_the_lengthscale(make, X):
         assert float(differentiate(1.5, jax.numpy.asarray(X))) == pytest.approx(expected, rel=1e-7)
 
 
+@pytest.mark.parametrize("order", [0, 1])
+def test_arc_cosine_gradients_of_a_row_with_itself_are_zero(order, X):
+    """The angle is at its end there, where the derivative of acos is infinite."""
+    jax, torch = pytest.importorskip("jax"), pytest.importorskip("torch")
+    kernel = ArcCosine(order)
+    rows = torch.tensor(X, requires_grad=True)
+    kernel.diag(rows).sum().backward()
+    np.testing.assert_allclose(rows.grad, 0, atol=1e-6)  # rounding of 1 − t, under a root
+    E = np.eye(3)  # exact angles of 0, and of π with the opposite rows
+    gradient = jax.jacobian(lambda A: kernel(A, np.vstack([E, -E])))(jax.numpy.asarray(E))
+    assert np.all(np.isfinite(gradient))
+
+
 @every_kernel
 def test_gradients_reach_the_inputs(kernel, X):
     jax = pytest.importorskip("jax")

@@ -268,6 +268,20 @@ def test_gradients_flow_to_inputs_and_hyperparameters(X):
     assert torch.all(torch.isfinite(zero.grad))
 
 
+@pytest.mark.parametrize("mean_split", [False, True])
+def test_gradients_at_zero_rows_and_along_the_mean(mean_split, X):
+    jax, torch = pytest.importorskip("jax"), pytest.importorskip("torch")
+    features = MaclaurinFeatures(
+        Polynomial(3), n_components=20, mean_split=mean_split, random_state=0
+    ).fit(X)
+    places = np.vstack([np.zeros(6), X.mean(axis=0), X[:1]])
+    rows = torch.tensor(places, requires_grad=True)
+    assert torch.autograd.gradcheck(features.transform, (rows,))
+    expected = torch.autograd.functional.jacobian(features.transform, rows)
+    found = jax.jacobian(features.transform)(jax.numpy.asarray(places))
+    np.testing.assert_allclose(found, expected, atol=1e-10)
+
+
 @pytest.mark.parametrize("kernel", [Polynomial(7, gamma=0.5, coef0=0.5), Gaussian()], ids=str)
 def test_prediction_holds_on_rows_that_were_not_seen(kernel):
     X = load_digits().data

@@ -131,10 +131,15 @@ class MeanSplitExpansion:
         alpha = S @ direction
         unit, radius = directions(S - alpha[:, None] * direction[None, :])
         log_weight = self.kernel.log_weight(S)
-        powers = (alpha / self.reach)[:, None] ** like(np.arange(self.functions.shape[1]) * 1.0, X)
-        weights = powers @ like(self.functions, X).T
+        place = (alpha / self.reach)[:, None]
+        functions = like(self.functions, X)
+        weights = 0 * place
+        for n in reversed(range(functions.shape[1])):  # Horner's rule: JAX has no gradient of 0⁰
+            weights = weights * place + functions[None, :, n]
         degrees = like(np.array(self.degrees, dtype=float), X)
-        scale = radius[:, None] ** degrees[None, :] * xp.exp(log_weight)[:, None]
+        # where u = 0 the weight of a positive degree does not matter, but for gradients
+        length = xp.where(radius > 0, radius, xp.ones_like(radius))
+        scale = length[:, None] ** degrees[None, :] * xp.exp(log_weight)[:, None]
         scale = scale * square_root(self.kernel.variance)
         return Inputs(unit, weights * scale, radius, alpha, log_weight)
 

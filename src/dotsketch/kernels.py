@@ -392,10 +392,13 @@ class ArcCosine(DotProductKernel):
         xp = namespace(t)
         one = xp.ones_like(t)
         t = xp.minimum(xp.maximum(t, -one), one)
-        angle = xp.acos(t)
+        # acos and √ have infinite derivatives at ±1; the angle of a row with itself has none
+        inside = xp.abs(t) < 1
+        safe = xp.where(inside, t, 0 * one)
+        angle = xp.where(inside, xp.acos(safe), xp.where(t > 0, 0 * one, math.pi * one))
         if self.order == 0:
             return plain(self.variance) * (1 - angle / math.pi)
-        sine = xp.sqrt(xp.maximum((1 - t) * (1 + t), 0 * one))
+        sine = xp.where(inside, xp.sqrt((1 - safe) * (1 + safe)), 0 * one)
         return plain(self.variance) * (sine + (math.pi - angle) * t) / math.pi
 
 
