@@ -140,7 +140,7 @@ def namespaced(X: Array) -> Array:
 def fitted_kernel(kernel: DotProductKernel, X: Array) -> DotProductKernel:
     """The kernel with its parameters set from X; later changes of the given one are not ours."""
     resolved = kernel.resolve(X)
-    scaled_rows(resolved, X[:1, :])  # refuses lengthscales that are not one a column
+    resolved.scale(dense(X[:1, :]))  # refuses lengthscales that are not one a column
     return resolved if resolved.is_differentiable else clone(resolved)
 
 
