@@ -190,12 +190,16 @@ class _PairSums:
     def _add_powers(self, dot: np.ndarray, values: np.ndarray, block: _Block) -> None:
         """Add the sums of t t', t R, R² and k²."""
         powers = self._powers(dot, block.rows, block.columns)
-        rest = values - powers.sum(axis=0)
-        mask = block.masked(np.ones_like(values)).ravel()
+        if block.skips_diagonal:  # k(x, x) may overflow where k(x, y) does not
+            values = values.copy()
+            np.fill_diagonal(values, 0.0)
+            for power in powers:
+                np.fill_diagonal(power, 0.0)
+        rest = (values - powers.sum(axis=0)).ravel()
         flat = powers.reshape(len(powers), -1)
-        self.gram += (flat * mask) @ flat.T
-        self.tail += (flat * mask) @ rest.ravel()
-        self.rest_and_kernel += [mask @ rest.ravel() ** 2, mask @ values.ravel() ** 2]
+        self.gram += block.weight * (flat @ flat.T)
+        self.tail += block.weight * (flat @ rest)
+        self.rest_and_kernel += block.weight * np.array([rest @ rest, np.sum(values**2)])
 
     def _add_terms(
         self,

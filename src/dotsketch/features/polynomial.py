@@ -22,7 +22,7 @@ from .._arrays import (
 )
 from ..kernels import Polynomial
 from ..pairs import PairStatistics
-from ..sketches import make_sketch
+from ..sketches import Sketch, make_sketch
 from .base import FeatureMap, check_overflow
 
 
@@ -104,7 +104,14 @@ class PolynomialSketch(FeatureMap):
         """Draw the weights for inputs of the width of X (n, d); its values do not matter."""
         self.kernel_ = Polynomial(self.degree, gamma=self.gamma, coef0=self.coef0)
         n_projections = self._begin_fit()
-        self.sketch_ = make_sketch(
+        self.sketch_ = self._make_sketch(n_projections)
+        self._validate(X, reset=True)
+        rng = as_generator(self.random_state)
+        self.weights_ = self.sketch_.sample(self._dimension, rng)
+        return self
+
+    def _make_sketch(self, n_projections: int) -> Sketch:
+        return make_sketch(
             self.sketch,
             self.degree,
             n_projections,
@@ -112,10 +119,6 @@ class PolynomialSketch(FeatureMap):
             weights=self.weights,
             compact=self.compact,
         )
-        self._validate(X, reset=True)
-        rng = as_generator(self.random_state)
-        self.weights_ = self.sketch_.sample(self._dimension, rng)
-        return self
 
     def _features(self, X: Array) -> Array:
         largest = []

@@ -31,7 +31,7 @@ class TreeWeights(NamedTuple):
     """Arrays of the leaves' projections, then of all inner projections from the bottom up."""
 
     leaves: Any  # TurnWeights or SRHTWeights with q = 2^⌈log₂ p⌉ projections
-    nodes: Any  # the same with q − 2 projections of D inputs, or None if q ≤ 2
+    nodes: Any  # the same with projections of D inputs, the root's last; None without any
 
 
 @dataclass(frozen=True)
@@ -42,13 +42,18 @@ class TreeSketch(Sketch):
     unit vector. A join multiplies two children; below the root every product is projected again
     (D → D) before it is joined. For p ≤ 2 it is the plain sketch. Variance and pseudo-variance
     follow from the moments passed from level to level, for Rademacher and for SRHT nodes.
+
+    `projects_root` projects the product of the root too, which only adds variance: the authors'
+    published results are of such trees.
     """
+
+    projects_root: bool = False
 
     def sample(self, dimension: int, rng: np.random.Generator) -> TreeWeights:
         n_leaves = power_of_two(self.degree)
         leaves = self.sample_projections(n_leaves, dimension, rng)
-        inner = n_leaves - 2
-        nodes = self.sample_projections(inner, self.n_projections, rng) if inner > 0 else None
+        inner = self._inner_projections
+        nodes = self.sample_projections(inner, self.n_projections, rng) if inner else None
         return TreeWeights(leaves, nodes)
 
     def prepare(self, weights: TreeWeights, X: Array) -> TreeWeights:
@@ -71,7 +76,10 @@ class TreeSketch(Sketch):
             below = n_leaves - (n_leaves >> (level - 1))  # nodes of the lower levels
             return self.project(scaled(node, self.scale), nodes[below + place])
 
-        return transposed(vector(n_levels, 0), self.scale)
+        root = vector(n_levels, 0)
+        if self.projects_root:
+            root = self.project(scaled(root, self.scale), nodes[-1])
+        return transposed(root, self.scale)
 
     def moments(self, pairs: PairStatistics) -> VectorMoments:
         first = PairStatistics(*(1 + 0 * pairs.dot,) * 3, pairs.dimension)  # the unit vector
@@ -89,14 +97,23 @@ class TreeSketch(Sketch):
             D = self.n_projections
             level = [self.project_moments(node.vector(D, block), D) for node in joined]
             block = self.block(D)
-        return level[0].vector(self.n_projections, block)
+        root = level[0].vector(self.n_projections, block)
+        if not self.projects_root:
+            return root
+        D = self.n_projections
+        return self.project_moments(root, D).vector(D, self.block(D))
+
+    @property
+    def _inner_projections(self) -> int:
+        """Projections of products."""
+        return max(power_of_two(self.degree) - 2, 0) + self.projects_root
 
     def project_moments(self, u: VectorMoments, dimension: int) -> ProjectionMoments:
         return projection_moments(u, kappa2=self.kappa2, block=self.block(dimension))
 
     def cost(self, dimension: int) -> float:
         n_leaves = power_of_two(self.degree)
-        inner = max(n_leaves - 2, 0) * self.projection_cost(self.n_projections)
+        inner = self._inner_projections * self.projection_cost(self.n_projections)
         return n_leaves * self.projection_cost(dimension) + inner
 
     # -- the kind of node --------------------------------------------------------------------

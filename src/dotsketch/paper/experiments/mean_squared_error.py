@@ -16,6 +16,7 @@ from ...sketches import make_sketch
 from .. import plots
 from ..data import aligned_pairs, unit_rows
 from ..experiment import Experiment, Row, Setting
+from ..methods import published
 
 SKETCHES = {"gaussian": "Gaussian", "rademacher": "Rademacher", "tree_rademacher": "Tree"}
 COLOURS = {"gaussian": "#888888", "rademacher": "#4477aa", "tree_rademacher": "#228866"}
@@ -51,7 +52,7 @@ def run(config: Config, seed: int) -> list[Row]:
     rows = []
     for name in SKETCHES:
         for field in ("real", "complex"):
-            sketch = make_sketch(name, config.degree, config.n_features, field)
+            sketch = published(make_sketch(name, config.degree, config.n_features, field))
             errors = np.empty((config.n_draws, config.n_pairs), dtype=complex)
             for draw in range(config.n_draws):
                 weights = sketch.sample(config.dimension, rng)
