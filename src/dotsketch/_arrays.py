@@ -29,7 +29,7 @@ Array = Any
 Parts = tuple[Array, Array | None]  # real part, imaginary part (None for real features)
 
 OUTPUTS = ("real", "complex", "complex_to_real")
-LEAST_CHUNK = 64  # rows that are worth handing to a thread
+LEAST_FEATURES = 1 << 18  # as many are worth handing to a thread: some tenths of a millisecond
 
 
 def namespace(*arrays: Array) -> Any:
@@ -180,7 +180,8 @@ def map_rows(
     if is_numpy_array(X) or is_sparse(X):
         workers = effective_n_jobs(n_jobs)
         if workers > 1 and may_split:  # several for each, so that all end at about the same time
-            chunk = min(chunk, max(LEAST_CHUNK, -(-n // (4 * workers))))
+            least = max(1, LEAST_FEATURES // width)
+            chunk = min(chunk, max(least, -(-n // (4 * workers))))
         return _map_rows_host(write or _writer(function), X, output, width, chunk, workers)
     if n <= chunk:
         Z = join(function(X), output)
