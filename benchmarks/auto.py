@@ -27,9 +27,7 @@ from dotsketch.paper.data import Prepared, prepare
 from dotsketch.planning.study import off_diagonal_mean
 
 SETS = ("digits", "magic", "letter", "boston", "kin8nm", "mnist", "fashion_mnist")
-ROUNDING = (
-    1e-8  # errors below are equal: features of rank-deficient data are exact but for rounding
-)
+ROUNDING = 1e-8  # smaller errors are equal: rounding, where the data have a low rank
 LARGE_NYSTROM = 1500  # columns from which K̂ comes from a Cholesky factor, not from features
 
 

@@ -60,8 +60,8 @@ class Study:
         self.rng = as_generator(random_state)
         self.kernel = kernel.resolve(X).detached()
         rows = sample_rows(X, 2 * n_pairs_sample + _FITTING_ROWS, self.rng)
-        rows = rows[self.rng.permutation(len(rows))]
-        self.sample, self._rest = rows[:n_pairs_sample], rows[n_pairs_sample:]
+        self._rows = rows[self.rng.permutation(len(rows))]
+        self.sample, self._rest = np.split(self._rows, [n_pairs_sample])
         enough = len(self._rest) >= len(self.sample)
         self.fitting = self._rest[:n_pairs_sample] if enough else self.sample
         self.mean = column_means(X)
@@ -126,10 +126,6 @@ class Study:
         with np.errstate(over="ignore"):
             return bool(np.isfinite(np.sum(self.kernel.diag(self._rows) ** 2)))
 
-    @property
-    def _rows(self) -> np.ndarray:
-        return np.concatenate([self.sample, self._rest])
-
     @cached_property
     def homogeneous_pairs(self) -> PairStatistics:
         """Of √gamma x with √coef0 appended, whose dot product is the base of a polynomial."""
@@ -190,15 +186,14 @@ class Study:
         or nine tenths of all; otherwise every draw holds out rows of its own, a tenth at least.
         Returns the root of the mean square over draws, and the deviation between draws.
         """
-        everything = self._rows
-        keeps_sample = len(self._rest) >= min(n_fitting, len(everything) * 9 // 10)
+        keeps_sample = len(self._rest) >= min(n_fitting, len(self._rows) * 9 // 10)
         errors = []
         for child in np.random.SeedSequence(self._streams.entropy).spawn(n_draws):
             rng = np.random.default_rng(child)
             if keeps_sample:
                 held, rest = self.sample, self._rest[rng.permutation(len(self._rest))]
             else:
-                rows = everything[rng.permutation(len(everything))]
+                rows = self._rows[rng.permutation(len(self._rows))]
                 n_held = max(len(rows) - n_fitting, len(rows) // 10, 1)
                 held, rest = np.split(rows, [min(n_held, len(self.sample))])
             fitting = rest[:n_fitting]

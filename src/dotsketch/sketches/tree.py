@@ -86,7 +86,7 @@ class TreeSketch(Sketch):
         leaf, padding = (
             self.project_moments(VectorMoments.of_inputs(p), p.dimension) for p in (pairs, first)
         )
-        block = self.block(pairs.dimension)
+        D, block = self.n_projections, self.block(pairs.dimension)
         n_leaves = power_of_two(self.degree)
         level = [leaf] * self.degree + [padding] * (n_leaves - self.degree)
         while len(level) > 1:
@@ -94,13 +94,11 @@ class TreeSketch(Sketch):
             if len(joined) == 1:
                 level = joined
                 break
-            D = self.n_projections
             level = [self.project_moments(node.vector(D, block), D) for node in joined]
             block = self.block(D)
-        root = level[0].vector(self.n_projections, block)
+        root = level[0].vector(D, block)
         if not self.projects_root:
             return root
-        D = self.n_projections
         return self.project_moments(root, D).vector(D, self.block(D))
 
     @property
