@@ -18,11 +18,10 @@ from __future__ import annotations
 
 import argparse
 import math
-import os
 from pathlib import Path
 
 import numpy as np
-from published import DATA_SETS, load, published, reference_rows, relative_error, split
+from published import DATA_SETS, prepared, published, reference_rows, relative_error
 from rich.progress import track
 
 from dotsketch import FourierMap, Frequencies, Gaussian
@@ -38,9 +37,9 @@ def errors_of(fourier: FourierMap, test: np.ndarray, K: np.ndarray, seeds: int) 
     return np.array(found)
 
 
-def cell(label: str, train, test, times: int, is_complex: bool, seeds: int, rows) -> str:
+def cell(label: str, data, times: int, is_complex: bool, seeds: int, rows) -> str:
     """One line of the table."""
-    D = times << max(test.shape[1] - 1, 0).bit_length()
+    train, test, D = data.X_train, data.X_test, times * data.padded_dimension
     kernel = Gaussian().resolve(train)
     K, scaled = kernel(test), test / kernel.lengthscale
     output = "complex" if is_complex else "real"
@@ -116,7 +115,6 @@ def main() -> None:
     if arguments.sorf:
         sorf_tables()
         return
-    folder = Path(os.environ["DOTSKETCH_DATA"])
     rows = reference_rows(arguments.reference)
     header = ["data", "D", "output", *(f"{p}: ours / theirs (z)" for p in PROJECTIONS)]
     header += [f"sorf, {norms} norms (predicted)" for norms in ("constant", "random")]
@@ -127,11 +125,9 @@ def main() -> None:
         for times in (1, 3, 5)
         for is_complex in (False, True)
     ]
-    loaded = {
-        label: split(load(DATA_SETS[label], folder), "standardised", 0) for label in arguments.sets
-    }
+    loaded = {label: prepared(label, "standardised") for label in arguments.sets}
     for label, times, is_complex in track(cells, description="cells"):
-        lines.append(cell(label, *loaded[label], times, is_complex, arguments.seeds, rows))
+        lines.append(cell(label, loaded[label], times, is_complex, arguments.seeds, rows))
     print("\n".join(lines))
 
 

@@ -28,16 +28,9 @@ from dotsketch import MaclaurinFeatures, Polynomial, SphericalFeatures, Spherica
 from dotsketch.spherical import kernel_density
 
 try:  # as a script, or as a module of the package `benchmarks`
-    from published import DATA_SETS, load, published, reference_rows, relative_error, split
+    from published import prepared, published, reference_rows, relative_error
 except ImportError:
-    from benchmarks.published import (
-        DATA_SETS,
-        load,
-        published,
-        reference_rows,
-        relative_error,
-        split,
-    )
+    from benchmarks.published import prepared, published, reference_rows, relative_error
 
 TABLES = ["density", "sorf", "data"]
 METHODS = {  # ours: projection, output; theirs: projection, complex
@@ -98,9 +91,10 @@ def structured(n_draws: int) -> list[list[str]]:
     return rows
 
 
-def frobenius(label: str, X: np.ndarray, shift: str, p: int, D: int, seeds: int, reference):
+def frobenius(label: str, shift: str, p: int, times: int, seeds: int, reference):
     """One line: errors of the spherical methods and of Maclaurin features at D columns."""
-    train, test = split(X, shift, 0)
+    data = prepared(label, shift)
+    train, test, D = data.X_train, data.X_test, times * data.padded_dimension
     kernel = polynomial(p)
     K = kernel(test)
     columns = [label, shift, str(p), str(D)]
@@ -155,10 +149,9 @@ def main() -> None:
         print_table(header, structured(arguments.draws))
     if "data" not in arguments.tables or "DOTSKETCH_DATA" not in os.environ:
         return
-    folder, reference = Path(os.environ["DOTSKETCH_DATA"]), reference_rows(arguments.reference)
-    loaded = {label: load(DATA_SETS[label], folder) for label in arguments.sets}
+    reference = reference_rows(arguments.reference)
     cells = [
-        (label, loaded[label], shift, p, times << max(loaded[label].shape[1] - 1, 0).bit_length())
+        (label, shift, p, times)
         for label in arguments.sets
         for shift in ("raw", "centred")
         for p in arguments.degrees
