@@ -14,7 +14,7 @@ ROOT = Path(dotsketch.__file__).parent
 
 # Modules of one group may import those of the groups before it.
 LAYERS = [
-    ("_fast", "_progress", "_threads"),
+    ("_fast", "_progress", "_support", "_threads"),
     ("_arrays", "_transforms"),
     ("kernels", "pairs"),
     ("sketches",),

@@ -348,9 +348,35 @@ def test_a_torn_write_leaves_the_last_checkpoint(tmp_path, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         regressor().fit(X, y, checkpoint=path)
     monkeypatch.undo()
+    assert list(tmp_path.iterdir()) == [path]  # the half is gone
     found = interrupted(regressor).fit(X, y, checkpoint=path)
     assert Interrupted.calls == 1 + 2
     assert_same_bits(found, regressor().fit(X, y))
+
+
+def test_two_fits_may_write_one_checkpoint(tmp_path, monkeypatch):
+    """A second fit writes its checkpoint while the first is in the middle of writing its own."""
+    X, y = regression_data()
+    path = tmp_path / "sums.npz"
+    savez, others = np.savez, []
+
+    def overtaken(file, **arrays):
+        if not others:
+            others.append(None)
+            file.write(b"half of it")
+            others[0] = regressor().fit(X, y, checkpoint=path)
+            file.seek(0)
+            file.truncate()
+        savez(file, **arrays)
+
+    monkeypatch.setattr(dotsketch.gp.checkpoint.np, "savez", overtaken)
+    first = regressor().fit(X, y, checkpoint=path)
+    monkeypatch.undo()
+    assert list(tmp_path.iterdir()) == [path]
+    found = interrupted(regressor).fit(X, y, checkpoint=path)
+    assert Interrupted.calls == 1  # all rows were in the checkpoint
+    for gp in (first, others[0], found):
+        assert_same_bits(gp, regressor().fit(X, y))
 
 
 def test_features_are_never_held_whole():

@@ -17,6 +17,7 @@ import numpy as np
 
 from .._arrays import is_sparse
 from .._progress import progress
+from .._support.files import atomic_write
 from ..chunks import Block, Rows, len_of
 
 
@@ -84,9 +85,7 @@ def accumulate(
 
 
 def _write(path: Path, sums: Sums, configuration: bytes, blocks: int, digest: bytes) -> None:
-    """All in one file, replaced at once: a reader sees the old file or the new one."""
-    temporary = path.with_name(path.name + ".part")
-    with open(temporary, "wb") as file:
+    with atomic_write(path) as file:
         np.savez(
             file,
             configuration=np.frombuffer(configuration, dtype=np.uint8),
@@ -94,9 +93,6 @@ def _write(path: Path, sums: Sums, configuration: bytes, blocks: int, digest: by
             blocks=blocks,
             **sums.arrays(),
         )
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(temporary, path)
 
 
 def _read(path: Path) -> dict[str, np.ndarray] | None:

@@ -1,0 +1,1 @@
+"""What every layer may use and that knows nothing of this library."""
