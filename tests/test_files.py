@@ -20,9 +20,14 @@ def test_the_old_file_stays_until_the_new_one_is_complete(tmp_path):
 def test_an_error_changes_nothing(tmp_path, error):
     path = tmp_path / "file"
     path.write_bytes(b"old")
-    with pytest.raises(error), atomic_write(path) as file:
-        file.write(b"half")
-        raise error
+
+    def write():
+        with atomic_write(path) as file:
+            file.write(b"half")
+            raise error
+
+    with pytest.raises(error):
+        write()
     assert path.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [path]
 

@@ -8,8 +8,35 @@ import warnings
 
 import numpy as np
 import pytest
+from sklearn import config_context, get_config
 
+from dotsketch import _threads
 from dotsketch._threads import run_all
+
+
+class Library:
+    """A BLAS of which threadpoolctl sets the threads of the process."""
+
+    user_api, prefix, filepath = "blas", "library", "library.so"
+
+    def __init__(self, threads):
+        self.threads = threads
+
+    def info(self, **options):
+        return {"user_api": "blas", "num_threads": self.threads}
+
+    def set_num_threads(self, threads):
+        self.threads = threads
+
+
+@pytest.fixture
+def blas(monkeypatch):
+    """A BLAS with eight threads in the place of the machine's."""
+    library = Library(8)
+    pools = _threads.ThreadpoolController()
+    pools.lib_controllers = [library]
+    monkeypatch.setattr(_threads, "_blas_pools", lambda: pools)
+    return library
 
 
 @pytest.mark.parametrize("workers", [1, 2, 5])
@@ -91,3 +118,104 @@ assert os.waitpid(child, 0)[1] == 0
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no os.fork on this system")
 def test_a_forked_child_has_threads_of_its_own():
     subprocess.run([sys.executable, "-W", "ignore", "-c", FORK], check=True, timeout=120)
+
+
+def test_blas_keeps_to_one_thread_meanwhile(blas):
+    seen = []
+    run_all(lambda _: seen.append(blas.threads), range(4), 2)
+    assert seen == [1] * 4
+    assert blas.threads == 8
+    run_all(lambda _: seen.append(blas.threads), range(2), 1)  # no threads of ours, no limit
+    assert seen[4:] == [8, 8]
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_overlapping_calls_leave_blas_as_it_was(blas, first):
+    """Two calls overlap, and either of them ends first."""
+    inside, leave = [threading.Event(), threading.Event()], [threading.Event(), threading.Event()]
+
+    def call(number):
+        def function(_):
+            inside[number].set()
+            assert leave[number].wait(60)
+
+        run_all(function, range(2), 2)
+
+    threads = [threading.Thread(target=call, args=(number,)) for number in (0, 1)]
+    for thread, entered in zip(threads, inside, strict=True):
+        thread.start()
+        assert entered.wait(60)  # the second call enters after the first has set its limit
+    for number in (first, 1 - first):
+        assert blas.threads == 1
+        leave[number].set()
+        threads[number].join(60)
+    assert blas.threads == 8
+
+
+def test_nested_calls_and_errors_leave_blas_as_it_was(blas):
+    def nested(item):
+        run_all(lambda _: None, range(3), 2)
+        assert blas.threads == 1
+        if item == 3:
+            raise KeyError(item)
+
+    with pytest.raises(KeyError):
+        run_all(nested, range(5), 2)
+    assert blas.threads == 8
+
+
+def test_configuration_of_the_caller_holds_on_all_threads():
+    meeting = threading.Barrier(3, timeout=60)
+    found = []
+
+    def function(_):
+        meeting.wait()
+        found.append(get_config()["assume_finite"])
+
+    for finite in (True, False):
+        with config_context(assume_finite=finite):
+            run_all(function, range(3), 3)
+    assert found == [True] * 3 + [False] * 3
+
+
+FORK_INSIDE = """
+import os
+from dotsketch import _threads
+from dotsketch._threads import run_all
+
+def threads():
+    pools = _threads._blas_pools().info()
+    return [pool["num_threads"] for pool in pools if pool["user_api"] == "blas"]
+
+caller, before = os.getpid(), threads()
+main = _threads.threading.get_ident()
+
+def function(item):
+    if _threads.threading.get_ident() == main and not children:
+        children.append(os.fork())
+        if os.getpid() != caller:
+            # nobody in the child would ever release the limit: it is free
+            assert threads() == before, threads()
+            children[:] = [0]
+
+children = []
+while not children:
+    run_all(function, range(100), 2)
+if os.getpid() != caller:
+    run_all(lambda _: None, range(4), 2)
+    assert threads() == before and _threads._blas_limit.holders == 0
+    os._exit(0)
+assert os.waitpid(children[0], 0)[1] == 0
+assert threads() == before and _threads._blas_limit.holders == 0
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no os.fork on this system")
+def test_a_child_forked_inside_a_call_has_its_blas_threads():
+    environment = os.environ | {"OPENBLAS_NUM_THREADS": "2", "OMP_NUM_THREADS": "2"}
+    subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", FORK_INSIDE],
+        check=True,
+        timeout=120,
+        env=environment,
+    )

@@ -8,13 +8,16 @@ works as well instead of waiting.
 from __future__ import annotations
 
 import os
+import threading
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from contextvars import copy_context
 from functools import lru_cache
-from typing import TypeVar
+from typing import Any, TypeVar
 
+from sklearn import config_context, get_config
 from threadpoolctl import ThreadpoolController
 
 Item = TypeVar("Item")
@@ -24,9 +27,9 @@ def run_all(function: Callable[[Item], object], items: Iterable[Item], workers: 
     """Calls function(item) for every item, on `workers` threads; each takes the next item left.
 
     With several threads BLAS keeps to one for each of them. The first exception stops the rest
-    and is raised. NumPy's `errstate` of the caller holds on all threads. A function that calls
-    `run_all` itself, or a child of `os.fork`, cannot block: what no thread of the pool has begun,
-    the caller does.
+    and is raised. NumPy's `errstate` and scikit-learn's configuration of the caller hold on all
+    threads. A function that calls `run_all` itself, or a child of `os.fork`, cannot block: what no
+    thread of the pool has begun, the caller does.
     """
     left = deque(items)
     workers = min(workers, len(left))
@@ -46,9 +49,15 @@ def run_all(function: Callable[[Item], object], items: Iterable[Item], workers: 
     if workers <= 1:
         work()
         return
-    with _blas_pools().limit(limits=1):
+    configuration = get_config()  # of the caller: scikit-learn keeps one for each thread
+
+    def help_out() -> None:
+        with config_context(**configuration):
+            work()
+
+    with _single_blas_thread():
         pool = _pool(workers - 1)
-        helpers = [pool.submit(copy_context().run, work) for _ in range(workers - 1)]
+        helpers = [pool.submit(copy_context().run, help_out) for _ in range(workers - 1)]
         try:
             work()
         finally:
@@ -69,5 +78,55 @@ def _blas_pools() -> ThreadpoolController:
     return ThreadpoolController()
 
 
+class _BlasLimit:
+    """How many calls hold BLAS at one thread, and the limiter that knows what it was before.
+
+    The number of threads of BLAS belongs to the process. If every call restored what it had found,
+    the last of two overlapping calls would "restore" the limit of the first, for good. So the
+    first call sets the limit, and the last one that leaves restores it.
+    """
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.holders = 0
+        self.limiter: Any = None
+
+    def acquire(self) -> None:
+        with self.lock:
+            if self.holders == 0:
+                self.limiter = _blas_pools().limit(limits=1, user_api="blas")
+            self.holders += 1
+
+    def release(self) -> None:
+        with self.lock:
+            self.holders -= 1
+            if self.holders == 0:
+                self.limiter.restore_original_limits()
+                self.limiter = None
+
+
+_blas_limit = _BlasLimit()
+
+
+@contextmanager
+def _single_blas_thread() -> Iterator[None]:
+    limit = _blas_limit
+    limit.acquire()
+    try:
+        yield
+    finally:
+        if limit is _blas_limit:  # otherwise a fork in between has restored all limits
+            limit.release()
+
+
+def _after_fork() -> None:
+    """Threads do not survive a fork: the pool is empty, and nobody would release the limit."""
+    global _blas_limit
+    limiter, _blas_limit = _blas_limit.limiter, _BlasLimit()
+    _pool.cache_clear()
+    if limiter is not None:
+        limiter.restore_original_limits()
+
+
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_pool.cache_clear)  # threads do not survive a fork
+    os.register_at_fork(after_in_child=_after_fork)
