@@ -97,6 +97,17 @@ def double(X: Array) -> Array:
     return xp.astype(X, dtypes.get("float64", X.dtype))
 
 
+def without_gradient(X: Array) -> Array:
+    """The values of X, through which no gradient flows."""
+    if is_torch_array(X):
+        return X.detach()
+    if is_jax_array(X):
+        import jax
+
+        return jax.lax.stop_gradient(X)
+    return X
+
+
 def largest_entry(X: Array) -> float:
     """max |x| over all entries of X (dense or sparse), or NaN, without a temporary of its size."""
     if is_sparse(X):

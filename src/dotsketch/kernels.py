@@ -32,6 +32,7 @@ from ._arrays import (
     plain,
     positive_integer,
     square_root,
+    without_gradient,
 )
 
 
@@ -265,20 +266,25 @@ class Gaussian(DotProductKernel):
         xp = namespace(X)
         S = self.scale(X)
         T = S if Y is None else self.scale(Y)
-        # Distances lose their digits to a common offset, which the kernel does not see.
-        centre = xp.mean(S, axis=0)
+        # Distances lose their digits to a common offset, which the kernel does not see. Neither
+        # offset nor unit has a derivative: the kernel does not depend on them.
+        centre = without_gradient(xp.mean(S, axis=0))
         S, T = S - centre, T - centre
         # Squares of huge distances overflow: measure them in units of the largest coordinate.
         # Beyond 10¹⁵ units of a lengthscale only a distance of zero matters.
-        unit = xp.maximum(xp.max(xp.abs(S)), xp.max(xp.abs(T)))
+        unit = without_gradient(xp.maximum(xp.max(xp.abs(S)), xp.max(xp.abs(T))))
         unit = xp.where(unit > 1, unit, xp.ones_like(unit))
         S, T = S / unit, T / unit
         squares = xp.sum(S * S, axis=1)[:, None] + xp.sum(T * T, axis=1)[None, :] - 2 * (S @ T.T)
         squares = squares * xp.minimum(unit, 1e15 * xp.ones_like(unit)) ** 2
+        # Rounding may leave less than zero where rows are equal. To clamp the value must not cut
+        # off the derivatives: at equal rows the second one is −1/lengthscale².
+        clamped = xp.maximum(squares, xp.zeros_like(squares))
+        squares = squares + without_gradient(clamped - squares)
         if Y is None:
             same = xp.eye(squares.shape[0], dtype=squares.dtype, device=_device(squares))
             squares = squares * (1 - same)
-        return plain(self.variance) * xp.exp(-xp.maximum(squares, xp.zeros_like(squares)) / 2)
+        return plain(self.variance) * xp.exp(-squares / 2)
 
     def diag(self, X: Array) -> Array:
         X, _ = _matching(X, None)
