@@ -3,12 +3,13 @@
     python benchmarks/spherical_density.py
     DOTSKETCH_DATA=folder python benchmarks/spherical_density.py --reference paper_results.csv
 
-Three tables: the error of the fitted density for (1 − z²/a²)^p in R^d and the time of the fit; mean
-and mean squared error of "sorf" features relative to the formulas for orthogonal directions; and,
-with data, the relative Frobenius errors of spherical and of Maclaurin features of (1/2 + x·y/2)^p
-on held-out rows (all matrices at D columns; the imaginary part kept, as the authors did), with the
-z-score of our mean against theirs. The authors' "srht" is our "sorf", their "gaussian" our
-"independent". Prints Markdown; asserts nothing.
+Four tables: the error of the fitted density for (1 − z²/a²)^p in R^d and the time of the fit; mean
+and mean squared error of "sorf" features relative to the formulas for orthogonal directions; the
+same error for random rows of few coordinates ("narrow"); and, with data, the relative Frobenius
+errors of spherical and of Maclaurin features of (1/2 + x·y/2)^p on held-out rows (all matrices at D
+columns; the imaginary part kept, as the authors did), with the z-score of our mean against theirs.
+The authors' "srht" is our "sorf", their "gaussian" our "independent". Prints Markdown;
+asserts nothing.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ try:  # as a script, or as a module of the package `benchmarks`
 except ImportError:
     from benchmarks.published import prepared, published, reference_rows, relative_error
 
-TABLES = ["density", "sorf", "data"]
+TABLES = ["density", "sorf", "narrow", "data"]
 METHODS = {  # ours: projection, output; theirs: projection, complex
     "independent": (("independent", "real"), ("gaussian", False)),
     "sorf": (("sorf", "real"), ("srht", False)),
@@ -88,6 +89,32 @@ def structured(n_draws: int) -> list[list[str]]:
             columns = [f"{mean:+.4f} ± {values.std() / math.sqrt(n_draws):.4f}"]
             columns += [f"{math.sqrt(variance):.4f}", f"{error.mean() / variance:.2f}"]
             rows.append([str(d), name, *columns])
+    return rows
+
+
+def narrow(n_draws: int = 8) -> list[list[str]]:
+    """Root mean square error of sorf features over that of the formula, random unit rows."""
+    rows = []
+    for d in (2, 4, 5, 8, 9, 12, 16, 24):
+        rng = np.random.default_rng(d)
+        X = rng.standard_normal((60, d))
+        X /= np.linalg.norm(X, axis=1, keepdims=True)
+        dots = (X @ X.T)[~np.eye(60, dtype=bool)]
+        columns = []
+        for p in (3, 7, 15):
+            kernel = polynomial(p)
+            density = kernel_density(kernel, 1 << (d - 1).bit_length())
+            for n_components in (1024, 8192):
+                features = SphericalMap(n_components, "sorf", density=density)
+                squares = []
+                for _ in range(n_draws):
+                    Z = features.apply(X, features.sample(d, rng))
+                    squares.append(np.mean(((Z @ Z.T - kernel(X)) ** 2)[~np.eye(60, dtype=bool)]))
+                moments = features.moments()
+                bias = moments.mean(dots) - ((1 + dots) / 2) ** p
+                expected = np.mean(bias**2 + moments.variance(dots))
+                columns.append(f"{math.sqrt(np.mean(squares) / expected):.2f}")
+        rows.append([str(d), *columns])
     return rows
 
 
@@ -147,6 +174,9 @@ def main() -> None:
     if "sorf" in arguments.tables:
         header = ["d", "pair", "mean − formula", "deviation, formula", "squared error / formula"]
         print_table(header, structured(arguments.draws))
+    if "narrow" in arguments.tables:
+        header = [f"p = {p}, D = {n}" for p in (3, 7, 15) for n in (1024, 8192)]
+        print_table(["d", *header], narrow())
     if "data" not in arguments.tables or "DOTSKETCH_DATA" not in os.environ:
         return
     reference = reference_rows(arguments.reference)

@@ -263,9 +263,9 @@ def test_predicted_errors_are_those_of_the_map(projection):
     kernel = Polynomial(3, gamma=1.0, coef0=2.0, variance=1.5)
     distances = np.array([[0.0, 0.4], [1.0, 2.0]])
     squared_bias, variance = predicted_errors(
-        kernel, distances, 5, n_components=11, projection=projection
+        kernel, distances, 9, n_components=11, projection=projection
     )
-    ambient = Frequencies(1, projection).ambient_dimension(5)
+    ambient = Frequencies(1, projection).ambient_dimension(9)
     density = kernel_density(kernel, ambient)
     top = 1.5 * 27
     exact = 1.5 * (3 - distances**2 / 2) ** 3
@@ -293,3 +293,5 @@ def test_refusals(rng):
         SphericalMap(4, density=density).moments("imaginary")
     with pytest.raises(ValueError, match="projection must be one of"):
         predicted_errors(kernel_of(3), np.ones(1), 4, n_components=4, projection="dense")
+    with pytest.raises(ValueError, match="No closed form"):
+        predicted_errors(kernel_of(3), np.ones(1), 8, n_components=4, projection="sorf")

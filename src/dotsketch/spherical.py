@@ -25,12 +25,39 @@ import numpy as np
 from scipy.optimize import nnls
 
 from ._arrays import Array, host, namespace
+from ._transforms import power_of_two
 from .frequencies import Frequencies, sphere_mean
 from .kernels import DotProductKernel
 from .waves import Waves, WaveWeights, check_part
 
 N_RADII = 200
 N_DISTANCES = 200
+# Structured directions of fewer coordinates (padded to a power of two) are far from uniform: the
+# error of (1/2 + x·y/2)^p at 8192 columns is within 8 % of the closed form from 16 on, and up to 4
+# times it for 8, 11 times for 4, 30 times for 2 (benchmarks/spherical_density.py --tables narrow)
+LEAST_SORF_DIMENSION = 16
+
+
+def is_nearly_uniform(ambient: int) -> bool:
+    """Whether structured directions of so many coordinates, a power of two, are so; ±1 are."""
+    return ambient == 1 or ambient >= LEAST_SORF_DIMENSION
+
+
+def check_closed_form(projection: str, ambient: int) -> None:
+    """An error where the moments of orthogonal directions are not those of the projection."""
+    if projection == "sorf" and not is_nearly_uniform(ambient):
+        raise ValueError(
+            f'No closed form is known for projection="sorf" in {ambient} coordinates: below '
+            f"{LEAST_SORF_DIMENSION} its directions are far from uniform. Use "
+            'projection="orthogonal".'
+        )
+
+
+def choose_projection(projection: str, dimension: int) -> str:
+    """The projection that "auto" stands for: "sorf" where its directions are nearly uniform."""
+    if projection != "auto":
+        return projection
+    return "sorf" if is_nearly_uniform(power_of_two(dimension)) else "orthogonal"
 
 
 def _mixture(weights: np.ndarray, radii: np.ndarray, z: np.ndarray, dimension: int) -> np.ndarray:
@@ -217,7 +244,8 @@ class SphericalMap(Waves):
         because w q ± v r has a uniform direction for orthonormal q, r. E cos² = (1 + k̃(2z))/2 for
         the real part, 1 for the complex value; the phase of an odd last column adds a²/2.
         Exact for "independent" and "orthogonal"; for "sorf" it is the expression for orthogonal
-        directions in the padded dimension (docs/spherical.md tells how close).
+        directions in the padded dimension, which does not hold below 16 coordinates
+        (docs/spherical.md shows how close it is).
         """
         part = check_part(part, self.part)
         density, d = self.density, self.density.dimension
@@ -254,7 +282,8 @@ def predicted_errors(
 ) -> tuple[np.ndarray, np.ndarray]:
     """(k̃ − k)² and Var k̂ for unit vectors of R^dimension at these distances (any shape).
 
-    Exact for "independent" and "orthogonal"; "sorf" counts as orthogonal in its padded dimension.
+    Exact for "independent" and "orthogonal"; "sorf" counts as orthogonal in its padded dimension,
+    which must be 16 or more.
 
     >>> from dotsketch import Polynomial
     >>> kernel = Polynomial(7, gamma=0.5, coef0=0.5)  # (1 − z²/4)⁷
@@ -264,6 +293,7 @@ def predicted_errors(
     (array([0.013, 0.011]), array([0.009, 0.049]))
     """
     ambient = Frequencies(1, projection).ambient_dimension(dimension)
+    check_closed_form(projection, ambient)
     density = kernel_density(kernel.detached(), ambient)
     moments = SphericalMap(n_components, projection, output, density=density).moments()
     dots = 1 - np.asarray(distances, dtype=np.float64) ** 2 / 2

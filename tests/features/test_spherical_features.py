@@ -23,6 +23,12 @@ every_projection = pytest.mark.parametrize("projection", PROJECTIONS)
 every_output = pytest.mark.parametrize("output", ["real", "complex", "complex_to_real"])
 
 
+@pytest.fixture
+def X(rng):
+    """Of 11 coordinates: in 8 or fewer structured directions are no good, and warn."""
+    return rng.standard_normal((7, 11)) + 0.5
+
+
 def unit(X):
     return X / np.linalg.norm(X, axis=1, keepdims=True)
 
@@ -42,6 +48,7 @@ ZERO_ROWS = dict.fromkeys(
     [SphericalFeatures(KERNEL, projection=p, n_components=6, random_state=0) for p in PROJECTIONS],
     expected_failed_checks=lambda estimator: ZERO_ROWS,
 )
+@pytest.mark.filterwarnings("ignore:projection=.sorf. in:UserWarning")
 def test_scikit_learn_contract(estimator, check):
     """scikit-learn's own checks, those of the array API among them."""
     check(estimator)
@@ -132,6 +139,37 @@ def test_jobs_give_the_same_features(rng):
 # -- unit rows ------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(("dimension", "expected"), [(1, "sorf"), (8, "orthogonal"), (9, "sorf")])
+def test_default_projection_is_one_that_converges(dimension, expected, rng):
+    X = unit(rng.standard_normal((30, dimension)))
+    model = SphericalFeatures(KERNEL, n_components=512, random_state=0).fit(X)
+    assert model.projection_ == model.map_.projection == expected
+
+
+def test_two_coordinates_have_the_error_that_is_predicted(rng):
+    """Structured directions would have seven times it."""
+    X = unit(rng.standard_normal((60, 2)))
+    kernel = Polynomial(7, gamma=0.5, coef0=0.5)
+    K = kernel(X)
+    models = [
+        SphericalFeatures(kernel, n_components=512, random_state=seed).fit(X) for seed in range(20)
+    ]
+    squares = [np.mean((model.transform(X) @ model.transform(X).T - K) ** 2) for model in models]
+    predicted = np.mean(models[0].variance(X) + models[0].bias(X) ** 2)
+    error = np.std(squares, ddof=1) / np.sqrt(len(squares))
+    assert abs(np.mean(squares) - predicted) < 6 * error
+
+
+def test_structured_directions_of_few_coordinates_are_not_claimed(rng):
+    X = unit(rng.standard_normal((30, 8)))
+    model = SphericalFeatures(KERNEL, projection="sorf", random_state=0)
+    with pytest.warns(UserWarning, match="far from uniform"):
+        model.fit(X)
+    for method in (model.variance, model.bias):
+        with pytest.raises(ValueError, match="No closed form"):
+            method(X)
+
+
 @every_projection
 def test_norms_do_not_matter_unless_asked(projection, X):
     options = {"projection": projection, "n_components": 9, "random_state": 0}
@@ -142,7 +180,7 @@ def test_norms_do_not_matter_unless_asked(projection, X):
     strict = SphericalFeatures(KERNEL, normalize=False, **options).fit(unit(X))
     np.testing.assert_allclose(strict.transform(unit(X)), Z, atol=1e-12)
     for refused in (strict.fit, strict.transform, strict.variance):
-        with pytest.raises(ValueError, match="normalize=False needs rows of unit norm"):
+        with pytest.raises(ValueError, match="need rows of unit norm"):
             refused(X)
 
 
@@ -212,7 +250,8 @@ def test_jax_under_jit(X):
 
 def test_median_lengthscale_is_that_of_the_unit_rows(X):
     model = SphericalFeatures(Gaussian(), n_components=4).fit(5 * X)
-    assert model.kernel_ == Gaussian().resolve(unit(X))
+    expected = Gaussian().resolve(unit(X)).lengthscale
+    assert model.kernel_.lengthscale == pytest.approx(expected, rel=1e-12)
 
 
 @pytest.mark.parametrize("kernel", [ArcCosine(1), Maclaurin([1, 0.5, 0.2]), Gaussian()])

@@ -25,7 +25,16 @@ from .._arrays import (
 )
 from ..frequencies import Frequencies
 from ..kernels import DotProductKernel, directions
-from ..spherical import RadialDensity, SphericalMap, kernel_density, peak
+from ..spherical import (
+    RadialDensity,
+    SphericalMap,
+    SphericalMoments,
+    check_closed_form,
+    choose_projection,
+    is_nearly_uniform,
+    kernel_density,
+    peak,
+)
 from .base import FeatureMap
 
 UNIT_TOLERANCE = 1e-4  # rows that were normalised in single precision pass
@@ -51,9 +60,12 @@ class SphericalFeatures(FeatureMap):
     kernel : DotProductKernel
         `Polynomial`, or any other kernel: on unit vectors each is a function of the distance (a
         Gaussian needs one lengthscale for all coordinates; "median" is that of the unit rows).
-    projection : {"sorf", "orthogonal", "independent"}, default="sorf"
-        How directions are drawn. "sorf" takes D·log d operations a row, in d padded to a power of
-        two; below about 16 coordinates its directions are far from uniform: take "orthogonal".
+    projection : {"auto", "sorf", "orthogonal", "independent"}, default="auto"
+        How directions are drawn. "sorf" takes D·log d operations per row, in d padded to a power
+        of two; "orthogonal" takes D·d. "auto" is "sorf" for 9 coordinates and more, and
+        "orthogonal" for fewer: structured directions in 8 or fewer (padded) coordinates are far
+        from uniform, so that the approximate kernel converges to another one. `fit` warns if
+        "sorf" is asked for there, and `variance` and `bias` raise.
     n_components : int, default=100
         The number of columns that `transform` returns.
     output : {"real", "complex", "complex_to_real"}, default="real"
@@ -72,6 +84,7 @@ class SphericalFeatures(FeatureMap):
     Attributes
     ----------
     kernel_ : the kernel with data-dependent parameters resolved
+    projection_ : the projection that was used
     density_ : RadialDensity: radii and weights of the frequencies, `rmse` and `max_error`
     map_ : SphericalMap, the description that was drawn from
     weights_ : its random weights (NumPy arrays)
@@ -102,7 +115,7 @@ class SphericalFeatures(FeatureMap):
         self,
         kernel: DotProductKernel,
         *,
-        projection: str = "sorf",
+        projection: str = "auto",
         n_components: int = 100,
         output: str = "real",
         normalize: bool = True,
@@ -127,11 +140,12 @@ class SphericalFeatures(FeatureMap):
         resolved = self.kernel.resolve(unit)
         # later changes of the given kernel are not ours
         self.kernel_ = resolved if resolved.is_differentiable else clone(resolved)
-        ambient = Frequencies(1, self.projection).ambient_dimension(self.n_features_in_)
+        self.projection_ = choose_projection(self.projection, self.n_features_in_)
+        ambient = Frequencies(1, self.projection_).ambient_dimension(self.n_features_in_)
         self.density_ = kernel_density(self.kernel_.detached(), ambient)
         self._warn_if_poor(self.density_)
         self.map_ = SphericalMap(
-            self.n_components, self.projection, self.output, density=self.density_
+            self.n_components, self.projection_, self.output, density=self.density_
         )
         self.weights_ = self.map_.sample(self.n_features_in_, as_generator(self.random_state))
         return self
@@ -154,19 +168,23 @@ class SphericalFeatures(FeatureMap):
 
         It is the variance of the kernel value that the user gets: of the complex value Z Zᴴ for
         output="complex", otherwise of a real number; `part="real"` and `part="complex"` ask for
-        one of them. For projection="sorf" it is that of orthogonal directions, an approximation.
+        one of them. For projection="sorf" it is that of orthogonal directions, an approximation
+        for 16 padded coordinates and more; it raises below.
         """
-        check_is_fitted(self)
-        moments = self.map_.moments(part)
+        moments = self._moments(part)
         A, B = self._dense_units(X, Y)
         return self._peak**2 * moments.variance(A @ B.T)
 
     def bias(self, X: Array, Y: Array | None = None) -> Array:  # (n, d), (m, d) -> (n, m)
         """k̃ − k between rows of X and of Y, on which the number of features has no influence."""
-        check_is_fitted(self)
-        moments = self.map_.moments()
+        moments = self._moments()
         A, B = self._dense_units(X, Y)
         return self._peak * moments.mean(A @ B.T) - self.kernel_.detached()(A, B)
+
+    def _moments(self, part: str | None = None) -> SphericalMoments:
+        check_is_fitted(self)
+        check_closed_form(self.projection_, self.density_.dimension)
+        return self.map_.moments(part)
 
     @property
     def _peak(self) -> float:
@@ -204,8 +222,9 @@ class SphericalFeatures(FeatureMap):
         worst = int(np.argmax(np.abs(norms - 1)))
         if not abs(norms[worst] - 1) <= UNIT_TOLERANCE:
             raise ValueError(
-                f"normalize=False needs rows of unit norm; one has norm {norms[worst]:.6g}. Set "
-                "normalize=True, or divide every row by its norm."
+                "Spherical features with normalize=False need rows of unit norm; one has norm "
+                f"{norms[worst]:.6g}. Divide every row by its norm, use "
+                "SphericalFeatures(normalize=True), or choose features of another family."
             )
 
     def _check_kernel(self) -> None:
@@ -227,6 +246,14 @@ class SphericalFeatures(FeatureMap):
             )
 
     def _warn_if_poor(self, density: RadialDensity) -> None:
+        if self.projection_ == "sorf" and not is_nearly_uniform(density.dimension):
+            warnings.warn(
+                f'projection="sorf" in {density.dimension} coordinates: its directions are far '
+                "from uniform, and the error of the kernel does not vanish with more columns. Use "
+                'projection="orthogonal", which "auto" is here.',
+                UserWarning,
+                stacklevel=3,
+            )
         if density.rmse > POOR_FIT:
             warnings.warn(
                 f"{self.kernel_} is far from every kernel that spherical features can represent: "
