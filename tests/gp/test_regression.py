@@ -354,3 +354,27 @@ def test_wrong_parameters(parameters, error, message):
     X, y = regression_data()
     with pytest.raises(error, match=message):
         FeatureGPRegressor(**{"features": polynomial_features(), **parameters}).fit(X, y)
+
+
+@pytest.mark.parametrize("in_pipeline", [False, True])
+def test_a_lengthscale_search_plans_at_both_ends_only(in_pipeline, rng, monkeypatch):
+    """Once for the features to search with, once for those at the lengthscale found."""
+    plans = []
+    original = AutoFeatures._plan
+
+    def counted(self, study):
+        plans.append(study.kernel.lengthscale)
+        return original(self, study)
+
+    monkeypatch.setattr(AutoFeatures, "_plan", counted)
+    X = rng.standard_normal((60, 3))
+    y = np.sin(X[:, 0])
+    features = AutoFeatures(
+        Gaussian(lengthscale=0.5), n_components=12, candidates=["fourier", "nystrom"]
+    )
+    model = make_pipeline(StandardScaler(), features) if in_pipeline else features
+    gp = FeatureGPRegressor(model).fit(X, y, optimize=True)
+    auto = gp.features_[-1] if in_pipeline else gp.features_
+    assert isinstance(auto, AutoFeatures)
+    assert plans == [0.5, auto.kernel_.lengthscale]
+    assert auto.kernel_.lengthscale > 0.6

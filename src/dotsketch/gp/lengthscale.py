@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.base import clone
 
 from .._arrays import Array, plain
+from ..auto import AutoFeatures
 from .evidence import maximise
 
 SPAN = 1 / 16, 16.0  # of the lengthscale given
@@ -18,7 +19,9 @@ def best_lengthscale(model: Any, X: Array, evidence: Callable[[Any], float]) -> 
     """A clone of a kernel or feature map with its lengthscale scaled to the greatest evidence.
 
     One factor for all coordinates if there are several lengthscales. A model without a lengthscale
-    is returned as it is. Feature maps draw the same random numbers for every lengthscale.
+    is returned as it is. Feature maps draw the same random numbers for every lengthscale. For
+    `AutoFeatures` the search is among features of the kind that they choose at the lengthscale
+    given: a plan for every lengthscale would take most of the time.
     """
     names = [name for name in model.get_params() if name.split("__")[-1] == "lengthscale"]
     if not names:
@@ -32,10 +35,25 @@ def best_lengthscale(model: Any, X: Array, evidence: Callable[[Any], float]) -> 
     if isinstance(base, str):
         base = _resolved_lengthscale(model, name, X)
 
-    def scaled(factor: float) -> Any:
+    def scaled(model: Any, factor: float) -> Any:
         return clone(model).set_params(**{name: plain(factor * np.asarray(base))})
 
-    return scaled(maximise(lambda factor: evidence(scaled(factor)), SPAN, points=9, tolerance=0.02))
+    searched = _planned_once(model, X)
+    best = maximise(
+        lambda factor: evidence(scaled(searched, factor)), SPAN, points=9, tolerance=0.02
+    )
+    return scaled(model, best)
+
+
+def _planned_once(model: Any, X: Array) -> Any:
+    """The model with the features that it chooses for X in the place of every `AutoFeatures`."""
+    if isinstance(model, AutoFeatures):
+        return clone(clone(model).fit(X).features_)
+    names = [name for name, value in model.get_params().items() if isinstance(value, AutoFeatures)]
+    if not names:
+        return model
+    fitted = clone(model).fit(X, None).get_params()
+    return clone(model).set_params(**{name: clone(fitted[name].features_) for name in names})
 
 
 def _resolved_lengthscale(model: Any, name: str, X: Array) -> Any:
