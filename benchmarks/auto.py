@@ -59,7 +59,9 @@ def cell(name: str, shift: str, p: int, times: int, draws: int, within: float) -
     data = prepare(name, 0, shift, n_train=8000, n_test=1000)
     kernel = Polynomial(p, gamma=0.5, coef0=0.5) if p else Gaussian().resolve(data.X_train)
     n_components = times * data.padded_dimension
-    table = plan(kernel, data.X_train, n_components=n_components)
+    # With Nyström features by name, which are left out for their cost otherwise
+    candidates = ["all", "nystrom"]
+    table = plan(kernel, data.X_train, n_components=n_components, candidates=candidates)
     K = kernel(data.X_test)
     scale = off_diagonal_mean(K**2)
     least = min(row.relative_error for row in table if row.candidate.family != "nystrom")

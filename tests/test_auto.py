@@ -97,9 +97,92 @@ def test_what_is_measured_is_marked_and_right(X):
     row = table.best
     assert row.source == "measured"
     assert np.isnan(row.variance)
-    assert row.spread > 0
-    found, _ = measured_error(row.candidate.build(kernel, 20), kernel, X[300:], X[:300], 20)
+    assert row.n_measured is None
+    assert row.upper_error == row.relative_error + 2 * row.standard_error
+    found, error = measured_error(row.candidate.build(kernel, 20), kernel, X[300:], X[:300], 50)
     assert found / 1.5 < row.relative_error < found * 1.5
+    assert error / 3 < row.standard_error < 3 * error
+
+
+def test_heavy_tails_between_draws_are_seen():
+    """A cluster of one row in fifty: one landmark is rarely of it, and the error then large."""
+    rng = np.random.default_rng(0)
+    X = 0.01 * rng.standard_normal((2000, 3))
+    X[::50] += 30
+    kernel = Exponential(lengthscale=20.0)
+    row = plan(kernel, X, n_components=1, candidates="nystrom", n_pairs_sample=200).best
+    found, error = measured_error(row.candidate.build(kernel, 1), kernel, X[:400], X, 400)
+    assert abs(row.relative_error - found) < 6 * np.hypot(row.standard_error, error)
+
+
+def test_spherical_features_of_a_plan_refuse_other_norms(X):
+    auto = AutoFeatures(POLYNOMIAL, n_components=40, candidates="spherical", random_state=0).fit(X)
+    assert auto.transform(X).shape == (400, 40)
+    with pytest.raises(ValueError, match=r"unit norm; one has norm 1\.5"):
+        auto.transform(1.5 * X)
+
+
+def test_one_row_off_the_sphere_leaves_out_spherical_features(X):
+    """Wherever it stands: the sample of ten rows is too small to have it."""
+    for i in range(0, 400, 40):
+        rows = X.copy()
+        rows[i] *= 1.5
+        study = Study(POLYNOMIAL, rows, n_pairs_sample=10)
+        assert "spherical" not in {candidate.family for candidate in all_candidates(study)}
+
+
+def test_structured_directions_of_few_coordinates_are_not_planned(X):
+    for width, expected in ((8, False), (9, True)):
+        rows = X[:, 18 : 18 + width] + 0.1
+        study = Study(POLYNOMIAL, rows / np.linalg.norm(rows, axis=1, keepdims=True))
+        names = {str(candidate) for candidate in all_candidates(study)}
+        assert ("spherical: sorf" in names) is expected
+        assert "spherical: orthogonal" in names
+
+
+class Predicted(Exception):
+    pass
+
+
+def test_what_costs_far_more_is_left_out_unless_named(X, monkeypatch):
+    def refuse(*_):
+        raise Predicted
+
+    monkeypatch.setattr(NystromCandidate, "predict", refuse)
+    rows = np.repeat(X, 10, axis=0)[:, 20:30]
+    options = {"n_components": 3000, "n_pairs_sample": 20, "max_degree": 2}
+    candidates = ["all", "fourier"]
+    table = plan(Gaussian(), rows, candidates=candidates, **options)
+    (left_out,) = table.left_out
+    assert left_out.candidate == NystromCandidate()
+    assert str(left_out) in repr(table)
+    assert 'candidates=["all", "nystrom"]' in str(left_out)
+    with pytest.raises(Predicted):
+        plan(Gaussian(), rows, candidates=["all", "nystrom"], **options)
+    with pytest.raises(Predicted):
+        plan(Gaussian(), rows, candidates=[NystromCandidate()], **options)
+    with pytest.raises(Predicted):
+        plan(Gaussian(), rows, **(options | {"n_components": 2000}))
+
+
+def test_costly_rows_are_left_out_unless_named(monkeypatch, X):
+    monkeypatch.setattr("dotsketch.planning.search.MOST_ROW_OPERATIONS", 1.0)
+    monkeypatch.setattr("dotsketch.planning.search.MOST_ROW_RATIO", 20.0)
+    options = {"n_components": 400, "n_pairs_sample": 20, "max_degree": 2}
+    table = plan(Gaussian(), X, **options)
+    cheapest = min(row.cost for row in table)
+    assert all(row.cost <= 20 * cheapest for row in table)
+    assert NystromCandidate() in [one.candidate for one in table.left_out]
+    named = plan(Gaussian(), X, candidates=["all", "nystrom"], **options)
+    assert NystromCandidate() in [row.candidate for row in named]
+
+
+def test_a_tolerance_is_met_with_the_standard_error(X):
+    options = {"candidates": "nystrom", "random_state": 0, "n_pairs_sample": 100}
+    auto = AutoFeatures(Gaussian(), tolerance=0.03, **options).fit(X)
+    assert auto.chosen_.standard_error > 0
+    assert auto.chosen_.upper_error <= 0.03
+    assert "±" in auto.explain()
 
 
 def test_the_best_of_the_plan_is_fitted(X):

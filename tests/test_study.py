@@ -5,9 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dotsketch import FourierCandidate, Gaussian, MaclaurinCandidate, NystromCandidate, Polynomial
+from dotsketch import (
+    FourierCandidate,
+    Gaussian,
+    MaclaurinCandidate,
+    NystromCandidate,
+    Polynomial,
+    plan,
+)
 from dotsketch.allocation import allocate, evaluate
-from dotsketch.planning import Study
+from dotsketch.planning import Plan, Study
 
 
 def rows_of(A):
@@ -71,9 +78,11 @@ def test_measured_errors_are_those_of_the_sample(X):
         seen.append((fitting, held))
         return study.kernel(held) * 1.1
 
-    error, spread = study.measure(approximate, 300, 3)
-    assert error == pytest.approx(0.1)
-    assert spread == pytest.approx(0, abs=1e-12)
+    found = study.measure(approximate, 300, 1e9)
+    assert found.relative_error == pytest.approx(0.1)
+    assert found.standard_error == pytest.approx(0, abs=1e-12)
+    assert found.n_fitting == 300
+    assert len(seen) == 3
     for fitting, held in seen:
         assert held is study.sample
         assert len(fitting) == 300
@@ -94,5 +103,56 @@ def test_few_rows_are_split_anew_in_every_draw(X, n_rows, n_fitting):
             assert not rows_of(fitting) & rows_of(held)
         return study.kernel(held)
 
-    assert study.measure(approximate, n_fitting, 3) == (0.0, 0.0)
+    assert study.measure(approximate, n_fitting, 1e9)[:2] == (0.0, 0.0)
     assert np.isfinite(NystromCandidate().predict(study, min(n_rows, n_fitting)).relative_error)
+
+
+def test_as_many_rows_are_fitted_to_as_are_claimed(X):
+    """Wide rows, more than 5000 of them, or nearly all rows: only 20 rows have to be held out."""
+    wide = np.zeros((130, 80_000), dtype=np.float32)  # 52 rows of it take 32 MiB
+    wide[:, :6] = X[:130]
+    long = np.tile(X, (2, 1)) + np.arange(12_000)[:, None]
+    for rows, n_fitting, expected in (
+        (wide, 100, 100),
+        (long[:, :2], 8000, 8000),
+        (X[:1000], 990, 980),
+    ):
+        study = Study(Gaussian(lengthscale=2.0), rows, n_pairs_sample=50)
+        seen = []
+
+        def approximate(fitting, held, rng, seen=seen, study=study):
+            seen.append(len(rows_of(fitting) | rows_of(held)) - len(held))
+            return study.kernel(held)
+
+        found = study.measure(approximate, n_fitting, np.inf)
+        assert found.n_fitting == expected
+        assert seen == [expected, expected]
+
+
+def test_fewer_landmarks_than_claimed_are_reported(X):
+    row = NystromCandidate().predict(Study(Gaussian(), X[:100]), 95)
+    assert row.n_measured == 90
+    assert "with 90 landmarks" in repr(Plan([row]))
+    assert NystromCandidate().predict(Study(Gaussian(), X[:100]), 90).n_measured is None
+
+
+def test_a_standard_error_is_that_of_the_root_mean_square(X):
+    study = Study(Gaussian(lengthscale=2.0), X, n_pairs_sample=20)
+    errors = iter([0.1, 0.1, 0.5])
+    found = study.measure(lambda _, held, __: study.kernel(held) * (1 + next(errors)), 1, 1e9)
+    squares = np.array([0.01, 0.01, 0.25])
+    assert found.relative_error == pytest.approx(np.sqrt(0.09))
+    expected = np.std(squares, ddof=1) / np.sqrt(3) / (2 * 0.3)
+    assert found.standard_error == pytest.approx(expected)
+
+
+def test_wide_rows_are_fewer_and_a_plan_reports_it():
+    rng = np.random.default_rng(0)
+    wide = rng.standard_normal((120, 60_000)).astype(np.float32)
+    options = {"n_components": 10, "candidates": [FourierCandidate("independent")]}
+    table = plan(Gaussian(), wide, n_pairs_sample=100, **options)
+    assert (table.n_pairs_sample, table.reduced_from) == (69, 100)
+    assert "69 rows, not of n_pairs_sample=100" in repr(table)
+    narrow = plan(Gaussian(), wide[:, :10], n_pairs_sample=500, **options)
+    assert (narrow.n_pairs_sample, narrow.reduced_from) == (120, None)
+    assert "n_pairs_sample" not in repr(narrow)

@@ -13,16 +13,34 @@ from sklearn.utils.validation import check_is_fitted
 from ._arrays import Array, as_generator, positive_integer
 from .features.base import FeatureMap
 from .kernels import DotProductKernel
-from .planning import Plan, PlannedCandidate, Study, assess, least_components, select
+from .planning import (
+    Assessment,
+    Plan,
+    PlannedCandidate,
+    Selection,
+    Study,
+    assess,
+    least_components,
+    select,
+    tabulate,
+)
 
 
 class AutoFeatures(FeatureMap):
     """The features with the least error, chosen on a sample of the data.
 
-    `fit` predicts the error of every family that serves the kernel (Maclaurin features with all
+    `fit` predicts the error of every family that supports the kernel (Maclaurin features with all
     sketches, polynomial sketches, Fourier, spherical and positive features, Nyström) on a sample
     of X, takes the best, and fits it. Errors are closed forms where one is known; the others are
-    measured on rows held out and marked so in `plan_`.
+    measured on rows held out and marked so in `plan_`, with their standard error.
+
+    Candidates that nobody named are left out if they cost far more than the others: a set-up of
+    more than 10¹¹ operations or 1 GiB (Nyström features beyond about 2100 columns), or more than
+    10⁷ operations per row and 100 times those of the cheapest candidate. `plan_.left_out` lists
+    them.
+
+    Spherical features may be chosen if all rows of X have norm one; they then refuse rows of
+    another norm in `transform`.
 
     Parameters
     ----------
@@ -31,16 +49,19 @@ class AutoFeatures(FeatureMap):
         The number of columns; the best candidate with at most so many is chosen.
     tolerance : float or None, default=None
         The relative error √(E(k − k̂)²/E k²) to reach: the candidate that does it with the fewest
-        columns is chosen. With n_components as well, that is the most it may take; where it does
+        columns is chosen. Where an error is measured, it and twice its standard error are within
+        the tolerance. With n_components as well, that is the most it may take; where it does
         not suffice, the best candidate with so many columns is taken, with a warning.
     candidates : "all", a family, or a list of families or `Candidate`, default="all"
         What may be chosen: see `plan`. ("maclaurin", "fourier", "spherical", "polynomial",
-        "positive") leaves out Nyström features, whose cost grows with the square of the columns.
+        "positive") leaves out Nyström features, whose cost per row grows with the square of the
+        columns; ("all", "nystrom") has them compared whatever they cost.
     objective : "kernel", default="kernel"
         What is minimised: the mean squared error of the kernel over pairs of distinct rows.
     cost_weight : float, default=0.0
         With c > 0, error · costᶜ is minimised, cost being the arithmetic of one row: c = 0.5
-        takes features of twice the error if they are four times cheaper.
+        takes features of twice the error if they are four times cheaper. (What costs far more
+        than the others is left out in any case, see above.)
     max_degree, n_pairs_sample : int, default=10 and 500
         Degrees of Maclaurin features, and rows whose pairs errors are averaged over.
     max_components : int, default=65536
@@ -136,35 +157,35 @@ class AutoFeatures(FeatureMap):
         return self.features_._n_features_out
 
     def _plan(self, study: Study) -> Plan:
-        candidates = select(self.candidates, study)
+        selection = select(self.candidates, study)
         if self.tolerance is not None:
-            found = self._within(self.tolerance, study, candidates)
+            found = self._within(self.tolerance, study, selection)
             if found:
                 return found
         n_components = self.max_components if self.n_components is None else self.n_components
-        rows = assess(study, candidates, n_components, verbose=self.verbose)
-        if not rows:
-            raise ValueError(f"n_components={n_components} is too few for every candidate.")
-        table = Plan(rows, self.cost_weight)
+        assessed = assess(study, selection, n_components, verbose=self.verbose)
+        table = tabulate(study, assessed, n_components, self.cost_weight)
         if self.tolerance is not None:
             message = (
                 f"tolerance={self.tolerance} is not reached with {n_components} columns: the least "
-                f"error is {table.best.relative_error:.3g} ({table.best.candidate})."
+                f"error is {table.best.relative_error:.3g} ± {table.best.standard_error:.1g} "
+                f"({table.best.candidate})."
             )
             if self.n_components is None:
                 raise ValueError(f"{message} Raise max_components or max_degree.")
             warnings.warn(f"{message} It is used as it is.", stacklevel=3)
         return table
 
-    def _within(self, tolerance: float, study: Study, candidates: list) -> Plan | None:
+    def _within(self, tolerance: float, study: Study, selection: Selection) -> Plan | None:
         """Candidates that reach the tolerance, by their number of columns; None without any."""
         most = self.max_components if self.n_components is None else self.n_components
         level = 0
+        assessed = Assessment([], [])
         rows: list[PlannedCandidate] = []
         while not rows and level < most:  # all at a few numbers of columns, until one reaches it
             level = min(max(8, 4 * level), most)
-            assessed = assess(study, candidates, level, verbose=self.verbose)
-            rows = [row for row in assessed if row.relative_error <= tolerance]
+            assessed = assess(study, selection, level, verbose=self.verbose)
+            rows = [row for row in assessed.rows if row.upper_error <= tolerance]
         found: list[PlannedCandidate] = []
         for row in sorted(rows, key=lambda row: row.relative_error):
             # Then each by bisection, as long as it may need the fewest
@@ -172,7 +193,10 @@ class AutoFeatures(FeatureMap):
             least = least_components(study, row.candidate, tolerance, fewest, 1 + level // 4)
             if least is not None:
                 found.append(least)
-        return Plan(found, self.cost_weight, by_columns=True) if found else None
+        if not found:
+            return None
+        assessed = Assessment(found, assessed.left_out)
+        return tabulate(study, assessed, level, self.cost_weight, by_columns=True)
 
     def _check_parameters(self) -> None:
         if not isinstance(self.kernel, DotProductKernel):
@@ -200,7 +224,9 @@ class AutoFeatures(FeatureMap):
         """What was chosen, why, and what comes next."""
         check_is_fitted(self)
         best = self.chosen_
-        how = "predicted" if best.source == "formula" else "measured on rows held out"
+        how = "predicted"
+        if best.source == "measured":
+            how = f"± {best.standard_error:.2g}, measured on rows held out"
         lines = [
             f"{best.candidate}: {best.n_components} columns, relative error "
             f"{best.relative_error:.3g} ({how}), the best of {len(self.plan_)} candidates."
@@ -211,6 +237,7 @@ class AutoFeatures(FeatureMap):
                 f"Next family: {others[0].candidate}, {others[0].n_components} columns, "
                 f"{others[0].relative_error:.3g}."
             )
+        lines += map(str, self.plan_.left_out)
         return "\n".join(lines)
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:

@@ -168,10 +168,20 @@ def expand(
 
 def sample_rows(X: Array, n_rows: int, rng: np.random.Generator) -> np.ndarray:
     """At most n_rows rows of X (and 32 MiB), drawn without replacement, as float64 on the host."""
-    n_rows = min(n_rows, max(50, (1 << 22) // X.shape[1]))
+    n_rows = min(n_rows, most_rows(X.shape[1]))
     rows = np.arange(X.shape[0])
     if X.shape[0] > n_rows:
         rows = np.sort(rng.choice(X.shape[0], n_rows, replace=False))
+    return take_rows(X, rows)
+
+
+def most_rows(dimension: int) -> int:
+    """How many rows take 32 MiB; 50 at least."""
+    return max(50, (1 << 22) // dimension)
+
+
+def take_rows(X: Array, rows: np.ndarray) -> np.ndarray:
+    """The rows of X of these numbers, dense, as float64 on the host."""
     sample = host(X[rows] if is_sparse(X) else namespace(X).take(X, like(rows, X), axis=0))
     return np.asarray(sample.toarray() if is_sparse(sample) else sample, dtype=np.float64)
 

@@ -136,7 +136,7 @@ def test_unknown_preprocessing_is_refused():
 def test_methods_count_features_as_the_paper_does(name, rng):
     """D features: D columns, complex ones twice as many numbers; constants are not counted."""
     method = METHODS[name]
-    X = rng.standard_normal((40, 5))
+    X = rng.standard_normal((40, 9))
     given = Gaussian(lengthscale=3.0) if method.family == "fourier" else kernel()
     Z = method.make(given, 12, 0).fit(X).transform(X)
     numbers = Z.shape[1] * (2 if np.iscomplexobj(Z) else 1)

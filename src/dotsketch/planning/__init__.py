@@ -17,21 +17,33 @@ from .candidates import (
 )
 from .families import FAMILIES, all_candidates
 from .frequency_candidates import FourierCandidate, PositiveCandidate, SphericalCandidate
-from .search import assess, least_components, plan, required_components, select
+from .search import (
+    Assessment,
+    Selection,
+    assess,
+    least_components,
+    plan,
+    required_components,
+    select,
+    tabulate,
+)
 from .study import Study
-from .table import Plan, PlannedCandidate
+from .table import LeftOut, Plan, PlannedCandidate
 
 __all__ = [
     "FAMILIES",
+    "Assessment",
     "Candidate",
     "ComplexAdvantage",
     "FourierCandidate",
+    "LeftOut",
     "MaclaurinCandidate",
     "NystromCandidate",
     "Plan",
     "PlannedCandidate",
     "PolynomialCandidate",
     "PositiveCandidate",
+    "Selection",
     "SphericalCandidate",
     "Study",
     "all_candidates",
@@ -42,4 +54,5 @@ __all__ = [
     "plan",
     "required_components",
     "select",
+    "tabulate",
 ]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import scipy.linalg
@@ -20,10 +20,15 @@ from ..features import MaclaurinFeatures, NystromFeatures, PolynomialSketch
 from ..features.base import FeatureMap
 from ..kernels import DotProductKernel, Polynomial
 from ..sketches import SKETCHES, make_sketch, separable_sketch
-from .study import Study
+from .study import Measurement, Study
 from .table import PlannedCandidate
 
-_DRAWS = 4  # where an error is measured
+
+class Setup(NamedTuple):
+    """What it takes once, before the first row: arithmetic operations, and bytes of memory."""
+
+    operations: float = 0.0
+    bytes: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -46,6 +51,10 @@ class Candidate:
     def predict(self, study: Study, n_components: int) -> PlannedCandidate | None:
         """The error and cost with at most n_components columns; None if they are too few."""
         raise NotImplementedError
+
+    def setup(self, study: Study, n_components: int) -> Setup:
+        """What a fit takes, as far as it may be much more than the plan itself."""
+        return Setup()
 
     def build(
         self, kernel: DotProductKernel, n_components: int, random_state: Any = None, **options: Any
@@ -93,21 +102,23 @@ class Candidate:
             Z = features.fit(fitting).transform(held)
             return Z @ Z.T
 
-        error, spread = study.measure(approximate, 1, _DRAWS)
-        return self._measured_row(n_components, error, spread, cost)
+        m = len(study.sample)
+        found = study.measure(approximate, 1, m * cost + m * m * n_components)
+        return self._measured_row(n_components, found, cost)
 
     def _measured_row(
-        self, n_components: int, error: float, spread: float, cost: float
+        self, n_components: int, found: Measurement, cost: float, n_measured: int | None = None
     ) -> PlannedCandidate:
         return PlannedCandidate(
             candidate=self,
             n_components=n_components,
-            relative_error=error,
+            relative_error=found.relative_error,
             squared_bias=math.nan,
             variance=math.nan,
             cost=cost,
             source="measured",
-            spread=spread,
+            standard_error=found.standard_error,
+            n_measured=n_measured,
         )
 
 
@@ -267,8 +278,13 @@ class NystromCandidate(Candidate):
     def is_measured(self) -> bool:
         return True
 
+    def setup(self, study: Study, n_components: int) -> Setup:
+        """An eigendecomposition of a D × D matrix, of which three copies are held."""
+        D, d = float(n_components), study.dimension
+        return Setup(10 * D**3 + 2 * D * D * d, 8 * (3 * D * D + D * d))
+
     def predict(self, study: Study, n_components: int) -> PlannedCandidate | None:
-        """The error with n_components landmarks (fewer, if the study has not as many rows).
+        """The error with n_components landmarks, as many as X leaves beside the rows held out.
 
         K̂ = Bᵀ B with K_ll = L Lᵀ and B = L⁻¹ K_lx: a Cholesky factor, which is much cheaper than
         the eigenvectors that the features need.
@@ -288,8 +304,8 @@ class NystromCandidate(Candidate):
             )
             return B.T @ B
 
-        error, spread = study.measure(
-            approximate, n_components, _DRAWS if n_components < 1500 else 1
-        )
-        cost = 2.0 * n_components * (study.dimension + n_components)
-        return self._measured_row(n_components, error, spread, cost)
+        m, D, d = len(study.sample), n_components, study.dimension
+        operations = D * D * (D / 3 + m + 2 * d) + 2.0 * D * m * (m + d)
+        found = study.measure(approximate, D, operations)
+        fewer = found.n_fitting if found.n_fitting < D else None
+        return self._measured_row(D, found, 2.0 * D * (d + D), fewer)

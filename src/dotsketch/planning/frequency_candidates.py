@@ -8,19 +8,33 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..features import FourierFeatures, PositiveFeatures, SphericalFeatures
+from ..features.base import FeatureMap
 from ..fourier import NORMS, FourierMap
-from ..frequencies import PROJECTIONS
-from ..kernels import Exponential, Gaussian, Polynomial
+from ..frequencies import PROJECTIONS, Frequencies
+from ..kernels import DotProductKernel, Exponential, Gaussian, Polynomial
 from ..positive import PositiveMap
-from ..spherical import predicted_errors
+from ..spherical import is_nearly_uniform, predicted_errors
 from ..waves import Waves
-from .candidates import Candidate, check_option
+from .candidates import Candidate, Setup, check_option
 from .study import Study
 from .table import PlannedCandidate
 
 
+class _FrequencyCandidate(Candidate):
+    """What candidates with random frequencies share: `projection` says how they are drawn."""
+
+    projection: str
+
+    def setup(self, study: Study, n_components: int) -> Setup:
+        """Of orthogonal frequencies: QR decompositions of blocks of d; others are drawn only."""
+        D, d = float(n_components), study.dimension
+        if self.projection != "orthogonal":
+            return Setup()
+        return Setup(4 * D * d * min(D, d), 16 * D * d)
+
+
 @dataclass(frozen=True)
-class FourierCandidate(Candidate):
+class FourierCandidate(_FrequencyCandidate):
     """Parameters of `FourierFeatures`, for the Gaussian kernel.
 
     The error is known for independent and for orthogonal frequencies, and measured for "sorf".
@@ -67,11 +81,12 @@ class FourierCandidate(Candidate):
 
 
 @dataclass(frozen=True)
-class SphericalCandidate(Candidate):
+class SphericalCandidate(_FrequencyCandidate):
     """Parameters of `SphericalFeatures`, for polynomial kernels on rows of unit norm.
 
     Kernels with coef0 < gamma become negative, or grow again, for opposite rows: no mixture of
-    cosines that fits them well is known, so they are not served.
+    cosines that fits them well is known, so they are not supported. Features are built with
+    normalize=False: rows of another norm, of which the plan knows nothing, are refused by them.
     """
 
     family: ClassVar[str] = "spherical"
@@ -85,11 +100,18 @@ class SphericalCandidate(Candidate):
     def __str__(self) -> str:
         return f"spherical: {self.projection}"
 
+    def build(
+        self, kernel: DotProductKernel, n_components: int, random_state: Any = None, **options: Any
+    ) -> FeatureMap:
+        options = {"normalize": False} | options
+        return super().build(kernel, n_components, random_state, **options)
+
     def serves(self, study: Study) -> bool:
         kernel = study.kernel
-        norms = np.linalg.norm(study.sample, axis=1)
         fits = isinstance(kernel, Polynomial) and kernel.coef0 >= kernel.gamma
-        return fits and bool(np.all(np.abs(norms - 1) < 1e-5))
+        ambient = Frequencies(1, self.projection).ambient_dimension(study.dimension)
+        converges = self.projection != "sorf" or is_nearly_uniform(ambient)
+        return fits and converges and study.has_unit_rows
 
     @property
     def is_measured(self) -> bool:
@@ -118,7 +140,7 @@ class SphericalCandidate(Candidate):
 
 
 @dataclass(frozen=True)
-class PositiveCandidate(Candidate):
+class PositiveCandidate(_FrequencyCandidate):
     """Parameters of `PositiveFeatures`, for the exponential kernel.
 
     The error has heavy tails: a few draws would nearly always flatter it. So it is never measured,

@@ -5,15 +5,21 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from numbers import Real
-from typing import Any
+from typing import Any, NamedTuple
 
 from .._arrays import Array, positive_integer
 from .._progress import progress
 from ..kernels import DotProductKernel
-from .candidates import Candidate, MaclaurinCandidate
+from .candidates import Candidate, MaclaurinCandidate, Setup
 from .families import FAMILIES, all_candidates
 from .study import Study
-from .table import Plan, PlannedCandidate
+from .table import LeftOut, Plan, PlannedCandidate
+
+# What nobody asked for is compared up to these: some ten seconds and a small part of the memory
+MOST_SETUP_OPERATIONS = 1e11
+MOST_SETUP_BYTES = 1 << 30
+MOST_ROW_OPERATIONS = 1e7
+MOST_ROW_RATIO = 100.0  # to the cheapest candidate, if there are more operations than these
 
 
 def plan(
@@ -36,8 +42,14 @@ def plan(
     kernel, and candidates that need more than n_components columns, are left out.
 
     Errors are closed forms wherever one is known; others (SORF, Nyström) are measured on rows
-    held out, and marked so. With a cost_weight c > 0 the order is that of error · costᶜ.
-    `verbose` shows a progress bar.
+    held out, and marked so, with a standard error. With a cost_weight c > 0 the order is that of
+    error · costᶜ. `verbose` shows a progress bar.
+
+    Cost counts in any case: what "all" stands for leaves out candidates whose set-up takes more
+    than 10¹¹ operations (Nyström features beyond about 2100 columns, orthogonal frequencies of
+    very wide rows) or 1 GiB, or whose features take more than 10⁷ operations per row and 100
+    times those of the cheapest candidate. The plan lists them as `left_out`. A family that is
+    named, as in candidates=["all", "nystrom"], is always compared.
 
     Examples
     --------
@@ -55,13 +67,47 @@ def plan(
         n_pairs_sample=n_pairs_sample,
         random_state=random_state,
     )
-    found = assess(study, select(candidates, study), n_components, verbose=verbose)
-    if not found:
-        raise ValueError(f"n_components={n_components} is too few for every candidate.")
-    return Plan(found, cost_weight)
+    assessed = assess(study, select(candidates, study), n_components, verbose=verbose)
+    return tabulate(study, assessed, n_components, cost_weight)
 
 
-def select(candidates: Any, study: Study) -> list[Candidate]:
+class Selection(NamedTuple):
+    """The candidates of a plan, and those among them that nobody named."""
+
+    candidates: list[Candidate]
+    unasked: frozenset[Candidate]
+
+
+class Assessment(NamedTuple):
+    """The predictions at one number of columns, and what was too costly to be made."""
+
+    rows: list[PlannedCandidate]
+    left_out: list[LeftOut]
+
+
+def tabulate(
+    study: Study,
+    assessed: Assessment,
+    n_components: int,
+    cost_weight: float,
+    *,
+    by_columns: bool = False,
+) -> Plan:
+    """The plan of an assessment, which says on how many rows it stands; not an empty one."""
+    if not assessed.rows:
+        why = "".join(f" {line}" for line in assessed.left_out)
+        raise ValueError(f"n_components={n_components} is too few for every candidate.{why}")
+    return Plan(
+        assessed.rows,
+        cost_weight,
+        by_columns=by_columns,
+        left_out=assessed.left_out,
+        n_pairs_sample=len(study.sample),
+        reduced_from=study.n_pairs_sample if study.is_reduced else None,
+    )
+
+
+def select(candidates: Any, study: Study) -> Selection:
     """The candidates that "all", names of families or a list ask for, as far as they serve."""
     asked: list[Any] = [candidates] if isinstance(candidates, str) else list(candidates)
     if not asked:
@@ -81,7 +127,8 @@ def select(candidates: Any, study: Study) -> list[Candidate]:
             )
     if not found:
         raise ValueError(f"No candidate of {candidates!r} serves {study.kernel} {_limits(study)}.")
-    return list(dict.fromkeys(found))
+    named = {candidate for candidate in found if candidate in asked or candidate.family in asked}
+    return Selection(list(dict.fromkeys(found)), frozenset(found) - named)
 
 
 def _limits(study: Study) -> str:
@@ -89,20 +136,39 @@ def _limits(study: Study) -> str:
 
 
 def assess(
-    study: Study, candidates: list[Candidate], n_components: int, *, verbose: bool = False
-) -> list[PlannedCandidate]:
-    """The predictions of all candidates that have one at so many columns."""
+    study: Study, selection: Selection, n_components: int, *, verbose: bool = False
+) -> Assessment:
+    """The predictions of all candidates that have one at so many columns and are not too costly."""
+    candidates, left_out = [], []
+    for candidate in selection.candidates:
+        reason = _costly_setup(candidate.setup(study, n_components))
+        if reason and candidate in selection.unasked:
+            left_out.append(LeftOut(candidate, n_components, reason))
+        else:
+            candidates.append(candidate)
     study.prepare_moments(
         (c.sketch, c.output, c.mean_split) for c in candidates if isinstance(c, MaclaurinCandidate)
     )
-    found = []
+    rows = []
     with progress(f"candidates, {n_components} columns", len(candidates), verbose) as tell:
         for candidate in candidates:
             row = candidate.predict(study, n_components)
             if row is not None:
-                found.append(row)
+                rows.append(row)
             tell(1)
-    return found
+    limit = max(MOST_ROW_OPERATIONS, MOST_ROW_RATIO * min((row.cost for row in rows), default=0.0))
+    costly = [row for row in rows if row.cost > limit and row.candidate in selection.unasked]
+    left_out += [
+        LeftOut(row.candidate, n_components, f"{row.cost:.2g} operations per row") for row in costly
+    ]
+    return Assessment([row for row in rows if row not in costly], left_out)
+
+
+def _costly_setup(setup: Setup) -> str:
+    """Why a set-up is too much for what nobody named; empty if it is not."""
+    if setup.operations <= MOST_SETUP_OPERATIONS and setup.bytes <= MOST_SETUP_BYTES:
+        return ""
+    return f"its set-up takes {setup.operations:.2g} operations and {setup.bytes / 2**30:.2g} GiB"
 
 
 def required_components(
@@ -162,7 +228,7 @@ def least_components(
     max_components: int,
     min_components: int = 1,
 ) -> PlannedCandidate | None:
-    """The candidate with the least number of columns whose error is within tolerance.
+    """The candidate with the least number of columns whose `upper_error` is within tolerance.
 
     The search begins at min_components; None if max_components are not enough.
     """
@@ -175,7 +241,7 @@ def least_components(
         if units not in known:
             known[units] = candidate.predict(study, units * step)
         row = known[units]
-        return row is not None and row.relative_error <= tolerance
+        return row is not None and row.upper_error <= tolerance
 
     most = max_components // step
     low, high = 0, min(max(1, min_components // step), most)

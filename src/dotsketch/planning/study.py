@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -11,12 +11,16 @@ from sklearn.utils import check_array
 
 from .._arrays import Array, as_generator, double, is_foreign, namespace, positive_integer
 from ..expansion_moments import ExpansionMoments, relative_error
-from ..expansions import OVERFLOW, column_means, expand, sample_rows
+from ..expansions import OVERFLOW, column_means, expand, most_rows, take_rows
 from ..kernels import DotProductKernel
 from ..pairs import PairStatistics
 from ..sketches import separable_sketch
 
-_FITTING_ROWS = 5000  # at most so many rows are fitted to where an error is measured
+_FITTING_ROWS = 5000  # so many rows are fitted to where an error is measured, unless it wants more
+_LEAST_HELD = 20  # rows held out at least, if X has ten times as many
+_DRAWS = 2, 32  # of a measurement, at least and at most
+_OPERATIONS = 3e9  # of a measurement: as many draws as they allow
+_UNIT_TOLERANCE = 1e-5  # of the norm of rows "on the sphere": those of single precision pass
 
 
 class _Moments(NamedTuple):
@@ -24,6 +28,14 @@ class _Moments(NamedTuple):
 
     fitting: ExpansionMoments
     judging: ExpansionMoments
+
+
+class Measurement(NamedTuple):
+    """The root mean square error over draws, its standard error, and the rows fitted to."""
+
+    relative_error: float
+    standard_error: float
+    n_fitting: int
 
 
 class Study:
@@ -39,6 +51,8 @@ class Study:
     fitting : (m, d) rows that allocations are fitted to: others, or those of the sample if X has
         fewer than 2m
     n_rows : the number of rows of X
+    n_pairs_sample : the number m of rows that was asked for. `sample` has fewer if X has, or if m
+        rows take more than 32 MiB (`is_reduced`)
     """
 
     def __init__(
@@ -55,22 +69,32 @@ class Study:
                 f"kernel must be a kernel of dotsketch, such as Gaussian(); got {kernel!r}."
             )
         self.max_degree = positive_integer("max_degree", max_degree)
-        n_pairs_sample = positive_integer("n_pairs_sample", n_pairs_sample)
+        self.n_pairs_sample = positive_integer("n_pairs_sample", n_pairs_sample)
         X = check_rows(X)
         self.rng = as_generator(random_state)
         self.kernel = kernel.resolve(X).detached()
-        rows = sample_rows(X, 2 * n_pairs_sample + _FITTING_ROWS, self.rng)
-        self._rows = rows[self.rng.permutation(len(rows))]
-        self.sample, self._rest = np.split(self._rows, [n_pairs_sample])
-        enough = len(self._rest) >= len(self.sample)
-        self.fitting = self._rest[:n_pairs_sample] if enough else self.sample
         self.mean = column_means(X)
         self.n_rows = X.shape[0]
+        self._X = X  # landmarks are taken from it: as many as are claimed, whatever the width
+        m = min(n_pairs_sample, most_rows(X.shape[1]))
+        numbers = np.arange(self.n_rows)
+        most = 2 * n_pairs_sample + _FITTING_ROWS
+        if self.n_rows > most:
+            numbers = np.sort(self.rng.choice(self.n_rows, most, replace=False))
+        self._numbers = self.rng.permutation(numbers)
+        self.sample = take_rows(X, self._numbers[:m])
+        enough = self.n_rows >= 2 * m
+        self.fitting = take_rows(X, self._numbers[m : 2 * m]) if enough else self.sample
         self._moments: dict[tuple[str, str, bool], _Moments] = {}
 
     @property
     def dimension(self) -> int:
         return self.sample.shape[1]
+
+    @property
+    def is_reduced(self) -> bool:
+        """Whether the sample has fewer rows than were asked for because rows are wide."""
+        return len(self.sample) < min(self.n_pairs_sample, self.n_rows)
 
     # -- closed forms ------------------------------------------------------------------------
 
@@ -124,7 +148,23 @@ class Study:
     def has_finite_diagonal(self) -> bool:
         """Whether k(x, x)² is finite for all rows, and with it k² for all pairs of them."""
         with np.errstate(over="ignore"):
-            return bool(np.isfinite(np.sum(self.kernel.diag(self._rows) ** 2)))
+            return all(
+                bool(np.isfinite(np.sum(self.kernel.diag(rows) ** 2))) for rows in self._blocks()
+            )
+
+    @cached_property
+    def has_unit_rows(self) -> bool:
+        """Whether all rows of X have norm one, but for the rounding of single precision."""
+        return all(
+            bool(np.all(np.abs(np.linalg.norm(rows, axis=1) - 1) < _UNIT_TOLERANCE))
+            for rows in self._blocks()
+        )
+
+    def _blocks(self) -> Iterator[np.ndarray]:
+        """All rows of X, block by block."""
+        size = most_rows(self.dimension)
+        for start in range(0, self.n_rows, size):
+            yield take_rows(self._X, np.arange(start, min(start + size, self.n_rows)))
 
     @cached_property
     def homogeneous_pairs(self) -> PairStatistics:
@@ -177,31 +217,60 @@ class Study:
         self,
         approximate: Callable[[np.ndarray, np.ndarray, np.random.Generator], np.ndarray],
         n_fitting: int,
-        n_draws: int,
-    ) -> tuple[float, float]:
+        operations: float,
+    ) -> Measurement:
         """The relative error of an approximation that a formula does not give.
 
         `approximate(fitting rows, held-out rows, rng)` is the approximate Gram matrix of the
-        held-out rows. These are the sample if as many other rows are left as it wants to fit to,
-        or nine tenths of all; otherwise every draw holds out rows of its own, a tenth at least.
-        Returns the root of the mean square over draws, and the deviation between draws.
+        held-out rows. These are the sample if n_fitting other rows are left in X; otherwise every
+        draw holds out rows of its own: what n_fitting leaves, 20 at least (a tenth of fewer than
+        200). Only then are fewer rows fitted to, and the error is that of the fewer.
+
+        Draws of `operations` each are repeated up to 32 times, twice at least. Errors differ much
+        between draws (landmarks may miss a cluster), so that their squares are averaged, as the
+        expected squared error is asked for; the standard error is that of the root of the mean.
         """
-        keeps_sample = len(self._rest) >= min(n_fitting, len(self._rows) * 9 // 10)
-        errors = []
+        n_draws = int(np.clip(_OPERATIONS / operations, *_DRAWS))
+        m = len(self.sample)
+        keeps_sample = self.n_rows - m >= n_fitting
+        n_held = max(self.n_rows - n_fitting, min(_LEAST_HELD, self.n_rows // 10), 1)
+        numbers = self._numbers
+        if len(numbers) - m < n_fitting and len(numbers) < self.n_rows:  # rows of all of X
+            numbers = np.append(numbers, np.setdiff1d(np.arange(self.n_rows), numbers))
+        squares = []
+        n_fitted = 0
         for child in np.random.SeedSequence(self._streams.entropy).spawn(n_draws):
             rng = np.random.default_rng(child)
             if keeps_sample:
-                held, rest = self.sample, self._rest[rng.permutation(len(self._rest))]
+                held, K, K_square = self.sample, self._sample_kernel, self._sample_kernel_square
+                rest = numbers[m + rng.permutation(len(numbers) - m)]
             else:
-                rows = self._rows[rng.permutation(len(self._rows))]
-                n_held = max(len(rows) - n_fitting, len(rows) // 10, 1)
-                held, rest = np.split(rows, [min(n_held, len(self.sample))])
-            fitting = rest[:n_fitting]
-            K = self.kernel(held)
-            error = approximate(fitting if len(fitting) else held, held, rng) - K
-            errors.append(relative_error(off_diagonal_mean(error**2), off_diagonal_mean(K**2)))
-        deviation = np.std(errors, ddof=1) if n_draws > 1 else 0.0
-        return float(np.sqrt(np.mean(np.square(errors)))), float(deviation)
+                drawn, rest = np.split(rng.permutation(numbers), [min(n_held, m)])
+                held = take_rows(self._X, drawn)
+                K = self.kernel(held)
+                K_square = off_diagonal_mean(K**2)
+            n_fitted = len(rest[:n_fitting])
+            fitting = take_rows(self._X, rest[:n_fitting]) if n_fitted else held
+            error = approximate(fitting, held, rng) - K
+            squares.append(relative_error(off_diagonal_mean(error**2), K_square) ** 2)
+        return Measurement(*_root_mean(np.array(squares)), n_fitted)
+
+    @cached_property
+    def _sample_kernel(self) -> np.ndarray:
+        return self.kernel(self.sample)
+
+    @cached_property
+    def _sample_kernel_square(self) -> float:
+        return off_diagonal_mean(self._sample_kernel**2)
+
+
+def _root_mean(squares: np.ndarray) -> tuple[float, float]:
+    """√(mean of squares), and its standard error by the slope 1 / (2√mean) of the root."""
+    mean = float(np.mean(squares))
+    if not 0 < mean < np.inf:
+        return float(np.sqrt(mean)), 0.0 if mean == 0 else np.inf
+    root = float(np.sqrt(mean))
+    return root, float(np.std(squares, ddof=1) / np.sqrt(len(squares)) / (2 * root))
 
 
 def off_diagonal_mean(values: np.ndarray) -> float:

@@ -13,6 +13,24 @@ if TYPE_CHECKING:
     from .candidates import Candidate
 
 
+STANDARD_ERRORS = 2.0  # by which a measured error must be below a tolerance
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """A candidate that was not compared because its cost is far beyond that of the others."""
+
+    candidate: Candidate
+    n_components: int
+    reason: str
+
+    def __str__(self) -> str:
+        return (
+            f"left out: {self.candidate} ({self.n_components} columns): {self.reason}; "
+            f'name it to have it compared, candidates=["all", "{self.candidate.family}"].'
+        )
+
+
 @dataclass(frozen=True)
 class PlannedCandidate:
     """The error and cost of one candidate at a number of columns.
@@ -20,8 +38,11 @@ class PlannedCandidate:
     relative_error is √(E(k − k̂)²/E k²) over pairs of distinct rows; cost is the number of
     arithmetic operations a row takes, a guide to the time. Where the error is known in closed
     form, source is "formula", and squared_bias + variance is the squared error. Where it is not,
-    source is "measured": features were drawn for rows held out; spread is then the standard
-    deviation of the relative error between draws, and its two parts are not known (NaN).
+    source is "measured": features were drawn for rows held out, relative_error is the root mean
+    square over draws, standard_error that of it, and its two parts are not known (NaN). A formula
+    has no draws and a standard error of 0; that the pairs are a sample counts for neither.
+    n_measured is the number of landmarks that were measured where X has too few rows for
+    n_components and rows held out: the error is then somewhat too large.
     """
 
     candidate: Candidate
@@ -32,13 +53,25 @@ class PlannedCandidate:
     cost: float
     max_degree: int | None = None
     source: str = "formula"
-    spread: float = 0.0
+    standard_error: float = 0.0
+    n_measured: int | None = None
+
+    @property
+    def upper_error(self) -> float:
+        """The error and twice its standard error: what has to be within a tolerance."""
+        return self.relative_error + STANDARD_ERRORS * self.standard_error
 
 
 class Plan(Sequence):
     """Candidates in the order of error · cost^cost_weight; the first is the best.
 
     `by_columns` takes their number of columns in the place of the error.
+
+    Attributes
+    ----------
+    left_out : tuple of LeftOut, candidates that cost too much to be compared unasked
+    n_pairs_sample : the number of rows whose pairs errors are averaged over, or None
+    reduced_from : the number that was asked for, if rows are too wide for so many; or None
     """
 
     def __init__(
@@ -47,7 +80,14 @@ class Plan(Sequence):
         cost_weight: float = 0.0,
         *,
         by_columns: bool = False,
+        left_out: Iterable[LeftOut] = (),
+        n_pairs_sample: int | None = None,
+        reduced_from: int | None = None,
     ):
+        self.left_out = tuple(left_out)
+        self.n_pairs_sample = n_pairs_sample
+        self.reduced_from = reduced_from
+
         def score(row: PlannedCandidate) -> tuple[float, float]:
             value = row.n_components if by_columns else row.relative_error
             return value * max(row.cost, 1.0) ** cost_weight, row.cost
@@ -78,19 +118,26 @@ class Plan(Sequence):
     def __repr__(self) -> str:
         width = max((len(str(row.candidate)) for row in self._rows), default=9)
         lines = [
-            f"{'candidate':{width}s} {'columns':>8s} {'rel. error':>10s} {'bias':>9s} "
-            f"{'deviation':>9s} {'Mop/row':>8s}  source"
+            f"{'candidate':{width}s} {'columns':>8s} {'rel. error':>10s} {'± s.e.':>8s} "
+            f"{'bias':>9s} {'deviation':>9s} {'Mop/row':>8s}  source"
         ]
         for row in self._rows:
             parts = [
                 f"{math.sqrt(part):9.3g}" if part == part else f"{'':9s}"
                 for part in (row.squared_bias, row.variance)
             ]
+            error = f"{row.standard_error:8.2g}" if row.source == "measured" else f"{'':8s}"
+            fewer = "" if row.n_measured is None else f" with {row.n_measured} landmarks"
             lines.append(
                 f"{row.candidate!s:{width}s} {row.n_components:8d} {row.relative_error:10.4g} "
-                f"{parts[0]} {parts[1]} {row.cost / 1e6:8.3f}  {row.source}"
+                f"{error} {parts[0]} {parts[1]} {row.cost / 1e6:8.3f}  {row.source}{fewer}"
             )
-        return "\n".join(lines)
+        if self.reduced_from is not None:
+            lines.append(
+                f"Errors are averaged over the pairs of {self.n_pairs_sample} rows, not of "
+                f"n_pairs_sample={self.reduced_from}: rows are wide, and so many take 32 MiB."
+            )
+        return "\n".join([*lines, *map(str, self.left_out)])
 
     def plot(self, ax: Any = None, most: int = 15) -> Any:
         """Horizontal bars of the relative error, best first; returns the axes."""
