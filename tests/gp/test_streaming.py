@@ -331,6 +331,17 @@ def test_checkpoint_of_something_else(tmp_path, monkeypatch):
             regressor().fit(X, y, checkpoint=tmp_path / name)
 
 
+def test_a_compressed_checkpoint_is_refused_before_it_is_read(tmp_path, monkeypatch):
+    """Two megabytes would grow to two gigabytes; np.savez, which writes them, never compresses."""
+    X, y = regression_data()
+    regressor().fit(X, y, checkpoint=tmp_path / "sums.npz")
+    with np.load(tmp_path / "sums.npz") as file:
+        np.savez_compressed(tmp_path / "small.npz", **file, zeros=np.zeros(10**5))
+    monkeypatch.delattr(np, "load")
+    with pytest.raises(ValueError, match="members are compressed"):
+        regressor().fit(X, y, checkpoint=tmp_path / "small.npz")
+
+
 def test_a_torn_write_leaves_the_last_checkpoint(tmp_path, monkeypatch):
     """A process that dies while it writes has replaced nothing."""
     X, y = regression_data()

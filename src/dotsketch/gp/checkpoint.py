@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import zipfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Protocol
@@ -99,6 +100,14 @@ def _read(path: Path) -> dict[str, np.ndarray] | None:
     if not path.exists():
         return None
     try:
+        with zipfile.ZipFile(path) as archive:
+            members = archive.infolist()
+            # np.savez does not compress: no member is larger than the file, so no file is a bomb
+            if (
+                any(member.compress_type != zipfile.ZIP_STORED for member in members)
+                or sum(member.file_size for member in members) > path.stat().st_size
+            ):
+                raise ValueError("its members are compressed or overlap")
         with np.load(path, allow_pickle=False) as file:
             saved = dict(file)
     except Exception as error:

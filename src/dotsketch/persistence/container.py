@@ -35,6 +35,10 @@ from .errors import PersistenceError
 FORMAT = 1
 TREE = "model.json"
 MAX_TREE_BYTES = 1 << 27
+# Values in the tree, counted by the commas and brackets of its text: so many in any file, and one
+# more for so many bytes of the file
+MAX_NODES = 1 << 20
+BYTES_PER_NODE = 16
 DIGITS = 64
 EPOCH = (1980, 1, 1, 0, 0, 0)
 SEAL = re.compile(rb"dotsketch-model format=([0-9]{4}) sha256=([0-9a-f]{64})\Z")
@@ -46,6 +50,7 @@ def write(path: str | os.PathLike[str], tree: dict[str, Any], arrays: list[np.nd
     with _replacing(Path(os.path.realpath(path))) as file:
         with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
             text = json.dumps(tree, allow_nan=False, separators=(",", ":"))
+            _check_tree_size(text.encode(), len(text) + sum(array.nbytes for array in arrays))
             archive.writestr(zipfile.ZipInfo(TREE, EPOCH), text.encode())
             for number, array in enumerate(arrays):
                 member = zipfile.ZipInfo(_array_name(number), EPOCH)
@@ -66,19 +71,22 @@ class Reader:
         self._archive = zipfile.ZipFile(file)
         members = self._archive.infolist()
         names = [member.filename for member in members]
-        if len(set(names)) != len(names) or sum(m.file_size for m in members) > self.size:
-            raise PersistenceError("Members of the file overlap, or one is there twice.")
         for member in members:
             if member.compress_type != zipfile.ZIP_STORED or member.flag_bits & 0x1:
                 raise PersistenceError(f"The member {member.filename!r} is compressed.")
+        if len(set(names)) != len(names) or sum(m.file_size for m in members) > self.size:
+            raise PersistenceError("Members of the file overlap, or one is there twice.")
         expected = [TREE, *(_array_name(number) for number in range(len(members) - 1))]
         if names != expected:
             raise PersistenceError(f"The members are not those of a model: {names[:5]!r}….")
+        self._names = frozenset(names)  # a list would be searched once per array
 
     def tree(self) -> dict[str, Any]:
         if self._archive.getinfo(TREE).file_size > MAX_TREE_BYTES:
             raise PersistenceError(f"{TREE} has more than {MAX_TREE_BYTES} bytes.")
-        text = self._archive.read(TREE).decode()
+        data = self._archive.read(TREE)
+        _check_tree_size(data, self.size)
+        text = data.decode()
         tree = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant)
         if not isinstance(tree, dict):
             raise PersistenceError(f"{TREE} is no object.")
@@ -86,7 +94,7 @@ class Reader:
 
     def array(self, number: int) -> np.ndarray:
         name = _array_name(number)
-        if name not in self._archive.namelist():
+        if name not in self._names:
             raise PersistenceError(f"There is no array {number!r}.")
         data = self._archive.read(name)
         stream = io.BytesIO(data)
@@ -155,6 +163,14 @@ def _digest(file: BinaryIO, stop: int) -> str:
         found.update(block)
         stop -= len(block)
     return found.hexdigest()
+
+
+def _check_tree_size(text: bytes, size: int) -> None:
+    """Raise for more values than a file of this size may have: `[]` takes 56 bytes in memory."""
+    count = sum(text.count(mark) for mark in (b",", b"[", b"{"))
+    largest = MAX_NODES + size // BYTES_PER_NODE
+    if count > largest:
+        raise PersistenceError(f"{TREE} has {count} values, more than the {largest} of its size.")
 
 
 def _array_name(number: int) -> str:

@@ -12,11 +12,13 @@ from typing import Any
 
 import numpy as np
 
+from .checks import check
 from .encoding import COLLECTIONS, MAX_DEPTH, NUMPY_TYPES, PYTHON_TYPES, SPARSE, is_numeric
 from .errors import PersistenceError
 from .random_states import generator_of, random_state_of
 from .registry import Registry, rebuild
 
+MAX_COLLISIONS = 16  # keys of one dictionary with the same hash
 FLOATS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
 
@@ -91,6 +93,7 @@ class Decoder:
 
     def dict(self, items: Any, depth: int) -> dict:
         pairs = self.items(items, depth)
+        _check_hashes([key for key, _ in pairs])
         found = dict(pairs)
         if len(found) != len(pairs):
             raise PersistenceError("A dictionary has a key twice.")
@@ -110,7 +113,11 @@ class Decoder:
         self.names.add(name)
         if not isinstance(state, dict):
             raise PersistenceError(f"The state of {name} is no object.")
-        return rebuild(cls, {key: self.decode(v, depth) for key, v in state.items()})
+        values = {key: self.decode(v, depth) for key, v in state.items()}
+        instance = rebuild(cls, values)
+        if name not in self.registry.trusted:
+            check(name, instance, values)
+        return instance
 
     def random_state(self, state: Any, depth: int) -> np.random.RandomState:
         return random_state_of(self.decode(state, depth))
@@ -124,8 +131,21 @@ def _check_shape(shape: Any) -> None:
         raise PersistenceError(f"{shape!r} is no shape.")
 
 
+def _check_hashes(keys: list) -> None:
+    """Raise for keys chosen to collide: each would be compared with all that came before."""
+    hashes = sorted(hash(key) for key in keys)
+    if any(a == b for a, b in zip(hashes, hashes[MAX_COLLISIONS:], strict=False)):
+        raise PersistenceError("The keys of a dictionary or set collide.")
+
+
 def _collection(cls: Any) -> Callable[..., Any]:
-    return lambda decoder, items, depth: cls(decoder.items(items, depth))
+    def collect(decoder: Decoder, items: Any, depth: int) -> Any:
+        found = decoder.items(items, depth)
+        if cls is not tuple:
+            _check_hashes(found)
+        return cls(found)
+
+    return collect
 
 
 def _named(types: dict[str, Any]) -> Callable[..., Any]:

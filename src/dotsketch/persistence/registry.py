@@ -75,11 +75,13 @@ class Registry:
     """Names of classes, both ways. `extra` are classes that the caller trusts."""
 
     def __init__(self, extra: Iterable[type] = ()):
+        extra = tuple(extra)
         self.classes: dict[str, type] = {}
         for cls in (*_own_classes(), *SCIKIT_LEARN, *extra):
             name = f"{cls.__module__.split('.', maxsplit=1)[0]}.{cls.__qualname__}"
             if self.classes.setdefault(name, cls) is not cls:
                 raise PersistenceError(f"Two classes are called {name}; rename one of them.")
+        self.trusted = {name for name, cls in self.classes.items() if cls in extra}
         self.names = {cls: name for name, cls in self.classes.items()}
 
     def find(self, name: object) -> type:

@@ -1,0 +1,285 @@
+"""What the attributes of a loaded object may be: checked before native code sees them.
+
+Every class that a file may hold meets one of two sets of rules. scikit-learn's estimators have a
+line in `SCIKIT_LEARN`, with the arrays that `fit` leaves and how their lengths relate: a letter is
+a length, and the same letter is the same length within one object (`d` is `n_features_in_`). An
+array or object under a name that stands in no line is refused, and so is a class without a line.
+Values that `fit` derives from others are computed again and not read. Classes of dotsketch have
+bounded integers, and the weights that the compiled kernels index with have a line in `WEIGHTS`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from .errors import PersistenceError
+
+MAX_INTEGER = 2**31 - 1  # of a size, count or degree of dotsketch; seeds are not bounded
+MAX_DEGREE = 10_000  # of kernels, series and sketches: loops run over them
+MAX_COLUMNS = 1 << 20  # of PolynomialFeatures, whose file does not grow with its columns
+UNBOUNDED = {"random_state", "seed"}
+
+Shape = tuple[str | int, ...]
+# name of an array -> (kinds of its dtype, shapes it may have)
+Arrays = dict[str, tuple[str, tuple[Shape, ...]]]
+
+REAL = "fiu"
+ONE: tuple[Shape, ...] = (("d",),)
+LINEAR: Arrays = {
+    "coef_": (REAL, (("d",), ("k", "d"))),
+    "intercept_": (REAL, ((), ("k",))),
+    "classes_": ("iufbOUS", (("c",),)),
+    "n_iter_": ("iu", (("any",),)),
+    "singular_": (REAL, (("any",),)),
+}
+SCALER = ("scale_", "min_", "mean_", "var_", "center_", "max_abs_", "n_samples_seen_")
+SCALERS: Arrays = dict.fromkeys((*SCALER, "data_min_", "data_max_", "data_range_"), (REAL, ONE))
+NONE: Arrays = {}
+SCIKIT_LEARN: dict[str, Arrays] = {
+    "Binarizer": NONE,
+    "ColumnTransformer": NONE,
+    "FeatureUnion": NONE,
+    "FrozenEstimator": NONE,
+    "KBinsDiscretizer": {"bin_edges_": ("O", ONE), "n_bins_": ("iu", ONE)},
+    "LabelBinarizer": {"classes_": ("iufbOUS", (("c",),))},
+    "LabelEncoder": {"classes_": ("iufbOUS", (("c",),))},
+    "LinearRegression": LINEAR,
+    "LinearSVC": LINEAR,
+    "LinearSVR": LINEAR,
+    "LogisticRegression": LINEAR,
+    "MaxAbsScaler": SCALERS,
+    "MinMaxScaler": SCALERS,
+    "MissingIndicator": {"features_": ("iu", (("any",),))},
+    "Normalizer": NONE,
+    "OneHotEncoder": {"drop_idx_": ("O", ONE), "_drop_idx_after_grouping": ("O", ONE)},
+    "OrdinalEncoder": NONE,
+    "PCA": {
+        "components_": (REAL, (("k", "d"),)),
+        "mean_": (REAL, ONE),
+        **dict.fromkeys(
+            ("explained_variance_", "explained_variance_ratio_", "singular_values_"),
+            (REAL, (("k",),)),
+        ),
+    },
+    "Pipeline": NONE,
+    "PolynomialFeatures": NONE,
+    "PowerTransformer": {"lambdas_": (REAL, ONE)},
+    "QuantileTransformer": {"references_": (REAL, (("q",),)), "quantiles_": (REAL, (("q", "d"),))},
+    "Ridge": LINEAR,
+    "RidgeClassifier": LINEAR,
+    "RobustScaler": SCALERS,
+    "SimpleImputer": {"statistics_": ("fiuOUS", ONE)},
+    "StandardScaler": SCALERS,
+    "TransformedTargetRegressor": NONE,
+}
+ANY_ESTIMATOR: Arrays = {"feature_names_in_": ("O", ONE)}
+
+# name -> (dtype kinds, shapes, least, largest value or None)
+WEIGHTS: dict[str, dict[str, tuple[str, tuple[Shape, ...], float, float]]] = {
+    "AngleWeights": {"angles": ("f", (("p", "D", "d"),), -math.inf, math.inf)},
+    "DenseFrequencies": {"matrix": ("f", (("D", "d"),), -math.inf, math.inf)},
+    "GaussianWeights": {"values": ("f", (("p", "r", "D", "d"),), -math.inf, math.inf)},
+    "HashWeights": {
+        "buckets": ("i", (("p", "d"),), 0, MAX_INTEGER),
+        "turns": ("i", (("p", "d"),), 0, 3),
+    },
+    "SRHTWeights": {
+        "turns": ("i", (("p", "b", "d"),), 0, 3),
+        "places": ("i", (("p", "b", "d"),), 0, MAX_INTEGER),
+    },
+    "StructuredFrequencies": {
+        "signs": ("i", (("b", 3, "d"),), -1, 1),
+        "scales": ("f", (("D",),), -math.inf, math.inf),
+    },
+    "TurnWeights": {"turns": ("i", (("p", "D", "d"),), 0, 3)},
+}
+
+
+def check(name: str, instance: Any, state: dict[str, Any]) -> None:
+    """Raise PersistenceError unless an object of the class `name` may have this state."""
+    package, _, short = name.partition(".")
+    if package == "sklearn":
+        _check_scikit_learn(short, instance, state)
+    elif package == "dotsketch":
+        _check_own(short, state)
+
+
+def _check_own(name: str, state: dict[str, Any]) -> None:
+    lengths: dict[str, int] = {}
+    for field, (kinds, shapes, least, largest) in WEIGHTS.get(name, {}).items():
+        values = state[field]
+        _check_array(f"{name}.{field}", values, kinds, shapes, lengths)
+        if kinds == "i" and values.size and not (least <= values.min() <= values.max() <= largest):
+            raise PersistenceError(f"{name}.{field} has values outside {least} to {largest}.")
+    if name == "SRHTWeights":
+        places = state["places"]
+        if not np.array_equal(
+            np.sort(places, axis=2), np.broadcast_to(np.arange(places.shape[2]), places.shape)
+        ):
+            raise PersistenceError("SRHTWeights.places are no permutations.")
+    for field, value in state.items():
+        if field in UNBOUNDED or not isinstance(value, (int, np.integer)):
+            continue
+        largest = MAX_DEGREE if "degree" in field else MAX_INTEGER
+        if abs(int(value)) > largest:
+            raise PersistenceError(f"{name}.{field} is {value}, beyond {largest}.")
+
+
+def _check_scikit_learn(name: str, instance: Any, state: dict[str, Any]) -> None:
+    if name not in SCIKIT_LEARN:
+        raise PersistenceError(f"There are no checks of {name}.")
+    arrays = SCIKIT_LEARN[name] | ANY_ESTIMATOR
+    lengths: dict[str, int] = {}
+    if "n_features_in_" in state:
+        lengths["d"] = _count(f"{name}.n_features_in_", state["n_features_in_"])
+    parameters = instance.get_params(deep=False)
+    for field, value in state.items():
+        if field in parameters:
+            continue
+        if scipy.sparse.issparse(value) and field != "coef_":
+            raise PersistenceError(f"{name}.{field} is sparse.")
+        if not isinstance(value, np.ndarray):
+            continue
+        if field not in arrays:
+            raise PersistenceError(f"{name}.{field} is an array, and {name} has none there.")
+        _check_array(f"{name}.{field}", value, *arrays[field], lengths)
+    if name in RELATIONS:
+        RELATIONS[name](instance, state)
+
+
+def _check_array(
+    where: str, value: Any, kinds: str, shapes: tuple[Shape, ...], lengths: dict[str, int]
+) -> None:
+    """Raise unless the array has such a dtype and one of the shapes; note the letters' lengths."""
+    if not isinstance(value, np.ndarray) or value.dtype.kind not in kinds:
+        raise PersistenceError(f"{where} is no array of the kind {kinds!r}.")
+    for shape in shapes:
+        if len(shape) == value.ndim and all(
+            letter == "any" or (letter if isinstance(letter, int) else lengths.get(letter, n)) == n
+            for letter, n in zip(shape, value.shape, strict=True)
+        ):
+            lengths.update(
+                {a: n for a, n in zip(shape, value.shape, strict=True) if isinstance(a, str)}
+            )
+            return
+    raise PersistenceError(f"{where} has the shape {value.shape}, which does not fit the others.")
+
+
+def _count(where: str, value: Any) -> int:
+    if type(value) is not int and not isinstance(value, np.integer):
+        raise PersistenceError(f"{where} is no integer.")
+    if not 0 <= value <= MAX_INTEGER:
+        raise PersistenceError(f"{where} is {value}.")
+    return int(value)
+
+
+def _indices(where: str, values: Any, stop: int) -> None:
+    """Raise unless these are integers in 0 … stop − 1."""
+    array = np.asarray(values)
+    if array.ndim > 1 or array.dtype.kind not in "iu":
+        raise PersistenceError(f"{where} are no integers.")
+    if array.size and not 0 <= array.min() <= array.max() < stop:
+        raise PersistenceError(f"{where} do not lie in 0 to {stop - 1}.")
+
+
+def _check_categories(name: str, state: dict[str, Any]) -> list[np.ndarray]:
+    """The categories: one ascending array per column, since scikit-learn searches by bisection."""
+    found = state["categories_"]
+    if not isinstance(found, list) or len(found) != state.get("n_features_in_"):
+        raise PersistenceError(f"{name}.categories_ is no list of one array per column.")
+    for values in found:
+        if not isinstance(values, np.ndarray) or values.ndim != 1 or values.dtype.kind in "cV":
+            raise PersistenceError(f"{name}.categories_ holds something that is no row of values.")
+        if values.dtype.kind in "iufb":
+            finite = (
+                values[:-1] if values.dtype.kind == "f" and np.isnan(values[-1:]).any() else values
+            )
+            if not np.all(finite[:-1] < finite[1:]):
+                raise PersistenceError(f"{name}.categories_ are not in ascending order.")
+    return found
+
+
+def _check_encoder(instance: Any, state: dict[str, Any]) -> None:
+    name = type(instance).__name__
+    if "categories_" not in state:
+        if set(state) & {"_n_features_outs", "drop_idx_", "_infrequent_indices"}:
+            raise PersistenceError(f"{name} lacks categories_.")
+        return
+    categories = _check_categories(name, state)
+    for field in ("drop_idx_", "_drop_idx_after_grouping"):
+        for index, values in zip(
+            state[field] if state.get(field) is not None else (), categories, strict=False
+        ):
+            if index is not None:
+                _indices(f"{name}.{field}", index, len(values))
+    infrequent = state.get("_infrequent_indices", [None] * len(categories))
+    mappings = state.get("_default_to_infrequent_mappings", [None] * len(categories))
+    for indices, mapping, values in zip(infrequent, mappings, categories, strict=True):
+        if (indices is None) != (mapping is None):
+            raise PersistenceError(f"{name} has infrequent categories without a mapping.")
+        if indices is not None:
+            _indices(f"{name}._infrequent_indices", indices, len(values))
+            kept = len(values) - len(indices) + 1
+            _indices(f"{name}._default_to_infrequent_mappings", mapping, kept)
+            if len(mapping) != len(values) or len(np.unique(indices)) != len(indices):
+                raise PersistenceError(f"{name} has a mapping of another length.")
+    if state.get("_infrequent_enabled") not in (True, False):
+        raise PersistenceError(f"{name}._infrequent_enabled is no truth value.")
+    if state["_infrequent_enabled"] and "_infrequent_indices" not in state:
+        raise PersistenceError(f"{name} lacks _infrequent_indices.")
+    if name == "OneHotEncoder":  # how many columns follows from the categories
+        instance._n_features_outs = instance._compute_n_features_outs()
+
+
+def _check_bins(instance: Any, state: dict[str, Any]) -> None:
+    if "bin_edges_" not in state:
+        return
+    edges, n_bins = state["bin_edges_"], state["n_bins_"]
+    for row, count in zip(edges, n_bins, strict=True):
+        if not isinstance(row, np.ndarray) or row.dtype.kind != "f" or row.ndim != 1:
+            raise PersistenceError("KBinsDiscretizer.bin_edges_ are no rows of numbers.")
+        if len(row) != count + 1 or not np.all(row[:-1] <= row[1:]):
+            raise PersistenceError("KBinsDiscretizer.bin_edges_ do not fit n_bins_.")
+    encoder = state.get("_encoder")
+    if encoder is None and state["encode"] == "ordinal":
+        return
+    found = getattr(encoder, "categories_", None)
+    if type(encoder).__name__ != "OneHotEncoder" or found is None or len(found) != len(edges):
+        raise PersistenceError("KBinsDiscretizer._encoder is no fitted encoder.")
+    for values, count in zip(found, n_bins, strict=True):
+        if not np.array_equal(values, np.arange(count)):
+            raise PersistenceError("KBinsDiscretizer._encoder has other bins.")
+
+
+def _check_powers(instance: Any, state: dict[str, Any]) -> None:
+    if "n_output_features_" not in state:
+        return
+    d = _count("PolynomialFeatures.n_features_in_", state.get("n_features_in_"))
+    least, largest = (
+        _count(f"PolynomialFeatures.{n}", state[n]) for n in ("_min_degree", "_max_degree")
+    )
+    if (
+        not least <= largest <= MAX_DEGREE
+        or math.comb(d + min(largest, MAX_DEGREE), d) > MAX_COLUMNS
+    ):
+        raise PersistenceError(
+            f"PolynomialFeatures of degree {largest} has over {MAX_COLUMNS} columns."
+        )
+    options = {"interaction_only": instance.interaction_only, "include_bias": instance.include_bias}
+    count = type(instance)._num_combinations
+    full = count(n_features=d, min_degree=0, max_degree=largest, **options)
+    some = count(n_features=d, min_degree=least, max_degree=largest, **options)
+    instance.n_output_features_, instance._n_out_full = some, full
+
+
+RELATIONS: dict[str, Callable[[Any, dict[str, Any]], None]] = {
+    "KBinsDiscretizer": _check_bins,
+    "OneHotEncoder": _check_encoder,
+    "OrdinalEncoder": _check_encoder,
+    "PolynomialFeatures": _check_powers,
+}
