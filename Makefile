@@ -4,6 +4,7 @@
 #   make test    the whole test suite, with the compiled kernels and without them
 #   make lint    ruff and mypy
 #   make bench   speed against other libraries (see docs/performance.md; OPTIONS=--quick)
+#   make reproduce  experiments of the paper (see docs/reproduction.md; OPTIONS='fig5 --quick')
 #   make docs    the documentation: out/docs/index.html
 #   make clean   remove everything that was made
 
@@ -25,7 +26,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export MPLCONFIGDIR := $(CURDIR)/$(VENV)/matplotlib
 export TORCHINDUCTOR_CACHE_DIR := $(CURDIR)/$(VENV)/torchinductor
 
-.PHONY: demo test lint bench docs clean
+.PHONY: demo test lint bench reproduce docs clean
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 
@@ -48,13 +49,17 @@ lint: $(VENV)/.development
 bench: $(VENV)/.development
 	$(RUN) -m benchmarks $(OPTIONS)
 
+# Without OPTIONS: the names of the experiments.
+reproduce: $(VENV)/.development
+	$(RUN) -m experiments $(or $(OPTIONS),list)
+
 # Warnings are errors, and all of them are shown.
 docs: $(VENV)/.docs
 	$(RUN) -m sphinx -W --keep-going -d out/docs-cache docs out/docs
 
 clean:
 	rm -rf $(VENV) build dist out .pytest_cache .mypy_cache .ruff_cache .hypothesis
-	find src tests examples benchmarks docs -name __pycache__ -prune -exec rm -rf {} +
+	find src tests examples benchmarks experiments docs -name __pycache__ -prune -exec rm -rf {} +
 
 # Without the system's venv package (Debian's python3-venv) the environment gets its pip from the system's.
 $(VENV)/.created:

@@ -23,8 +23,8 @@ import scipy.linalg
 from rich.progress import track
 
 from dotsketch import Gaussian, MaclaurinCandidate, NystromCandidate, Polynomial, plan
-from dotsketch.paper.data import Prepared, prepare
 from dotsketch.planning.study import off_diagonal_mean
+from experiments.harness.data import Prepared, prepare
 
 SETS = ("digits", "magic", "letter", "boston", "kin8nm", "mnist", "fashion_mnist")
 ROUNDING = 1e-8  # smaller errors are equal: rounding, where the data have a low rank

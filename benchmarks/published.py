@@ -1,6 +1,6 @@
 """Data of the paper, and the authors' published results, for scripts that compare with them.
 
-Whole figures are compared by `dotsketch reproduce fig6 --reference paper_results.csv`.
+Whole figures are compared by `python -m experiments fig6 --reference paper_results.csv`.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 
 from dotsketch import relative_frobenius_error
-from dotsketch.paper.compare import read_reference
-from dotsketch.paper.data import PAPER_NAMES, Prepared, prepare
+from experiments.harness.compare import read_reference
+from experiments.harness.data import PAPER_NAMES, Prepared, prepare
 
 NAMES = ("fashion_mnist", "magic", "letter", "boston", "kin8nm")
 DATA_SETS = {PAPER_NAMES[name]: name for name in NAMES}

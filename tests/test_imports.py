@@ -31,7 +31,6 @@ LAYERS = [
     ("linear_gaussian", "metrics"),
     ("gp",),
     ("datasets", "persistence"),
-    ("paper",),
     ("cli",),
 ]
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}

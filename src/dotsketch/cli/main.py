@@ -16,7 +16,6 @@ from .fit import fit
 from .options import speaking
 from .output import Output, facts
 from .predict import info, predict
-from .reproduce import reproduce
 
 LIBRARIES = ("dotsketch", "numpy", "scipy", "scikit-learn", "pandas", "pyarrow", "matplotlib")
 SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
@@ -74,5 +73,5 @@ def completion(shell: str) -> None:
     click.echo(kind(main, {}, "dotsketch", "_DOTSKETCH_COMPLETE").source())
 
 
-for command in (compare, fit, predict, info, datasets, reproduce):
+for command in (compare, fit, predict, info, datasets):
     main.add_command(command)

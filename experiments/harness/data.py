@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from ..datasets import Dataset, load_dataset, train_test_split
-from ..pairs import PairStatistics
+from dotsketch.datasets import Dataset, load_dataset, train_test_split
+from dotsketch.pairs import PairStatistics
 
 PREPROCESSINGS = ("raw", "centred", "standardised")
 

@@ -16,12 +16,13 @@ import numpy as np
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
-from ...features import FourierFeatures, MaclaurinFeatures
-from ...gp import ExactGPRegressor, FeatureGPRegressor
-from ...kernels import Gaussian
-from ...metrics import gaussian_kl
-from .. import plots
-from ..experiment import Experiment, Row, Setting
+from dotsketch.features import FourierFeatures, MaclaurinFeatures
+from dotsketch.gp import ExactGPRegressor, FeatureGPRegressor
+from dotsketch.kernels import Gaussian
+from dotsketch.metrics import gaussian_kl
+
+from .harness import plots
+from .harness.experiment import Experiment, Row, Setting
 
 LABELS = {
     "rff": "RFF",

@@ -1,6 +1,9 @@
-"""The experiments of the paper, one file each; the names are the paper's numbers."""
+"""The figures and tables of the paper: one file each, named by the paper's numbers, one harness.
 
-from ..experiment import Experiment
+Run from the root of the repository by `python -m experiments fig5 --quick` or
+`make reproduce OPTIONS='fig5 --quick'`; not part of the installed package.
+"""
+
 from . import (
     allocations,
     centring,
@@ -18,6 +21,7 @@ from . import (
     variances,
     weights,
 )
+from .harness.experiment import Experiment
 
 EXPERIMENTS: dict[str, Experiment] = {
     module.EXPERIMENT.name: module.EXPERIMENT

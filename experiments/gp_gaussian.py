@@ -9,12 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ...kernels import Gaussian
-from .. import plots
-from ..data import PAPER_NAMES
-from ..experiment import Experiment, Row, Setting
-from ..gp_grid import GPConfig, gp_rows, gp_tables, grid, plot_metrics
-from ..methods import (
+from dotsketch.kernels import Gaussian
+
+from .harness import plots
+from .harness.data import PAPER_NAMES
+from .harness.experiment import Experiment, Row, Setting
+from .harness.gp_grid import GPConfig, gp_rows, gp_tables, grid, plot_metrics
+from .harness.methods import (
     BEYOND_METHODS,
     FOURIER_METHODS,
     MACLAURIN_METHODS,

@@ -10,13 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from ...kernels import Polynomial
-from .. import plots
-from ..data import PAPER_NAMES
-from ..experiment import Experiment, Row, Setting
-from ..gp_grid import CLASSIFICATION, REGRESSION, GPConfig, gp_rows
-from ..methods import METHODS
-from ..tables import number
+from dotsketch.kernels import Polynomial
+
+from .harness import plots
+from .harness.data import PAPER_NAMES
+from .harness.experiment import Experiment, Row, Setting
+from .harness.gp_grid import CLASSIFICATION, REGRESSION, GPConfig, gp_rows
+from .harness.methods import METHODS
+from .harness.tables import number
 
 COMPARED = ("srf", "maclaurin_rademacher")
 COLOURS = {"srf": "#997744", "maclaurin_rademacher": "#aa3377"}

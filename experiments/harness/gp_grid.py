@@ -6,7 +6,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ..kernels import DotProductKernel
+from dotsketch.kernels import DotProductKernel
+
 from . import plots
 from .data import prepare
 from .experiment import Row, Setting, attempt

@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from ...sketches import make_sketch
-from .. import plots
-from ..data import aligned_pairs, unit_rows
-from ..experiment import Experiment, Row, Setting
+from dotsketch.sketches import make_sketch
+
+from .harness import plots
+from .harness.data import aligned_pairs, unit_rows
+from .harness.experiment import Experiment, Row, Setting
 
 LABELS = {"gaussian": "Gaussian", "rademacher": "Rademacher", "tensor_srht": "TensorSRHT"}
 

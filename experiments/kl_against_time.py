@@ -10,12 +10,13 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from ...kernels import Polynomial
-from .. import plots
-from ..data import PAPER_NAMES, prepare
-from ..experiment import Experiment, Row, Setting, attempt
-from ..methods import METHODS
-from ..posteriors import (
+from dotsketch.kernels import Polynomial
+
+from .harness import plots
+from .harness.data import PAPER_NAMES, prepare
+from .harness.experiment import Experiment, Row, Setting, attempt
+from .harness.methods import METHODS
+from .harness.posteriors import (
     Latent,
     Task,
     choose_regularisation,

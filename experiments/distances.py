@@ -14,13 +14,14 @@ from typing import Any
 import numpy as np
 from sklearn.metrics import pairwise_distances
 
-from ...kernels import Polynomial
-from ...spherical import SphericalMap, kernel_density
-from .. import plots
-from ..data import PAPER_NAMES, Prepared, prepare
-from ..experiment import Experiment, Row, Setting, attempt
-from ..kernel_errors import gram_errors
-from ..methods import METHODS
+from dotsketch.kernels import Polynomial
+from dotsketch.spherical import SphericalMap, kernel_density
+
+from .harness import plots
+from .harness.data import PAPER_NAMES, Prepared, prepare
+from .harness.experiment import Experiment, Row, Setting, attempt
+from .harness.kernel_errors import gram_errors
+from .harness.methods import METHODS
 
 COMPARED = ("maclaurin_tensor_srht", "srf_orthogonal")
 TAU = np.linspace(0, 2, 81)

@@ -16,19 +16,20 @@ from typing import Any
 
 import numpy as np
 
-from ..gp import (
+from dotsketch.gp import (
     ExactGPClassifier,
     ExactGPRegressor,
     FeatureGPClassifier,
     FeatureGPRegressor,
 )
-from ..kernels import DotProductKernel
-from ..metrics import (
+from dotsketch.kernels import DotProductKernel
+from dotsketch.metrics import (
     error_rate,
     gaussian_kl,
     mean_negative_log_likelihood,
     normalized_mean_squared_error,
 )
+
 from .data import Prepared
 from .experiment import Row
 from .kernel_errors import gram_errors

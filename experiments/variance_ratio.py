@@ -13,10 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from ...sketches import TensorSRHT
-from .. import plots
-from ..data import PAPER_NAMES, aligned_pairs, padded, prepare
-from ..experiment import Experiment, Row, Setting
+from dotsketch.sketches import TensorSRHT
+
+from .harness import plots
+from .harness.data import PAPER_NAMES, aligned_pairs, padded, prepare
+from .harness.experiment import Experiment, Row, Setting
 
 QUANTILES = np.linspace(0, 1, 201)
 

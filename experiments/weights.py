@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from ...sketches import RademacherSketch
-from .. import plots
-from ..experiment import Experiment, Row, Setting
+from dotsketch.sketches import RademacherSketch
+
+from .harness import plots
+from .harness.experiment import Experiment, Row, Setting
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from .. import plots
-from ..data import PAPER_NAMES, loaded, padded
-from ..experiment import Experiment, Row, Setting, attempt
-from ..gp_grid import REGRESSION
+from .harness import plots
+from .harness.data import PAPER_NAMES, loaded, padded
+from .harness.experiment import Experiment, Row, Setting, attempt
+from .harness.gp_grid import REGRESSION
 
 CLASSIFICATION = ("adult", "cod_rna", "covertype", "eeg", "fashion_mnist", "magic", "mnist",
                   "mocap")  # fmt: skip

@@ -1,4 +1,4 @@
-"""The command `dotsketch reproduce` (and `python -m dotsketch.paper`)."""
+"""The command `python -m experiments` (or `make reproduce`)."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from rich.progress import (
 )
 from rich.table import Table
 
-from .claims import Claim, Verdict
-from .compare import read_reference
-from .experiment import Config, Experiment, Row, Setting, Unit
-from .experiments import EXPERIMENTS
-from .methods import METHODS
-from .report import summarise, write_report
-from .runner import run_units
-from .store import Store
+from . import EXPERIMENTS
+from .harness.claims import Claim, Verdict
+from .harness.compare import read_reference
+from .harness.experiment import Config, Experiment, Row, Setting, Unit
+from .harness.methods import METHODS
+from .harness.report import summarise, write_report
+from .harness.runner import run_units
+from .harness.store import Store
 
 DEFAULT_SEEDS = {"full": 10, "quick": 2}
 
@@ -145,9 +145,9 @@ def reproduce(
 
     \b
     Examples:
-      dotsketch reproduce list
-      dotsketch reproduce fig5 --quick
-      dotsketch reproduce all --seeds 10 --data folder --jobs 8
+      python -m experiments list
+      python -m experiments fig5 --quick
+      python -m experiments all --seeds 10 --data folder --jobs 8
     """
     console = Console()
     if names == ("list",):

@@ -11,11 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from ...features import MaclaurinFeatures
-from ...kernels import Gaussian
-from .. import plots
-from ..data import PAPER_NAMES, loaded, padded, preprocess
-from ..experiment import Experiment, Row, Setting
+from dotsketch.features import MaclaurinFeatures
+from dotsketch.kernels import Gaussian
+
+from .harness import plots
+from .harness.data import PAPER_NAMES, loaded, padded, preprocess
+from .harness.experiment import Experiment, Row, Setting
 
 LABELS = {"rademacher": "real Rademacher", "tensor_srht": "real TensorSRHT"}
 

@@ -10,16 +10,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ..auto import AutoFeatures
-from ..features import (
+from dotsketch.auto import AutoFeatures
+from dotsketch.features import (
     FourierFeatures,
     MaclaurinFeatures,
     NystromFeatures,
     PolynomialSketch,
     SphericalFeatures,
 )
-from ..kernels import DotProductKernel
-from ..sketches import Sketch, TreeSketch
+from dotsketch.kernels import DotProductKernel
+from dotsketch.sketches import Sketch, TreeSketch
 
 # The paper's optimised Maclaurin features: truncation in 2 … 10, nothing written out in monomials
 PAPER = {"min_degree": 2, "max_degree": 10, "exact_monomials": False}

@@ -11,6 +11,7 @@ import sys
 import time
 from dataclasses import dataclass
 from itertools import combinations, product
+from pathlib import Path
 
 import click
 import numpy as np
@@ -23,15 +24,18 @@ from dotsketch import (
     RademacherSketch,
     relative_frobenius_error,
 )
-from dotsketch.cli.reproduce import reproduce
-from dotsketch.paper import EXPERIMENTS, Experiment, Setting, Store, run_units
-from dotsketch.paper.claims import CLAIMS, judge_all
-from dotsketch.paper.command import changed
-from dotsketch.paper.compare import compare, read_reference
-from dotsketch.paper.experiment import attempt
-from dotsketch.paper.kernel_errors import expected_error, gram_errors
-from dotsketch.paper.plots import figure
-from dotsketch.paper.report import summarise, write_report
+from experiments import EXPERIMENTS
+from experiments.command import changed, reproduce
+from experiments.harness.claims import CLAIMS, judge_all
+from experiments.harness.compare import compare, read_reference
+from experiments.harness.experiment import Experiment, Setting, attempt
+from experiments.harness.kernel_errors import expected_error, gram_errors
+from experiments.harness.plots import figure
+from experiments.harness.report import summarise, write_report
+from experiments.harness.runner import run_units
+from experiments.harness.store import Store
+
+ROOT = Path(__file__).parents[2]  # where `experiments` is found
 
 
 @dataclass(frozen=True)
@@ -118,7 +122,9 @@ def test_records_tell_where_they_come_from(tmp_path):
 KILLED = """
 import sys, time
 from dataclasses import dataclass
-from dotsketch.paper import Experiment, Setting, Store, run_units
+from experiments.harness.experiment import Experiment, Setting
+from experiments.harness.runner import run_units
+from experiments.harness.store import Store
 
 @dataclass(frozen=True)
 class Config:
@@ -138,7 +144,7 @@ def test_a_killed_run_goes_on_where_it_was(tmp_path):
     """kill −9 in the midst of the work; the second run does the rest and repeats nothing."""
     command = [sys.executable, "-c", KILLED, str(tmp_path)]
     results = tmp_path / "results" / "squares"
-    process = subprocess.Popen(command)
+    process = subprocess.Popen(command, cwd=ROOT)
     deadline = time.monotonic() + 60
     while len(list(results.glob("[!.]*.json"))) < 3 and time.monotonic() < deadline:
         time.sleep(0.01)
@@ -148,7 +154,7 @@ def test_a_killed_run_goes_on_where_it_was(tmp_path):
     assert 3 <= len(before) < 40
     for path in before:
         json.loads(path.read_text())
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout == "finished\n"
     after = {path: path.stat().st_mtime_ns for path in results.glob("[!.]*.json")}
     assert len(after) == 40

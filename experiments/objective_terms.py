@@ -11,13 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from ...expansion_moments import ExpansionMoments
-from ...expansions import column_means, expand
-from ...kernels import Gaussian, Polynomial
-from ...sketches import separable_sketch
-from .. import plots
-from ..data import PAPER_NAMES, loaded, preprocess
-from ..experiment import Experiment, Row, Setting
+from dotsketch.expansion_moments import ExpansionMoments
+from dotsketch.expansions import column_means, expand
+from dotsketch.kernels import Gaussian, Polynomial
+from dotsketch.sketches import separable_sketch
+
+from .harness import plots
+from .harness.data import PAPER_NAMES, loaded, preprocess
+from .harness.experiment import Experiment, Row, Setting
 
 KERNELS = {
     "gaussian": "Gaussian kernel, median lengthscale",

@@ -16,14 +16,15 @@ from typing import Any
 
 import numpy as np
 
-from ...kernels import Polynomial
-from ...pairs import PairStatistics
-from ...sketches import make_sketch
-from .. import plots
-from ..data import PAPER_NAMES, Prepared, prepare
-from ..experiment import Experiment, Row, Setting, attempt
-from ..kernel_errors import expected_error, gram_errors
-from ..methods import (
+from dotsketch.kernels import Polynomial
+from dotsketch.pairs import PairStatistics
+from dotsketch.sketches import make_sketch
+
+from .harness import plots
+from .harness.data import PAPER_NAMES, Prepared, prepare
+from .harness.experiment import Experiment, Row, Setting, attempt
+from .harness.kernel_errors import expected_error, gram_errors
+from .harness.methods import (
     BEYOND_METHODS,
     BEYOND_SKETCHES,
     MACLAURIN_METHODS,
@@ -36,7 +37,7 @@ from ..methods import (
     names,
     without,
 )
-from ..tables import pivot, progress_beyond
+from .harness.tables import pivot, progress_beyond
 
 FAMILIES = {
     "sketch": names(SKETCH_METHODS),

@@ -12,11 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from ...sketches import make_sketch
-from .. import plots
-from ..data import aligned_pairs, unit_rows
-from ..experiment import Experiment, Row, Setting
-from ..methods import published
+from dotsketch.sketches import make_sketch
+
+from .harness import plots
+from .harness.data import aligned_pairs, unit_rows
+from .harness.experiment import Experiment, Row, Setting
+from .harness.methods import published
 
 SKETCHES = {"gaussian": "Gaussian", "rademacher": "Rademacher", "tree_rademacher": "Tree"}
 COLOURS = {"gaussian": "#888888", "rademacher": "#4477aa", "tree_rademacher": "#228866"}

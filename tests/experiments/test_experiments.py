@@ -7,11 +7,13 @@ import numpy as np
 import pytest
 
 from dotsketch import Gaussian, Polynomial
-from dotsketch.paper import EXPERIMENTS, METHODS, Setting
-from dotsketch.paper.data import PREPROCESSINGS, prepare, preprocess
-from dotsketch.paper.plots import style
-from dotsketch.paper.posteriors import Task, choose_regularisation
-from dotsketch.paper.tables import number, pivot, progress_beyond
+from experiments import EXPERIMENTS
+from experiments.harness.data import PREPROCESSINGS, prepare, preprocess
+from experiments.harness.experiment import Setting
+from experiments.harness.methods import METHODS
+from experiments.harness.plots import style
+from experiments.harness.posteriors import Task, choose_regularisation
+from experiments.harness.tables import number, pivot, progress_beyond
 
 pytest.importorskip("matplotlib")
 TINY = Setting("tiny", has_data=False)

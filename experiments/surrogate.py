@@ -11,10 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from ...pairs import PairStatistics
-from ...sketches import RademacherSketch, TensorSRHT
-from .. import plots
-from ..experiment import Experiment, Row, Setting
+from dotsketch.pairs import PairStatistics
+from dotsketch.sketches import RademacherSketch, TensorSRHT
+
+from .harness import plots
+from .harness.experiment import Experiment, Row, Setting
 
 
 @dataclass(frozen=True)
