@@ -128,14 +128,16 @@ def _maclaurin(sketch: str, label: str, projection: str) -> list[Method]:
     )
 
 
-def _frequencies(name: str, label: str, family: str, features: Any) -> list[Method]:
+def _frequencies(
+    name: str, label: str, orthogonal_label: str, family: str, features: Any
+) -> list[Method]:
     orthogonal = {"method": name, "projection": "srht"}
     plain = {"method": name, "projection": "gaussian"}
     return [
         *_pair(name, label, family, features, {"projection": "independent"}, plain),
         *_pair(
             f"{name}_orthogonal",
-            f"{label}, orthogonal",
+            orthogonal_label,
             family,
             features,
             {"projection": "sorf"},
@@ -172,8 +174,8 @@ MACLAURIN_METHODS = [
     *_maclaurin("rademacher", "Rademacher", "rademacher"),
     *_maclaurin("tensor_srht", "TensorSRHT", "srht"),
 ]
-SPHERICAL_METHODS = _frequencies("srf", "SRF", "spherical", SphericalFeatures)
-FOURIER_METHODS = _frequencies("rff", "RFF", "fourier", FourierFeatures)
+SPHERICAL_METHODS = _frequencies("srf", "SRF", "SRF, orthogonal", "spherical", SphericalFeatures)
+FOURIER_METHODS = _frequencies("rff", "RFF", "SORF", "fourier", FourierFeatures)
 
 FITTED = {
     "sketch": "tensor_srht",

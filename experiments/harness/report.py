@@ -117,7 +117,8 @@ def _section(
         parts.append(_details(title, lines))
     failures = [row for row in rows if row.get("error")]
     if failures:
-        parts.append(_details(f"{len(failures)} failures", _failures(failures), css="error"))
+        title = f"{len(failures)} of {len(rows)} rows failed (a method in a finished run, or a run)"
+        parts.append(_details(title, _failures(failures), css="error"))
     return "\n".join(parts)
 
 

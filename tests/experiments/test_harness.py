@@ -30,6 +30,7 @@ from experiments.harness.claims import CLAIMS, judge_all
 from experiments.harness.compare import compare, read_reference
 from experiments.harness.experiment import Experiment, Setting, attempt
 from experiments.harness.kernel_errors import expected_error, gram_errors
+from experiments.harness.methods import METHODS
 from experiments.harness.plots import figure
 from experiments.harness.report import summarise, write_report
 from experiments.harness.runner import run_units
@@ -337,7 +338,7 @@ def test_report_stands_alone(tmp_path):
     images = re.findall(r'src="data:image/svg\+xml;base64,([^"]+)"', text)
     assert len(images) == 1
     assert b"</svg>" in base64.b64decode(images[0])
-    assert "2 failures" in text
+    assert "2 of 10 rows failed" in text
     assert "1 &lt; 2 &amp; bad" in text
     assert "8 of 8 runs" in text
     with open(tmp_path / "csv" / "squares.csv", newline="") as file:
@@ -440,6 +441,25 @@ def test_few_degrees_are_no_verdict_on_decay():
     [claim] = [claim for claim in CLAIMS if claim.experiment == "fig4"]
     assert claim.judge({"fig4": rows}).holds is True
     assert claim.judge({"fig4": rows[:2]}).holds is None
+
+
+@pytest.mark.parametrize(("corrected", "holds"), [(1.0, True), (0.1, False), (9.7, False)])
+def test_a_correction_that_overshoots_is_no_repair(corrected, holds):
+    ratios = {"maclaurin": 0.1, "maclaurin_corrected": corrected}
+    rows = [
+        {"frequency": 5.0, "method": method, "deviation_ratio_at_edge": ratio}
+        for method, ratio in ratios.items()
+    ]
+    [claim] = [claim for claim in CLAIMS if "collapses" in claim.text]
+    verdict = claim.judge({"fig5": rows})
+    assert verdict.holds is holds
+    assert ("overshoots" in verdict.numbers) == (corrected > 2)
+
+
+def test_labels_are_the_words_of_the_claims():
+    """The claims on Figure 10 say SORF, and so do figures and tables."""
+    assert METHODS["rff_orthogonal_complex"].label == "SORF, complex"
+    assert METHODS["srf_orthogonal_complex"].label == "SRF, orthogonal, complex"
 
 
 def test_every_claim_names_an_experiment():
