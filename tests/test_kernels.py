@@ -6,6 +6,7 @@ import pickle
 import numpy as np
 import pytest
 from scipy import integrate, sparse
+from scipy.spatial.distance import cdist
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.datasets import load_digits
 from sklearn.metrics.pairwise import polynomial_kernel, rbf_kernel
@@ -152,6 +153,20 @@ def test_gaussian_kernel_of_huge_and_tiny_norms(dtype):
     np.testing.assert_array_equal(Gaussian(lengthscale=1.0)(X), np.eye(3))
     np.testing.assert_array_equal(Gaussian(lengthscale=1.0)(X, -X[:2]), np.eye(3)[:, 2:] * [[0, 0]])
     np.testing.assert_array_equal(Gaussian(lengthscale=1.0)(X / big / big), np.ones((3, 3)))
+
+
+@pytest.mark.parametrize("size", [1e-3, 1.0, 50.0])
+@pytest.mark.parametrize("variance", [1.0, 2.5])
+def test_gaussian_kernel_in_blocks_of_rows(size, variance):
+    """Several blocks, the last one shorter; the blocks above the diagonal are mirrored."""
+    rng = np.random.default_rng(0)
+    X, Y = size * rng.standard_normal((403, 3)), size * rng.standard_normal((200, 3))
+    kernel = Gaussian(lengthscale=size, variance=variance)
+    for other, K in ((X, kernel(X)), (Y, kernel(X, Y))):
+        distances = cdist(X, other, "sqeuclidean") / size**2
+        np.testing.assert_allclose(K, variance * np.exp(-distances / 2), rtol=1e-12)
+    np.testing.assert_array_equal(kernel(X), kernel(X).T)
+    np.testing.assert_array_equal(np.diagonal(kernel(X)), variance)
 
 
 def test_gaussian_kernel_does_not_see_a_common_offset(X):

@@ -18,6 +18,7 @@ from typing import Any
 
 import array_api_compat
 import numpy as np
+from array_api_compat import is_numpy_array
 from scipy.special import gammaln
 from sklearn.base import BaseEstimator
 
@@ -275,6 +276,9 @@ class Gaussian(DotProductKernel):
         unit = without_gradient(xp.maximum(xp.max(xp.abs(S)), xp.max(xp.abs(T))))
         unit = xp.where(unit > 1, unit, xp.ones_like(unit))
         S, T = S / unit, T / unit
+        if is_numpy_array(S) and not self.is_differentiable:
+            factor = min(float(unit), 1e15) ** 2
+            return _gaussian_on_host(S, None if Y is None else T, factor, plain(self.variance))
         squares = xp.sum(S * S, axis=1)[:, None] + xp.sum(T * T, axis=1)[None, :] - 2 * (S @ T.T)
         squares = squares * xp.minimum(unit, 1e15 * xp.ones_like(unit)) ** 2
         # Rounding may leave less than zero where rows are equal. To clamp the value must not cut
@@ -442,6 +446,36 @@ def median_distance(X: Array, max_rows: int = 1000) -> float:
         if sample.size and np.median(sample) > 0:
             return float(unit * np.median(sample))
     return 1.0
+
+
+def _gaussian_on_host(
+    S: np.ndarray, T: np.ndarray | None, factor: float, variance: float
+) -> np.ndarray:  # (n, d), (m, d) -> (n, m)
+    """variance · exp(−factor |s − t|²/2) of centred rows, in place and a few rows at a time.
+
+    All steps on a block of rows stay in the cache: passes over whole matrices would take longer
+    than the exponential. With T None only blocks up to the diagonal are computed, and mirrored.
+    """
+    other = S if T is None else T
+    K = S @ other.T
+    left, right = (np.sum(A * A, axis=1) / 2 for A in (S, other))
+    n, m = K.shape
+    step = max(1, (1 << 15) // m)
+    for start in range(0, n, step):
+        stop = min(start + step, n)
+        block = K[start:stop, : m if T is not None else stop]
+        block -= left[start:stop, None] + right[: block.shape[1]]
+        np.minimum(block, 0, out=block)  # rounding may leave more than zero
+        if factor != 1:
+            block *= factor
+        if T is None:
+            np.fill_diagonal(block[:, start:], 0)  # exactly
+        np.exp(block, out=block)
+        if variance != 1:
+            block *= variance
+        if T is None:
+            K[:start, start:stop] = block[:, :start].T
+    return K
 
 
 def _matching(X: Array, Y: Array | None) -> tuple[Array, Array | None]:

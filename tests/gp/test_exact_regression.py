@@ -128,3 +128,21 @@ def test_wrong_kernel():
         ExactGPRegressor("rbf").fit(X, y)
     with pytest.raises(TypeError, match="kernel must be a kernel"):
         ExactGPRegressor(Gaussian).fit(X, y)
+
+
+@pytest.mark.parametrize("variance", ["auto", 0.1])
+def test_the_kernel_is_evaluated_once_on_the_training_rows(variance):
+    """The spectrum for the variances and the posterior are of one Gram matrix."""
+    X, y = regression_data()
+    kernel = CountingKernel(lengthscale=1.0)
+    CountingKernel.calls = 0
+    ExactGPRegressor(kernel, noise_variance=variance, prior_variance=variance).fit(X, y)
+    assert CountingKernel.calls == 1
+
+
+class CountingKernel(Gaussian):
+    calls = 0
+
+    def __call__(self, X, Y=None):
+        CountingKernel.calls += 1
+        return super().__call__(X, Y)

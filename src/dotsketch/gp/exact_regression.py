@@ -25,10 +25,11 @@ class ExactPosterior:
     """f ~ GP(0, s k) after targets (n, m) with noise variances (n,): C = s K + diag σ² = L Lᵀ."""
 
     def __init__(self, K: np.ndarray, targets: np.ndarray, noise: np.ndarray, prior: float):
-        C = prior * K
-        C[np.diag_indices(len(C))] += noise
+        C = _packed.pack(K.T)  # K is symmetric, and its transpose is in the order of LAPACK
+        C *= prior
+        C[_packed.diagonal(len(K))] += noise
         self.prior_variance = prior
-        self.factor, self.jitter = factorise(_packed.pack(C))
+        self.factor, self.jitter = factorise(C)
         self.weights = _packed.solve(self.factor, targets)
         self.square = float(np.sum(targets * self.weights))
 
@@ -40,7 +41,8 @@ class ExactPosterior:
         return self.prior_variance * _packed.half_solve(self.factor, cross.T)
 
     def variance(self, cross: np.ndarray, diagonal: np.ndarray) -> np.ndarray:  # -> (n*,)
-        explained = np.sum(self.half(cross) ** 2, axis=0)
+        half = _packed.half_solve(self.factor, cross.T).T
+        explained = self.prior_variance**2 * np.einsum("ij,ij->i", half, half)
         return np.maximum(self.prior_variance * diagonal - explained, 0)
 
     def log_likelihood(self, n_outputs: int) -> float:
@@ -120,11 +122,13 @@ class ExactGPRegressor(GaussianRegressor, ExactGP):
         noise = check_noise(noise_variance, noise_variance is not None, len(Y))
         self.means_, self.scales_ = self._normalisation(Y.mean(axis=0), Y.std(axis=0))
         Y = (Y - self.means_) / self.scales_
-        self._choose(Y, noise, optimize)
-        rows = np.full(len(Y), self.noise_variance_) if noise is None else noise
-        self.posterior_ = ExactPosterior(
-            gram(self.kernel_, self.X_train_), Y, rows, self.prior_variance_
-        )
+        free = self._given_variances(noise is not None, optimize)
+        self.kernel_ = resolved(self._choose_kernel(Y, noise, free, optimize), self.X_train_)
+        K = gram(self.kernel_, self.X_train_)
+        shared, self.prior_variance_ = best_variances(lambda: spectrum(K, Y, noise), *free)
+        self.noise_variance_ = None if noise is not None else shared
+        rows = np.full(len(Y), shared) if noise is None else noise
+        self.posterior_ = ExactPosterior(K, Y, rows, self.prior_variance_)
         self.jitter_ = self.posterior_.jitter
         return self
 
@@ -169,31 +173,29 @@ class ExactGPRegressor(GaussianRegressor, ExactGP):
         n, m = len(self.posterior_.weights), len(self.means_)
         return self.posterior_.log_likelihood(m) - n * float(np.sum(np.log(self.scales_)))
 
-    def _choose(self, Y: np.ndarray, noise: np.ndarray | None, optimize: bool) -> None:
-        """The kernel and the variances: given, or of the greatest marginal likelihood."""
+    def _choose_kernel(
+        self, Y: np.ndarray, noise: np.ndarray | None, free: tuple, optimize: bool
+    ) -> Any:
+        """The kernel as given, or with the lengthscale of the greatest marginal likelihood."""
         X = self.X_train_
-        free = self._given_variances(noise is not None, optimize)
 
         def evidence(kernel: Any) -> float:
-            return greatest_likelihood(self._spectrum(resolved(kernel, X), Y, noise), *free)
+            return greatest_likelihood(spectrum(gram(resolved(kernel, X), X), Y, noise), *free)
 
-        kernel = best_lengthscale(self.kernel, X, evidence) if optimize else self.kernel
-        self.kernel_ = resolved(kernel, X)
-        shared, prior = best_variances(lambda: self._spectrum(self.kernel_, Y, noise), *free)
-        self.noise_variance_ = None if noise is not None else shared
-        self.prior_variance_ = prior
-
-    def _spectrum(self, kernel: Any, Y: np.ndarray, noise: np.ndarray | None) -> Spectrum:
-        K = gram(kernel, self.X_train_)
-        if noise is None:
-            return Spectrum.of_kernel(K, Y)
-        roots = np.sqrt(noise)
-        found = Spectrum.of_kernel(K / np.outer(roots, roots), Y / roots[:, None])
-        return found.weighted(-float(np.sum(np.log(noise))))
+        return best_lengthscale(self.kernel, X, evidence) if optimize else self.kernel
 
     def _covariance(self, X: Array, cross: np.ndarray) -> np.ndarray:
         half = self.posterior_.half(cross)
         return self.prior_variance_ * gram(self.kernel_, X) - half.T @ half
+
+
+def spectrum(K: np.ndarray, Y: np.ndarray, noise: np.ndarray | None) -> Spectrum:
+    """The spectrum of K (n, n) along the targets Y (n, m), with noise variances (n,) if given."""
+    if noise is None:
+        return Spectrum.of_kernel(K, Y)
+    roots = np.sqrt(noise)
+    found = Spectrum.of_kernel(K / np.outer(roots, roots), Y / roots[:, None])
+    return found.weighted(-float(np.sum(np.log(noise))))
 
 
 def gram(kernel: Any, X: Array, Y: Array | None = None) -> np.ndarray:  # -> (n, n) or (n, m)
