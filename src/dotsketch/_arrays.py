@@ -189,7 +189,7 @@ def map_rows(
     """
     n = X.shape[0]
     if is_numpy_array(X) or is_sparse(X):
-        workers = effective_n_jobs(n_jobs)
+        workers = 1 if n == 1 and n_jobs is None else effective_n_jobs(n_jobs)
         if workers > 1 and may_split:  # several for each, so that all end at about the same time
             least = max(1, LEAST_FEATURES // width)
             chunk = min(chunk, max(least, -(-n // (4 * workers))))

@@ -45,6 +45,8 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
 
     def _validate(self, X: Array, *, reset: bool) -> Array:
         """X as a real floating matrix of its own library (NumPy or CSR for everything else)."""
+        if not reset and is_valid(self, X):
+            return X
         self._check_library(X, reset=reset)
         if not is_foreign(X):
             return validate_data(
@@ -66,26 +68,18 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
 
     def transform(self, X: Array) -> Array:  # (n, d) -> (n, n_components)
         """The features of every row of X, in its library, dtype and device."""
-        check_is_fitted(self)
-        self.kernel_.validate()  # a parameter that is trained may have left its range
-        if not (self.checks_rows and self._is_plain(X)):
+        check_fitted(self)
+        if not (self.checks_rows and is_plain(self, X)):
             X = self._validate(X, reset=False)
+        return self.features_of(X)
+
+    def features_of(self, X: Array) -> Array:  # (n, d) -> (n, n_components)
+        """`transform` of rows that the caller has validated: they are not looked through again."""
+        self.kernel_.validate()  # a parameter that is trained may have left its range
         twin = None
         if _fast.AVAILABLE and not self.kernel_.is_differentiable:
             twin = host_twin(X)  # the compiled kernels work on the memory of a CPU tensor
         return self._features(X) if twin is None else from_host(self._features(twin))
-
-    def _is_plain(self, X: Array) -> bool:
-        """Whether `_validate` would return X itself, provided that its entries are finite."""
-        return (
-            type(X) is np.ndarray
-            and X.ndim == 2
-            and X.dtype in (np.float32, np.float64)
-            and X.shape[0] > 0
-            and X.shape[1] == self.n_features_in_
-            and not hasattr(self, "feature_names_in_")
-            and not get_config()["array_api_dispatch"]
-        )
 
     def _features(self, X: Array) -> Array:
         """The features of validated rows."""
@@ -119,6 +113,33 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
     @property
     def _field(self) -> str:
         return "real" if self.output_ == "real" else "complex"
+
+
+def check_fitted(estimator: Any) -> None:
+    """scikit-learn's `check_is_fitted`, which builds all tags first, only if it may raise."""
+    if "n_features_in_" not in vars(estimator):
+        check_is_fitted(estimator)
+
+
+def is_plain(estimator: Any, X: Array) -> bool:
+    """Whether scikit-learn's `validate_data` would return X itself if its entries are finite."""
+    return (
+        type(X) is np.ndarray
+        and X.ndim == 2
+        and X.dtype in (np.float32, np.float64)
+        and X.shape[0] > 0
+        and X.shape[1] == estimator.n_features_in_
+        and not hasattr(estimator, "feature_names_in_")
+        and not get_config()["array_api_dispatch"]
+    )
+
+
+def is_valid(estimator: Any, X: Array) -> bool:
+    """Whether `validate_data` would return X itself: it looks for data frames first, which takes
+    longer than the features of one row."""
+    return is_plain(estimator, X) and (
+        bool(np.isfinite(X).all()) or bool(get_config()["assume_finite"])
+    )
 
 
 def check_foreign(estimator: Any, X: Array, *, reset: bool) -> Array:

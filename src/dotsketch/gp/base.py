@@ -21,6 +21,7 @@ from .._arrays import Array, host
 from ..auto import AutoFeatures
 from ..chunks import Rows, is_on_disk, is_stream
 from ..features import MaclaurinFeatures
+from ..features.base import is_valid
 from .checkpoint import Sums, accumulate, fingerprint
 
 SAMPLE_ROWS = 10_000  # features are fitted on so many rows of data that are not in memory
@@ -81,7 +82,8 @@ class FeatureGP(BaseEstimator):
             _check_feature_names(self, X, reset=True)  # forgets those of an earlier fit
         self.features_ = clone(features).fit(X, None)  # some transformers ask for a target
         self._joins_parts = self.posterior == "real"
-        self._probe = self._map(X[:8])  # tells the features of one fit from those of another
+        # tells the features of one fit from those of another; frozen features check their columns
+        self._probe = self._joined(self.features_.transform(X[:8]))
         self.n_columns_ = self._probe.shape[1]
 
     def _check_mergeable(self, other: Any) -> None:
@@ -103,7 +105,10 @@ class FeatureGP(BaseEstimator):
 
     def _map(self, X: Array) -> np.ndarray:  # (n, d) -> (n, n_columns_)
         """The features of validated rows: real, or complex for the complex posterior."""
-        Z = host(self.features_.transform(X))
+        return self._joined(getattr(self.features_, "features_of", self.features_.transform)(X))
+
+    def _joined(self, Z: Any) -> np.ndarray:  # (n, D) -> (n, n_columns_)
+        Z = host(Z)
         Z = Z.toarray() if hasattr(Z, "toarray") else np.asarray(Z)
         if np.iscomplexobj(Z) and self._joins_parts:
             return np.concatenate([Z.real, Z.imag], axis=1)
@@ -139,6 +144,8 @@ class FeatureGP(BaseEstimator):
         )
 
     def _check_block(self, X: Array) -> Array:
+        if is_valid(self, X):
+            return X
         X = check_array(X, accept_sparse="csr", dtype=DTYPES, estimator=self)
         _check_n_features(self, X, reset=False)
         return X
@@ -146,7 +153,10 @@ class FeatureGP(BaseEstimator):
     def _prediction_blocks(self, X: Array) -> Iterator[tuple[Array, np.ndarray]]:
         """Validated rows of X and their features, in blocks."""
         if not is_on_disk(X):
-            X = validate_data(self, host(X), accept_sparse="csr", dtype=DTYPES, reset=False)
+            X = check_test_rows(self, X)
+            for (rows,) in Rows((X,)).blocks(self._block_rows()):
+                yield rows, self._map(rows)
+            return
         for (rows,) in Rows((X,)).blocks(self._block_rows()):
             rows = self._check_block(rows)
             yield rows, self._map(rows)
@@ -168,6 +178,13 @@ class FeatureGP(BaseEstimator):
         else:
             expected = np.sum(np.abs(Z) ** 2, axis=1)
         return np.maximum(np.asarray(kernel.diag(X), dtype=np.float64) - expected, 0)
+
+
+def check_test_rows(estimator: Any, X: Any) -> Array:
+    """Rows in memory to predict, as a real floating array or CSR matrix."""
+    if is_valid(estimator, X):
+        return X
+    return validate_data(estimator, host(X), accept_sparse="csr", dtype=DTYPES, reset=False)
 
 
 def feature_map(features: Any) -> Any:

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
-from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .. import _packed
-from .._arrays import Array, as_generator, host
+from .._arrays import Array, as_generator
+from ..features.base import check_fitted
 from ..linear_gaussian import factorise, log_density
-from .base import DTYPES
+from .base import check_test_rows
 from .evidence import Spectrum, best_variances
 from .lengthscale import best_lengthscale
 from .variances import GaussianRegressor, check_noise, check_targets, greatest_likelihood
@@ -62,8 +62,7 @@ class ExactGP(BaseEstimator):
             raise TypeError(f"kernel must be a kernel, such as Gaussian(); got {self.kernel!r}.")
 
     def _test_rows(self, X: Any) -> Array:
-        X = validate_data(self, host(X), accept_sparse="csr", dtype=DTYPES, reset=False)
-        return double_rows(X)
+        return double_rows(check_test_rows(self, X))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -141,7 +140,7 @@ class ExactGPRegressor(GaussianRegressor, ExactGP):
         include_noise: bool = False,
     ) -> Any:
         """Mean of f, and its standard deviation or covariance; see `FeatureGPRegressor.predict`."""
-        check_is_fitted(self)
+        check_fitted(self)
         self._check_request(return_std, return_cov)
         X = self._test_rows(X)
         cross = gram(self.kernel_, X, self.X_train_)
@@ -157,7 +156,7 @@ class ExactGPRegressor(GaussianRegressor, ExactGP):
 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0) -> np.ndarray:
         """Draws of f at the rows of X, (n, n_samples) or (n, m, n_samples)."""
-        check_is_fitted(self)
+        check_fitted(self)
         X = self._test_rows(X)
         cross = gram(self.kernel_, X, self.X_train_)
         values, vectors = np.linalg.eigh(self._covariance(X, cross))
@@ -169,7 +168,7 @@ class ExactGPRegressor(GaussianRegressor, ExactGP):
 
     def log_marginal_likelihood(self) -> float:
         """log p(y) of the training targets at the fitted variances, in units of y."""
-        check_is_fitted(self)
+        check_fitted(self)
         n, m = len(self.posterior_.weights), len(self.means_)
         return self.posterior_.log_likelihood(m) - n * float(np.sum(np.log(self.scales_)))
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from .._arrays import Array, as_generator
 from ..chunks import Block, Rows, is_on_disk, is_stream
+from ..features.base import check_fitted
 from ..linear_gaussian import (
     Posterior,
     SufficientStatistics,
@@ -162,7 +162,7 @@ class FeatureGPRegressor(GaussianRegressor, FeatureGP):
 
         `optimize` chooses both variances whatever the parameters say; None does as `fit` did.
         """
-        check_is_fitted(self)
+        check_fitted(self)
         self._check_parameters()
         if optimize is not None:
             self.optimized_ = bool(optimize)
@@ -176,7 +176,7 @@ class FeatureGPRegressor(GaussianRegressor, FeatureGP):
         The result is that of one fit to the rows of both, whatever their means. Both take features
         that were fitted once, in scikit-learn's `FrozenEstimator`.
         """
-        check_is_fitted(self)
+        check_fitted(self)
         self._check_parameters()
         self._check_mergeable(other)
         if (self._noise_by_row, self._row_variances) != (other._noise_by_row, other._row_variances):
@@ -205,7 +205,7 @@ class FeatureGPRegressor(GaussianRegressor, FeatureGP):
 
         `include_noise` adds the noise variance, for the spread of y instead of f.
         """
-        check_is_fitted(self)
+        check_fitted(self)
         self._check_request(return_std, return_cov)
         means, variances, parts = [], [], []
         for rows, Z in self._prediction_blocks(X):
@@ -229,7 +229,7 @@ class FeatureGPRegressor(GaussianRegressor, FeatureGP):
         self, X: Any, n_samples: int = 1, random_state: Any = 0
     ) -> np.ndarray:  # (n, d) -> (n, n_samples) or (n, m, n_samples)
         """Draws of f at the rows of X: functions drawn in the space of the weights."""
-        check_is_fitted(self)
+        check_fitted(self)
         rng = as_generator(random_state)
         weights = sample_weights(self.posterior_, n_samples, rng)
         D, m, _ = weights.shape
@@ -245,7 +245,7 @@ class FeatureGPRegressor(GaussianRegressor, FeatureGP):
 
     def log_marginal_likelihood(self) -> float:
         """log p(y) of the training targets at the fitted variances, in units of y."""
-        check_is_fitted(self)
+        check_fitted(self)
         statistics, post = self.statistics_, self.posterior_
         cross, squares = statistics.centred(self.means_ - self.offset_, self.scales_)
         n, m, noise = statistics.n, statistics.n_outputs, self._unit_noise
