@@ -43,7 +43,7 @@ def corrections(folder: Path) -> None:
     rng = np.random.default_rng(0)
     X = np.linspace(-4, 4, 60)[:, None]
     y = np.sin(5 * X[:, 0]) / X[:, 0] + 0.1 * rng.standard_normal(60)
-    exact = ExactGPRegressor(Gaussian(lengthscale=1.0), noise_variance=0.01)
+    exact = ExactGPRegressor(Gaussian(lengthscale=1.0), noise_variance=0.01, prior_variance=1.0)
     exact.fit(X, y, optimize=True)
     settings = {"noise_variance": exact.noise_variance_, "prior_variance": exact.prior_variance_}
     x = np.linspace(-6, 6, 160)
@@ -71,7 +71,8 @@ def fields(folder: Path) -> None:
     y = np.sin(2 * X[:, 0]) + 0.2 * rng.standard_normal(60)
     line = np.linspace(-3, 3, 120)
     points = np.c_[line, np.zeros((120, 5))]
-    exact = ExactGPRegressor(Gaussian(lengthscale=2.0), noise_variance=0.04).fit(X, y)
+    settings = {"noise_variance": 0.04, "prior_variance": 1.0, "normalize_y": "mean"}
+    exact = ExactGPRegressor(Gaussian(lengthscale=2.0), **settings).fit(X, y)
     mean, deviation = exact.predict(points, return_std=True)
     figure, axes = plt.subplots(1, 3, figsize=(11, 3), layout="constrained")
     axes[2].plot(line, deviation, color=GREY, label="exact")
@@ -85,7 +86,7 @@ def fields(folder: Path) -> None:
             features = MaclaurinFeatures(
                 exact.kernel_, output="complex", n_components=60, random_state=seed
             )
-            gp = FeatureGPRegressor(features, noise_variance=0.04, posterior=posterior)
+            gp = FeatureGPRegressor(features, posterior=posterior, **settings)
             m, s = gp.fit(X, y).predict(points, return_std=True)
             deviations.append(s)
             if seed < 2:

@@ -61,5 +61,6 @@ gp = FeatureGPRegressor(
     ),
     noise_variance=log_noise.exp().item(),
     prior_variance=log_variance.exp().item(),
+    normalize_y="mean",  # as above
 ).fit(X[train].numpy(), y[train].numpy())
 print(f"R² on rows held out: {gp.score(X[test].numpy(), y[test].numpy()):.3f}")

@@ -58,6 +58,7 @@ def run(config: Config, seed: int) -> list[Row]:
         name: FeatureGPRegressor(
             features,
             noise_variance=config.noise_variance,
+            prior_variance=1.0,
             normalize_y=None,
             variance_correction=correction,
         )
@@ -67,7 +68,9 @@ def run(config: Config, seed: int) -> list[Row]:
             ("maclaurin_corrected", maclaurin(kernel, config.n_features, seed), "posterior"),
         )
     }
-    exact = ExactGPRegressor(kernel, noise_variance=config.noise_variance, normalize_y=None)
+    exact = ExactGPRegressor(
+        kernel, noise_variance=config.noise_variance, prior_variance=1.0, normalize_y=None
+    )
     mean, deviation = exact.fit(x, y).predict(grid, return_std=True)
     near = np.abs(grid[:, 0]) <= 1
     rows = []

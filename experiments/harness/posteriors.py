@@ -93,7 +93,11 @@ def make_gp(task: Task, features: Any, regularisation: float, posterior: str = "
             n_samples=task.n_samples,
         )
     return FeatureGPRegressor(
-        features, noise_variance=regularisation, posterior=posterior, normalize_y=None
+        features,
+        noise_variance=regularisation,
+        prior_variance=1.0,
+        posterior=posterior,
+        normalize_y=None,
     )
 
 
@@ -150,7 +154,9 @@ def exact_process(task: Task, regularisation: float) -> tuple[Latent, Row]:
     if task.is_classification:
         gp: Any = ExactGPClassifier(task.kernel, alpha=regularisation, n_samples=task.n_samples)
     else:
-        gp = ExactGPRegressor(task.kernel, noise_variance=regularisation, normalize_y=None)
+        gp = ExactGPRegressor(
+            task.kernel, noise_variance=regularisation, prior_variance=1.0, normalize_y=None
+        )
     gp.fit(X, y)
     y_test = task.test[1][: task.size]
     return latent(gp, X_test), scores(task, gp, X_test, y_test)

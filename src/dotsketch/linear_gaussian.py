@@ -244,15 +244,21 @@ def posterior(
     return Posterior(factor, mean, float(prior_variance), jitter)
 
 
-def factorise(B: np.ndarray) -> tuple[np.ndarray, float]:  # packed -> packed
-    """The Cholesky factor of B and the relative jitter that it took."""
-    places = _packed.diagonal(_packed.size_of(B))
-    scale = float(np.mean(B[places].real))
-    if not np.isfinite(scale) or not np.all(np.isfinite(B)):
+def check_sums(B: np.ndarray) -> None:  # packed
+    """Raise unless the sums, and the mean of their diagonal, are finite."""
+    mean = np.mean(B[_packed.diagonal(_packed.size_of(B))].real)
+    if not np.isfinite(mean) or not np.all(np.isfinite(B)):
         raise ValueError(
             "The sums over the features overflow or are not finite: scale the features down, or "
             "use a larger noise variance."
         )
+
+
+def factorise(B: np.ndarray) -> tuple[np.ndarray, float]:  # packed -> packed
+    """The Cholesky factor of B and the relative jitter that it took."""
+    check_sums(B)
+    places = _packed.diagonal(_packed.size_of(B))
+    scale = float(np.mean(B[places].real))
     for jitter in JITTERS:
         attempt = B
         if jitter:

@@ -27,7 +27,7 @@ KERNELS = [
 def test_agrees_with_scikit_learn(ours, theirs, outputs, by_row):
     X, y = regression_data(outputs=outputs)
     noise = np.linspace(0.01, 0.1, len(y)) if by_row else 0.02
-    gp = ExactGPRegressor(ours, noise_variance=0.02, normalize_y=None)
+    gp = ExactGPRegressor(ours, noise_variance=0.02, prior_variance=1.0, normalize_y=None)
     gp.fit(X, y, noise_variance=noise if by_row else None)
     reference = GaussianProcessRegressor(theirs, alpha=noise).fit(X, y)
     test = X[:9] * 1.1
@@ -47,7 +47,9 @@ def test_agrees_with_scikit_learn(ours, theirs, outputs, by_row):
 def test_normalisation_agrees_with_scikit_learn(by_row):
     X, y = regression_data()
     noise = np.linspace(0.01, 0.1, len(y)) if by_row else 0.02
-    gp = ExactGPRegressor(KERNELS[0][0], noise_variance=0.02, normalize_y="standard")
+    gp = ExactGPRegressor(
+        KERNELS[0][0], noise_variance=0.02, prior_variance=1.0, normalize_y="standard"
+    )
     gp.fit(X, y, noise_variance=noise if by_row else None)
     reference = GaussianProcessRegressor(KERNELS[0][1], alpha=noise, normalize_y=True).fit(X, y)
     for found, expected in zip(

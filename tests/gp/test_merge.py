@@ -57,7 +57,7 @@ def test_fitc_merges_if_its_variances_are_given():
 
     def fit(rows, noise_variance):
         gp = FeatureGPRegressor(
-            frozen(X), noise_variance=noise_variance, variance_correction="fitc"
+            frozen(X), noise_variance=noise_variance, prior_variance=1.0, variance_correction="fitc"
         )
         return gp.fit(X[rows], y[rows])
 

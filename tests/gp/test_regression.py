@@ -27,7 +27,9 @@ LINEAR = DotProduct(sigma_0=0.0, sigma_0_bounds="fixed")
 @pytest.mark.parametrize("outputs", [1, 2])
 def test_agrees_with_scikit_learn_on_the_features(normalize_y, outputs):
     X, y = regression_data(outputs=outputs)
-    gp = FeatureGPRegressor(polynomial_features(), noise_variance=0.05, normalize_y=normalize_y)
+    gp = FeatureGPRegressor(
+        polynomial_features(), noise_variance=0.05, prior_variance=1.0, normalize_y=normalize_y
+    )
     gp.fit(X, y)
     Z, Z_test = gp.features_.transform(X), gp.features_.transform(X[:9] * 1.2)
     shift = y.mean(axis=0) if normalize_y == "mean" else 0.0
@@ -52,7 +54,13 @@ def test_complex_features(posterior):
     """ "real" is the process with kernel Re k̂; "complex" the real part of the complex one."""
     X, y = regression_data()
     test = X[:7] * 1.1
-    gp = FeatureGPRegressor(polynomial_features("complex"), noise_variance=0.1, posterior=posterior)
+    gp = FeatureGPRegressor(
+        polynomial_features("complex"),
+        noise_variance=0.1,
+        prior_variance=1.0,
+        posterior=posterior,
+        normalize_y="mean",
+    )
     mean, std = gp.fit(X, y).predict(test, return_std=True)
     Z, W = gp.features_.transform(X), gp.features_.transform(test)
     K, cross, diagonal = Z @ Z.conj().T, W @ Z.conj().T, np.sum(np.abs(W) ** 2, axis=1)
@@ -69,7 +77,7 @@ def test_complex_features(posterior):
 def test_noise_by_row_is_a_weighted_regression():
     X, y = regression_data()
     noise = np.random.default_rng(1).uniform(0.05, 1, len(y))
-    gp = FeatureGPRegressor(polynomial_features(), normalize_y=None)
+    gp = FeatureGPRegressor(polynomial_features(), prior_variance=1.0, normalize_y=None)
     gp.fit(X, y, noise_variance=noise)
     Z = gp.features_.transform(X)
     expected = Z @ Z.T @ np.linalg.solve(Z @ Z.T + np.diag(noise), y)
@@ -96,7 +104,9 @@ def test_bad_noise_by_row(bad):
 def test_automatic_variances_maximise_the_likelihood(output, prior_variance):
     X, y = regression_data(outputs=2)
     gp = FeatureGPRegressor(
-        polynomial_features(output), prior_variance=prior_variance, posterior="complex"
+        polynomial_features(output),
+        prior_variance=prior_variance,
+        posterior="complex",
     ).fit(X, y)
     best = gp.log_marginal_likelihood()
     for noise_factor in (0.8, 1.0, 1.25):
@@ -125,7 +135,7 @@ def test_refit_after_optimize_can_take_the_parameters():
     X, y = regression_data()
     gp = FeatureGPRegressor(polynomial_features()).fit(X, y, optimize=True)
     optimized = gp.noise_variance_, gp.prior_variance_
-    gp.set_params(noise_variance=2.0)
+    gp.set_params(noise_variance=2.0, prior_variance=1.0)
     assert (gp.refit().noise_variance_, gp.prior_variance_) == optimized
     assert (gp.refit(optimize=False).noise_variance_, gp.prior_variance_) == (2.0, 1.0)
     assert gp.refit(optimize=True).noise_variance_ == optimized[0]
@@ -142,7 +152,7 @@ def test_optimize_finds_the_lengthscale():
     tuned = FeatureGPRegressor(features).fit(X, y, optimize=True)
     assert tuned.log_marginal_likelihood() > plain.log_marginal_likelihood() + 100
     assert 0.5 < tuned.features_.kernel_.lengthscale < 5
-    assert tuned.noise_variance_ == pytest.approx(0.01, rel=0.3)
+    assert tuned.noise_variance_ * tuned.scales_[0] ** 2 == pytest.approx(0.01, rel=0.3)
     assert features.kernel.lengthscale == 10.0
 
 
@@ -177,7 +187,9 @@ def test_corrections_see_the_map_inside():
         Gaussian(lengthscale=1.5), n_components=30, candidates=["maclaurin"], random_state=0
     )
     for features in (FrozenEstimator(inner), auto):
-        gp = FeatureGPRegressor(features, noise_variance=0.1).fit(X, y)
+        gp = FeatureGPRegressor(
+            features, noise_variance=0.1, prior_variance=1.0, normalize_y="mean"
+        ).fit(X, y)
         plain = gp.predict(X, return_std=True)[1]
         corrected = gp.set_params(variance_correction="posterior").predict(X, return_std=True)[1]
         maclaurin = inner if features is not auto else gp.features_.features_
@@ -205,7 +217,11 @@ def test_variance_correction_stops_the_collapse():
     far = np.full((1, 3), 30.0)
     plain, posterior, fitc = (
         FeatureGPRegressor(
-            gaussian_features(), noise_variance=0.1, variance_correction=correction
+            gaussian_features(),
+            noise_variance=0.1,
+            prior_variance=1.0,
+            variance_correction=correction,
+            normalize_y="mean",
         ).fit(X, y)
         for correction in (None, "posterior", "fitc")
     )
@@ -222,10 +238,14 @@ def test_variance_correction_stops_the_collapse():
 
 def test_fitc_is_noise_by_row():
     X, y = regression_data()
-    gp = FeatureGPRegressor(gaussian_features(), noise_variance=0.1, variance_correction="fitc")
+    gp = FeatureGPRegressor(
+        gaussian_features(), noise_variance=0.1, prior_variance=1.0, variance_correction="fitc"
+    )
     gp.fit(X, y)
     noise = 0.1 + np.maximum(1 - expected_diagonal(gp.features_, X), 0)
-    by_row = FeatureGPRegressor(gaussian_features()).fit(X, y, noise_variance=noise)
+    by_row = FeatureGPRegressor(gaussian_features(), prior_variance=1.0).fit(
+        X, y, noise_variance=noise
+    )
     np.testing.assert_allclose(gp.predict(X), by_row.predict(X), rtol=1e-9)
     assert gp.noise_variance_ == 0.1
     with pytest.raises(ValueError, match="fit again"):
@@ -297,9 +317,10 @@ def test_samples_are_functions_of_the_posterior(outputs):
 def test_noise_is_included_on_request():
     X, y = regression_data()
     gp = FeatureGPRegressor(polynomial_features(), noise_variance=0.2).fit(X, y)
+    noise = 0.2 * y.var()  # given in the units of y as it is normalised
     latent = gp.predict(X, return_std=True)[1]
     observed = gp.predict(X, return_std=True, include_noise=True)[1]
-    np.testing.assert_allclose(observed**2 - latent**2, 0.2)
+    np.testing.assert_allclose(observed**2 - latent**2, noise)
     with pytest.raises(RuntimeError, match="At most one"):
         gp.predict(X, return_std=True, return_cov=True)
 

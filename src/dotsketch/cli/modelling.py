@@ -17,8 +17,6 @@ from .kernel_names import parse_kernel
 
 TUNING_ROWS = 400  # the lengthscale is chosen by the exact likelihood of so many rows
 LEAST_KERNEL = 1e-3  # root mean square over pairs of rows
-# A table's target has any scale, which must not matter
-SCALES: dict[str, Any] = {"prior_variance": "auto", "normalize_y": "standard"}
 Stream = Callable[[], Iterator[tuple[np.ndarray, np.ndarray]]]
 
 
@@ -35,7 +33,7 @@ def choose_kernel(
     targets = y[rows] if task == "regression" else one_hot(y[rows])
     if len(rows) < 10 or np.all(targets == targets[0]):
         return kernel
-    tuned = ExactGPRegressor(kernel, **SCALES).fit(X[rows], targets, optimize=True).kernel_
+    tuned = ExactGPRegressor(kernel).fit(X[rows], targets, optimize=True).kernel_
     lengthscale = float(f"{tuned.lengthscale:.4g}")  # digits that a line of Python can show
     return visible(Gaussian(lengthscale=lengthscale), X[rows])
 
@@ -80,14 +78,14 @@ def spelled(name: str) -> str:
 def make_gp(task: str, features: Any) -> Any:
     """The Gaussian process on these features, unfitted."""
     if task == "regression":
-        return FeatureGPRegressor(features, **SCALES)
+        return FeatureGPRegressor(features)
     return FeatureGPClassifier(features)
 
 
 def exact_gp(task: str, kernel: DotProductKernel) -> Any:
     """The exact Gaussian process, unfitted."""
     if task == "regression":
-        return ExactGPRegressor(kernel, **SCALES)
+        return ExactGPRegressor(kernel)
     return ExactGPClassifier(kernel)
 
 

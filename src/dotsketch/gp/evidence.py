@@ -10,7 +10,7 @@ from scipy.linalg import eigh
 from scipy.optimize import minimize_scalar
 
 from .. import _packed
-from ..linear_gaussian import SufficientStatistics, log_density
+from ..linear_gaussian import SufficientStatistics, check_sums, log_density
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,7 @@ class Spectrum:
         cls, statistics: SufficientStatistics, cross: np.ndarray, squares: np.ndarray
     ) -> Spectrum:
         """From the sums over the features; with B = UΛUᴴ the energies are |Uᴴ Σ w z y|²/λ."""
+        check_sums(statistics.second_moment)
         values, vectors = eigh(_packed.unpack(statistics.second_moment), lower=True)
         seen = values > values[-1] * len(values) * np.finfo(np.float64).eps
         along = np.sum(np.abs(vectors[:, seen].conj().T @ cross) ** 2, axis=1)
@@ -90,6 +91,9 @@ def best_variances(
     count = spectrum.n * spectrum.n_outputs
     energy = (float(np.sum(spectrum.energies)) + spectrum.rest) / count or 1.0
     largest = float(spectrum.eigenvalues.max(initial=0.0)) or 1.0
+    if prior_variance is None and not spectrum.eigenvalues.max(initial=0.0) > 0:
+        # no feature sees any row: the likelihood does not depend on s, and the level of y stands in
+        return (energy if noise_variance is None else noise_variance), energy
     if noise_variance is None and prior_variance is not None:
         fixed = prior_variance
         span = energy * 1e-10, energy * 10

@@ -77,8 +77,8 @@ class ExactGPRegressor(GaussianRegressor, ExactGP):
     ----------
     kernel : kernel of this library, or of scikit-learn (its parameters stay as they are)
     noise_variance : float or "auto", default="auto"
-    prior_variance : float or "auto", default=1.0
-    normalize_y : {"mean", "standard", None}, default="mean"
+    prior_variance : float or "auto", default="auto"
+    normalize_y : {"standard", "mean", None}, default="standard"
         All as for `FeatureGPRegressor`.
 
     Attributes
@@ -101,8 +101,8 @@ class ExactGPRegressor(GaussianRegressor, ExactGP):
         kernel: Any,
         *,
         noise_variance: float | str = "auto",
-        prior_variance: float | str = 1.0,
-        normalize_y: str | None = "mean",
+        prior_variance: float | str = "auto",
+        normalize_y: str | None = "standard",
     ):
         self.kernel = kernel
         self.noise_variance = noise_variance

@@ -46,8 +46,9 @@ class FeatureGPRegressor(GaussianRegressor, FeatureGP):
     noise_variance : float or "auto", default="auto"
         Variance of the noise; "auto" maximises the marginal likelihood, which one
         eigendecomposition gives for all values.
-    prior_variance : float or "auto", default=1.0
-        Multiplies the kernel (which has a variance of its own); "auto" as for the noise.
+    prior_variance : float or "auto", default="auto"
+        Multiplies the kernel (which has a variance of its own); "auto" as for the noise, from the
+        same eigendecomposition.
     posterior : {"real", "complex"}, default="real"
         For complex features: the Gaussian process with the kernel Re k̂, on the columns [Re, Im]; or
         the real part of the complex Gaussian process (the paper's). The latter also learns that the
@@ -58,9 +59,12 @@ class FeatureGPRegressor(GaussianRegressor, FeatureGP):
         k(x, x) − E k̂(x, x) to the variance of every prediction (Section 5.6 of the paper); "fitc"
         adds it to the noise of the training rows too (variances that are "auto" are then chosen on
         at most 2000 rows, before the pass).
-    normalize_y : {"mean", "standard", None}, default="mean"
-        Subtract the mean of y (all rows count alike); divide by its standard deviation too, so
-        that all variances are relative to it; or take y as it is.
+    normalize_y : {"standard", "mean", None}, default="standard"
+        "standard" subtracts the mean of every output (all rows count alike) and divides by its
+        standard deviation, as `normalize_y=True` of scikit-learn does. Variances that you give,
+        also by row, are in the squared units of y as it is normalised: 0.01 is 1 % of the variance
+        of y. "mean" only subtracts the mean, and None takes y as it is: variances are then in the
+        squared units of y, and several outputs share them.
     chunk_rows : int or None, default=None
         Rows of a block, and between two checkpoints; None chooses blocks of about 64 MB.
     verbose : bool, default=False
@@ -72,7 +76,7 @@ class FeatureGPRegressor(GaussianRegressor, FeatureGP):
     statistics_ : SufficientStatistics of all rows seen (targets less `offset_`)
     posterior_ : Posterior of the weights
     noise_variance_, prior_variance_ : floats, in the squared units of y as it is normalised (of
-        y/σ for "standard"); the noise is None if given by row
+        y / `scales_`); the noise is None if given by row
     jitter_ : float, relative jitter that the factorisation took (0 in good health)
 
     Examples
@@ -85,8 +89,8 @@ class FeatureGPRegressor(GaussianRegressor, FeatureGP):
     >>> features = MaclaurinFeatures(Gaussian(lengthscale=1.0), n_components=20, random_state=0)
     >>> gp = FeatureGPRegressor(features).fit(X, y)
     >>> mean, std = gp.predict(np.array([[0.5]]), return_std=True)
-    >>> bool(abs(mean[0] - np.sin(0.5)) < 3 * std[0]), round(gp.noise_variance_, 2)
-    (True, 0.01)
+    >>> bool(abs(mean[0] - np.sin(0.5)) < 3 * std[0]), gp.noise_variance_ < 0.03  # of var(y)
+    (True, True)
     """
 
     statistics_: SufficientStatistics
@@ -96,10 +100,10 @@ class FeatureGPRegressor(GaussianRegressor, FeatureGP):
         features: Any,
         *,
         noise_variance: float | str = "auto",
-        prior_variance: float | str = 1.0,
+        prior_variance: float | str = "auto",
         posterior: str = "real",
         variance_correction: str | None = None,
-        normalize_y: str | None = "mean",
+        normalize_y: str | None = "standard",
         chunk_rows: int | None = None,
         verbose: bool = False,
     ):
@@ -129,7 +133,8 @@ class FeatureGPRegressor(GaussianRegressor, FeatureGP):
             or (X, y, noise_variance), or a function that returns such an iterator
         y : array (n,) or (n, m), or None if X is an iterator
         noise_variance : array (n,) or None
-            The variance of the noise of every row, instead of the parameter and in its units.
+            The variance of the noise of every row, instead of the parameter and in its units:
+            divide variances in the units of y by `y.var()`, or set `normalize_y="mean"`.
         optimize : bool
             Choose noise and prior variance, and the lengthscale of the features' kernel if it has
             one, by the marginal likelihood (the lengthscale on at most 10000 rows).

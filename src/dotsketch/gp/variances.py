@@ -14,7 +14,7 @@ from .._arrays import Array, host
 from .base import DTYPES
 from .evidence import Spectrum, best_variances
 
-NORMALIZATIONS = (None, "mean", "standard")
+NORMALIZATIONS = ("standard", "mean", None)
 LARGEST = 1e140
 
 
@@ -58,7 +58,9 @@ class GaussianRegressor(RegressorMixin, MultiOutputMixin):
         if self.normalize_y is not None:
             shifts = means
         if self.normalize_y == "standard":
-            scales = np.where(deviations > 0, deviations, 1.0)
+            # targets that are constant to rounding are not blown up to that rounding
+            constant = deviations <= 10 * np.finfo(np.float64).eps * np.abs(means)
+            scales = np.where(constant, 1.0, deviations)
         return shifts, scales
 
     def _given_variances(self, by_row: bool, optimize: bool) -> tuple[float | None, float | None]:
