@@ -1,18 +1,37 @@
 """Files made on purpose to crash, to hang or to fill the memory: they are refused before that."""
 
 import copy
+import importlib
+import inspect
 import json
+import pkgutil
 import zipfile
 
 import numpy as np
 import pytest
 from sklearn.preprocessing import KBinsDiscretizer, OneHotEncoder, PolynomialFeatures
 
-from dotsketch import Gaussian, PersistenceError, Polynomial, load
-from dotsketch.persistence import container
+import dotsketch
+from dotsketch import (
+    FourierFeatures,
+    Gaussian,
+    MaclaurinFeatures,
+    NystromFeatures,
+    PersistenceError,
+    Polynomial,
+    PolynomialSketch,
+    PositiveFeatures,
+    load,
+    save,
+)
+from dotsketch.features.base import FeatureMap
+from dotsketch.kernels import DotProductKernel
+from dotsketch.persistence import checks, container, own_checks, weight_checks
 from dotsketch.persistence.encoding import Encoder
 from dotsketch.persistence.files import _versions
-from dotsketch.persistence.registry import Registry
+from dotsketch.persistence.registry import Registry, is_named_tuple
+from dotsketch.planning.candidates import Candidate
+from dotsketch.sketches.base import Sketch
 
 COLORS = np.array([["red"], ["green"], ["blue"]], dtype=object)
 NUMBERS = np.linspace(0, 1, 30).reshape(10, 3)
@@ -127,7 +146,145 @@ def test_keys_that_collide_are_refused(kind, tmp_path):
 
 
 def test_a_class_of_the_caller_is_not_checked(tmp_path):
-    write_changed(tmp_path / "f", Gaussian(), extra=2**40)
+    write_changed(tmp_path / "f", Gaussian(), extra=2**60)
     with pytest.raises(PersistenceError, match="beyond"):
         load(tmp_path / "f")
-    assert load(tmp_path / "f", classes=(Gaussian,)).extra == 2**40
+    assert load(tmp_path / "f", classes=(Gaussian,)).extra == 2**60
+
+
+# The list of classes
+
+
+def own_classes():
+    """All classes of dotsketch by name."""
+    found = {}
+    for info in pkgutil.walk_packages(dotsketch.__path__, "dotsketch."):
+        if info.name.split(".")[1] not in ("_fast", "cli", "paper"):
+            module = importlib.import_module(info.name)
+            for cls in vars(module).values():
+                if inspect.isclass(cls) and cls.__module__ == info.name:
+                    found[cls.__name__] = cls
+    return found
+
+
+def test_every_class_of_the_list_has_a_check():
+    classes = own_classes()
+    assert set(own_checks.OWN) <= set(classes), "a line for a class that is no more"
+    for name in Registry().classes:
+        package, _, short = name.partition(".")
+        assert short in (checks.SCIKIT_LEARN if package == "sklearn" else own_checks.OWN)
+    assert not [name for name in own_checks.OWN if hasattr(classes[name], "__del__")]
+
+
+def test_every_class_that_an_estimator_holds_is_in_the_list():
+    abstract = {"IndependentSketch", "ProductSketch", "SeparableSketch", "TreeSketch"}
+    abstract |= {"_FrequencyCandidate"}
+    bases = (Candidate, DotProductKernel, FeatureMap, Sketch)
+    expected = {
+        name
+        for name, cls in own_classes().items()
+        if (issubclass(cls, bases) and cls not in bases)
+        or (is_named_tuple(cls) and name.endswith(("Weights", "Frequencies")))
+    }
+    assert expected - abstract <= set(own_checks.OWN)
+    assert {c.__name__ for c in dotsketch.SKETCHES.values()} <= set(weight_checks.SKETCHES)
+
+
+@pytest.mark.parametrize("name", ["_Search", "_PairSums", "Sums", "Sketch", "Rows", "CountTable"])
+def test_helpers_and_abstract_classes_are_not_in_the_list(name, tmp_path):
+    assert name in own_classes()
+    write_tree(tmp_path / "f", {"kind": "object", "class": f"dotsketch.{name}", "state": {}})
+    with pytest.raises(PersistenceError, match="which is no class of dotsketch"):
+        load(tmp_path / "f")
+
+
+# Sketches and maps against their weights
+
+
+def changed(value, **changes):
+    """A copy of a named tuple or dataclass with other fields, without its own checks."""
+    if is_named_tuple(type(value)):
+        return value._replace(**changes)
+    result = copy.copy(value)
+    for name, found in changes.items():
+        object.__setattr__(result, name, found)
+    return result
+
+
+POLYNOMIAL_SKETCHES = {
+    name: PolynomialSketch(3, sketch=name, n_components=8, random_state=0).fit(NUMBERS)
+    for name in sorted(dotsketch.SKETCHES)
+}
+POLYNOMIAL_SKETCHES["compact"] = PolynomialSketch(
+    2, n_components=8, compact=16, random_state=0
+).fit(NUMBERS)
+
+
+@pytest.mark.parametrize("name", POLYNOMIAL_SKETCHES)
+@pytest.mark.parametrize("field", ["degree", "n_projections", "n_features_in_"])
+def test_counts_of_a_sketch_are_those_of_its_weights(name, field, tmp_path):
+    """A forged count would allocate the output that it claims."""
+    features = POLYNOMIAL_SKETCHES[name]
+    save(features, tmp_path / "f")
+    load(tmp_path / "f")
+    if field == "n_features_in_":
+        changes = {field: 4000}
+    else:
+        small = field == "n_projections" and "tensor_sketch" in name  # has no array of this length
+        changes = {"sketch_": changed(features.sketch_, **{field: 2 if small else 4000})}
+    write_changed(tmp_path / "f", features, **changes)
+    with pytest.raises(PersistenceError, match="cannot be loaded"):
+        load(tmp_path / "f")
+
+
+HASHED = POLYNOMIAL_SKETCHES["tensor_sketch"]
+SRHT = POLYNOMIAL_SKETCHES["tensor_srht"]
+SERIES = MaclaurinFeatures(Gaussian(), n_components=16, random_state=0).fit(NUMBERS)
+FOURIER = FourierFeatures(Gaussian(), n_components=8, random_state=0).fit(NUMBERS)
+SORF = FourierFeatures(Gaussian(), n_components=8, projection="sorf", random_state=0).fit(NUMBERS)
+POSITIVE = PositiveFeatures(Gaussian(), n_components=8, random_state=0).fit(NUMBERS)
+NYSTROM = NystromFeatures(Gaussian(), n_components=5, random_state=0).fit(NUMBERS)
+MANY = own_checks.MAX_COLUMNS + 1
+FORGED = [
+    (HASHED, {"weights_": HASHED.weights_._replace(buckets=HASHED.weights_.buckets + 8)}),
+    (HASHED, {"weights_": HASHED.weights_._replace(turns=HASHED.weights_.turns + 9)}),
+    (HASHED, {"weights_": HASHED.weights_._replace(turns=[[1]])}),
+    (HASHED, {"weights_": SRHT.weights_}),
+    (HASHED, {"sketch_": changed(HASHED.sketch_, n_projections=MANY)}),
+    (HASHED, {"sketch_": changed(HASHED.sketch_, field="quaternion")}),
+    (HASHED, {"sketch_": changed(HASHED.sketch_, degree=-1)}),
+    (SRHT, {"weights_": SRHT.weights_._replace(places=SRHT.weights_.places * 0)}),
+    (SRHT, {"weights_": SRHT.weights_._replace(turns=SRHT.weights_.turns.astype(float))}),
+    (SERIES, {"blocks_": SERIES.blocks_ * 2}),
+    (SERIES, {"blocks_": [SERIES.blocks_[1]._replace(weights=HASHED.weights_)]}),
+    (SERIES, {"n_projections_": MANY}),
+    (SERIES, {"allocation": [1, 2**60]}),
+    (SERIES, {"max_degree": 2**63}),
+    (FOURIER, {"map_": changed(FOURIER.map_, n_components=10**6)}),
+    (FOURIER, {"weights_": FOURIER.weights_._replace(phase=np.zeros(9))}),
+    (SORF, {"map_": changed(SORF.map_, n_components=10**6)}),
+    (POSITIVE, {"map_": changed(POSITIVE.map_, n_components=10**6)}),
+    (POSITIVE, {"n_jobs": 2**31}),
+    (NYSTROM, {"n_projections_": 10**6}),
+    (NYSTROM, {"basis_": NYSTROM.basis_._replace(normalization=np.eye(4))}),
+    (NYSTROM, {"basis_": NYSTROM.basis_._replace(rows=NUMBERS)}),
+]
+
+
+@pytest.mark.parametrize(
+    ("features", "changes"), FORGED, ids=lambda value: str(value)[:60].replace("\n", " ")
+)
+def test_forged_features_are_refused(features, changes, tmp_path):
+    write_changed(tmp_path / "f", features)
+    load(tmp_path / "f")
+    write_changed(tmp_path / "f", features, **changes)
+    with pytest.raises(PersistenceError, match="cannot be loaded"):
+        load(tmp_path / "f")
+
+
+def test_what_load_refuses_is_not_saved(tmp_path):
+    features = copy.deepcopy(HASHED)
+    features.n_features_in_ = 4000
+    with pytest.raises(PersistenceError, match=r"PolynomialSketch cannot be saved.*shape"):
+        save(features, tmp_path / "f")
+    assert not list(tmp_path.iterdir())

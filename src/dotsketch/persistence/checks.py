@@ -18,15 +18,8 @@ import numpy as np
 import scipy.sparse
 
 from .errors import PersistenceError
-
-MAX_INTEGER = 2**31 - 1  # of a size, count or degree of dotsketch; seeds are not bounded
-MAX_DEGREE = 10_000  # of kernels, series and sketches: loops run over them
-MAX_COLUMNS = 1 << 20  # of PolynomialFeatures, whose file does not grow with its columns
-UNBOUNDED = {"random_state", "seed"}
-
-Shape = tuple[str | int, ...]
-# name of an array -> (kinds of its dtype, shapes it may have)
-Arrays = dict[str, tuple[str, tuple[Shape, ...]]]
+from .own_checks import check_own
+from .shapes import MAX_COLUMNS, MAX_DEGREE, Arrays, Shape, bounded, check_array
 
 REAL = "fiu"
 ONE: tuple[Shape, ...] = (("d",),)
@@ -79,26 +72,6 @@ SCIKIT_LEARN: dict[str, Arrays] = {
 }
 ANY_ESTIMATOR: Arrays = {"feature_names_in_": ("O", ONE)}
 
-# name -> (dtype kinds, shapes, least, largest value or None)
-WEIGHTS: dict[str, dict[str, tuple[str, tuple[Shape, ...], float, float]]] = {
-    "AngleWeights": {"angles": ("f", (("p", "D", "d"),), -math.inf, math.inf)},
-    "DenseFrequencies": {"matrix": ("f", (("D", "d"),), -math.inf, math.inf)},
-    "GaussianWeights": {"values": ("f", (("p", "r", "D", "d"),), -math.inf, math.inf)},
-    "HashWeights": {
-        "buckets": ("i", (("p", "d"),), 0, MAX_INTEGER),
-        "turns": ("i", (("p", "d"),), 0, 3),
-    },
-    "SRHTWeights": {
-        "turns": ("i", (("p", "b", "d"),), 0, 3),
-        "places": ("i", (("p", "b", "d"),), 0, MAX_INTEGER),
-    },
-    "StructuredFrequencies": {
-        "signs": ("i", (("b", 3, "d"),), -1, 1),
-        "scales": ("f", (("D",),), -math.inf, math.inf),
-    },
-    "TurnWeights": {"turns": ("i", (("p", "D", "d"),), 0, 3)},
-}
-
 
 def check(name: str, instance: Any, state: dict[str, Any]) -> None:
     """Raise PersistenceError unless an object of the class `name` may have this state."""
@@ -106,28 +79,7 @@ def check(name: str, instance: Any, state: dict[str, Any]) -> None:
     if package == "sklearn":
         _check_scikit_learn(short, instance, state)
     elif package == "dotsketch":
-        _check_own(short, state)
-
-
-def _check_own(name: str, state: dict[str, Any]) -> None:
-    lengths: dict[str, int] = {}
-    for field, (kinds, shapes, least, largest) in WEIGHTS.get(name, {}).items():
-        values = state[field]
-        _check_array(f"{name}.{field}", values, kinds, shapes, lengths)
-        if kinds == "i" and values.size and not (least <= values.min() <= values.max() <= largest):
-            raise PersistenceError(f"{name}.{field} has values outside {least} to {largest}.")
-    if name == "SRHTWeights":
-        places = state["places"]
-        if not np.array_equal(
-            np.sort(places, axis=2), np.broadcast_to(np.arange(places.shape[2]), places.shape)
-        ):
-            raise PersistenceError("SRHTWeights.places are no permutations.")
-    for field, value in state.items():
-        if field in UNBOUNDED or not isinstance(value, (int, np.integer)):
-            continue
-        largest = MAX_DEGREE if "degree" in field else MAX_INTEGER
-        if abs(int(value)) > largest:
-            raise PersistenceError(f"{name}.{field} is {value}, beyond {largest}.")
+        check_own(short, instance, state)
 
 
 def _check_scikit_learn(name: str, instance: Any, state: dict[str, Any]) -> None:
@@ -136,7 +88,7 @@ def _check_scikit_learn(name: str, instance: Any, state: dict[str, Any]) -> None
     arrays = SCIKIT_LEARN[name] | ANY_ESTIMATOR
     lengths: dict[str, int] = {}
     if "n_features_in_" in state:
-        lengths["d"] = _count(f"{name}.n_features_in_", state["n_features_in_"])
+        lengths["d"] = bounded(f"{name}.n_features_in_", state["n_features_in_"])
     parameters = instance.get_params(deep=False)
     for field, value in state.items():
         if field in parameters:
@@ -147,35 +99,9 @@ def _check_scikit_learn(name: str, instance: Any, state: dict[str, Any]) -> None
             continue
         if field not in arrays:
             raise PersistenceError(f"{name}.{field} is an array, and {name} has none there.")
-        _check_array(f"{name}.{field}", value, *arrays[field], lengths)
+        check_array(f"{name}.{field}", value, *arrays[field], lengths)
     if name in RELATIONS:
         RELATIONS[name](instance, state)
-
-
-def _check_array(
-    where: str, value: Any, kinds: str, shapes: tuple[Shape, ...], lengths: dict[str, int]
-) -> None:
-    """Raise unless the array has such a dtype and one of the shapes; note the letters' lengths."""
-    if not isinstance(value, np.ndarray) or value.dtype.kind not in kinds:
-        raise PersistenceError(f"{where} is no array of the kind {kinds!r}.")
-    for shape in shapes:
-        if len(shape) == value.ndim and all(
-            letter == "any" or (letter if isinstance(letter, int) else lengths.get(letter, n)) == n
-            for letter, n in zip(shape, value.shape, strict=True)
-        ):
-            lengths.update(
-                {a: n for a, n in zip(shape, value.shape, strict=True) if isinstance(a, str)}
-            )
-            return
-    raise PersistenceError(f"{where} has the shape {value.shape}, which does not fit the others.")
-
-
-def _count(where: str, value: Any) -> int:
-    if type(value) is not int and not isinstance(value, np.integer):
-        raise PersistenceError(f"{where} is no integer.")
-    if not 0 <= value <= MAX_INTEGER:
-        raise PersistenceError(f"{where} is {value}.")
-    return int(value)
 
 
 def _indices(where: str, values: Any, stop: int) -> None:
@@ -259,9 +185,9 @@ def _check_bins(instance: Any, state: dict[str, Any]) -> None:
 def _check_powers(instance: Any, state: dict[str, Any]) -> None:
     if "n_output_features_" not in state:
         return
-    d = _count("PolynomialFeatures.n_features_in_", state.get("n_features_in_"))
+    d = bounded("PolynomialFeatures.n_features_in_", state.get("n_features_in_"))
     least, largest = (
-        _count(f"PolynomialFeatures.{n}", state[n]) for n in ("_min_degree", "_max_degree")
+        bounded(f"PolynomialFeatures.{n}", state[n]) for n in ("_min_degree", "_max_degree")
     )
     if (
         not least <= largest <= MAX_DEGREE

@@ -31,15 +31,21 @@ def save(estimator: Any, path: str | os.PathLike[str], *, classes: Iterable[type
     path : where; the folder must exist
     classes : classes of your own that the estimator holds (`load` has to be given them, too)
 
-    Raises PersistenceError if there is something in it that has no plain form (a function, say),
-    and OSError if the file cannot be written; an older file then stays as it was.
+    Raises PersistenceError if there is something in it that has no plain form (a function, say) or
+    that `load` would refuse, and OSError if the file cannot be written; an older file then stays as
+    it was.
     """
-    encoder = Encoder(Registry(classes))
+    registry = Registry(classes)
+    encoder = Encoder(registry)
     tree = {
         "versions": _versions(),
         "value": encoder.encode(estimator, type(estimator).__name__),
         "classes": sorted(encoder.names),
     }
+    try:  # what load does, so that nothing is saved that it refuses
+        Decoder(registry, encoder.arrays.__getitem__).decode(tree["value"])
+    except Exception as error:
+        raise PersistenceError(f"{type(estimator).__name__} cannot be saved. {error}") from error
     write(path, tree, encoder.arrays)
 
 

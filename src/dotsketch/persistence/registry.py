@@ -1,9 +1,9 @@
 """Which classes a file may hold, and how an instance is taken apart and put together.
 
-Known are the classes defined in the modules of dotsketch that are loaded (a new estimator needs no
-line here), the transformers and linear models of scikit-learn named below, and the classes that
-the caller passes. A file names a class by package and class name, never by its module, and a name
-is only looked up here: nothing is imported.
+Known are the classes of dotsketch in the list `own_checks.OWN` whose modules are loaded, the
+transformers and linear models of scikit-learn named below, and the classes that the caller passes.
+A file names a class by package and class name, never by its module, and a name is only looked up
+here: nothing is imported.
 
 An instance is made by `__new__`, and its attributes are set: neither `__init__` nor `__setstate__`
 runs. All fields of a dataclass and all parameters of an estimator have to be there, and no
@@ -13,7 +13,6 @@ attribute may hide a method or a property of the class.
 from __future__ import annotations
 
 import dataclasses
-import enum
 import functools
 import inspect
 import sys
@@ -33,9 +32,9 @@ from sklearn import (
 from sklearn.base import BaseEstimator
 
 from .errors import PersistenceError
+from .own_checks import OWN
 
 PACKAGE = __name__.split(".", maxsplit=1)[0]
-NOT_VALUES = ("cli", "datasets", "paper", "persistence")  # layers whose classes no estimator holds
 
 REMEDY = "It was made by another version: fit and save it again."
 
@@ -94,20 +93,12 @@ class Registry:
 
 
 def _own_classes() -> Iterator[type]:
-    """The classes of values in the loaded modules of dotsketch."""
+    """The classes of the list in the loaded modules of dotsketch."""
     loaded = {name: m for name, m in sys.modules.items() if name.startswith(f"{PACKAGE}.")}
     for name, module in sorted(loaded.items()):
-        if name.split(".")[1] not in NOT_VALUES:
-            for cls in list(vars(module).values()):
-                if inspect.isclass(cls) and cls.__module__ == name and _is_value_class(cls):
-                    yield cls
-
-
-def _is_value_class(cls: type) -> bool:
-    """A named tuple, or a class of attributes; nothing that acts when it is thrown away."""
-    builtin = next(base for base in cls.__mro__ if base.__module__ == "builtins")
-    is_plain = builtin is object and not issubclass(cls, enum.Enum)
-    return (is_plain or is_named_tuple(cls)) and not hasattr(cls, "__del__")
+        for cls in list(vars(module).values()):
+            if inspect.isclass(cls) and cls.__module__ == name and cls.__qualname__ in OWN:
+                yield cls
 
 
 def is_named_tuple(cls: type) -> bool:
