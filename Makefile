@@ -34,12 +34,22 @@ demo: $(VENV)/.demo
 	mkdir -p out
 	$(VENV)/bin/dotsketch compare digits --components 500 --report out/demo.html
 
-# The tests run side by side, so that each process needs one thread only.
+# Tests of what the compiled kernels do not change, and of these kernels themselves: one run is enough.
+ONCE := tests/cli tests/paper tests/experiments tests/test_chunks.py tests/test_datasets.py tests/test_docs.py \
+    tests/test_examples.py tests/test_fast.py tests/test_fast_pair_sums.py tests/test_fast_tensor_sketch.py \
+    tests/test_imports.py tests/test_kernels.py tests/test_linear_gaussian.py tests/test_metrics.py \
+    tests/test_packed.py tests/test_pairs.py tests/test_persistence.py tests/test_persistence_damage.py \
+    tests/test_spherical.py tests/laws/test_formulas.py
+
+# The tests run side by side, so that each process needs one thread only. Both halves always run.
 test: export OMP_NUM_THREADS := 1
 test: export OPENBLAS_NUM_THREADS := 1
 test: $(VENV)/.development
-	$(RUN) -m pytest --numprocesses auto
-	DOTSKETCH_FAST=0 $(RUN) -m pytest --numprocesses auto
+	@compiled=passed; portable=passed; \
+	$(RUN) -m pytest --numprocesses auto || compiled=FAILED; \
+	DOTSKETCH_FAST=0 $(RUN) -m pytest --numprocesses auto $(ONCE:%=--ignore=%) || portable=FAILED; \
+	echo "Tests with the compiled kernels: $$compiled; with portable code: $$portable."; \
+	test "$$compiled $$portable" = "passed passed"
 
 lint: $(VENV)/.development
 	$(RUN) -m ruff check .

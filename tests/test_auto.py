@@ -27,6 +27,7 @@ from dotsketch import (
 )
 from dotsketch.planning import FAMILIES, Study, all_candidates
 from dotsketch.planning.study import off_diagonal_mean
+from rounding import assert_same_to_rounding
 
 POLYNOMIAL = Polynomial(3, gamma=0.5, coef0=0.5, variance=1.5)
 KERNELS = [
@@ -191,7 +192,7 @@ def test_the_best_of_the_plan_is_fitted(X):
     assert errors == sorted(errors)
     assert auto.chosen_ is auto.plan_[0]
     again = clone(auto.features_).fit(X)
-    np.testing.assert_array_equal(auto.transform(X), again.transform(X))
+    assert_same_to_rounding(auto.transform(X), again.transform(X), roundings=1e6)
     Z = auto.transform(X)
     K = POLYNOMIAL(X)
     error = np.linalg.norm(Z @ Z.T - K) / np.linalg.norm(K)
@@ -279,9 +280,9 @@ def test_bad_parameters_are_refused(options, message, X):
 def test_one_seed_gives_one_choice(X):
     fits = [AutoFeatures(Gaussian(), n_components=30, random_state=3).fit(X) for _ in range(2)]
     assert repr(fits[0].plan_) == repr(fits[1].plan_)
-    np.testing.assert_array_equal(fits[0].transform(X), fits[1].transform(X))
+    assert_same_to_rounding(fits[0].transform(X), fits[1].transform(X), roundings=1e6)
     copy = pickle.loads(pickle.dumps(fits[0]))
-    np.testing.assert_array_equal(copy.transform(X), fits[0].transform(X))
+    assert_same_to_rounding(copy.transform(X), fits[0].transform(X), roundings=1e6)
     # the order in which candidates are asked does not matter
     names = ["nystrom", "maclaurin", "fourier"]
     plans = [
@@ -344,4 +345,4 @@ def test_verbose_shows_a_bar(X, capsys):
     assert capsys.readouterr().out == ""
     loud = AutoFeatures(Gaussian(), n_components=20, verbose=True, **options).fit(X)
     assert "candidates, 20 columns" in capsys.readouterr().out
-    assert loud.plan_.best == quiet.plan_.best
+    assert repr(loud.plan_) == repr(quiet.plan_)

@@ -8,6 +8,7 @@ import scipy.sparse
 import sklearn
 
 from dotsketch import SKETCHES, Gaussian, MaclaurinFeatures, PolynomialSketch, _fast
+from rounding import assert_same_to_rounding
 
 OUTPUTS = ["real", "complex", "complex_to_real"]
 needs_kernels = pytest.mark.skipif(not _fast.AVAILABLE, reason="the extension is not built")
@@ -25,6 +26,11 @@ def estimators():
                 Gaussian(), sketch=sketch, n_components=38, output=output, random_state=0
             )
     yield PolynomialSketch(2, sketch="tensor_srht", compact=3, n_components=20, random_state=0)
+
+
+def is_compiled(estimator):
+    """Whether our own kernels compute the features, so that their bits are promised."""
+    return _fast.AVAILABLE and estimator.sketch != "gaussian"
 
 
 @pytest.fixture
@@ -123,8 +129,9 @@ def test_threads_and_layout_do_not_change_a_bit(estimator, X, monkeypatch):
     monkeypatch.setattr("dotsketch._arrays.LEAST_FEATURES", 1)  # several chunks for each thread
     X = np.repeat(X, 8, axis=0)
     expected = estimator.fit(X).transform(X)
+    same = np.testing.assert_array_equal if is_compiled(estimator) else assert_same_to_rounding
     for n_jobs in (2, 3, -1):
-        np.testing.assert_array_equal(estimator.set_params(n_jobs=n_jobs).transform(X), expected)
+        same(estimator.set_params(n_jobs=n_jobs).transform(X), expected)
     if _fast.AVAILABLE or "sketch" not in str(estimator.sketch):
         np.testing.assert_allclose(estimator.transform(np.asfortranarray(X)), expected, atol=1e-12)
         np.testing.assert_allclose(estimator.transform(X[::-1])[::-1], expected, atol=1e-12)
@@ -161,7 +168,8 @@ def test_tensors_share_memory_with_the_kernels(estimator, X):
     torch = pytest.importorskip("torch")
     expected = estimator.fit(X).transform(X)
     found = estimator.transform(torch.from_numpy(X))
-    np.testing.assert_array_equal(found.numpy(), expected)
+    same = np.testing.assert_array_equal if is_compiled(estimator) else assert_same_to_rounding
+    same(found.numpy(), expected)
     tracked = estimator.transform(torch.tensor(X, requires_grad=True))
     assert tracked.requires_grad
     np.testing.assert_allclose(tracked.detach().numpy(), expected, atol=1e-12)

@@ -2,7 +2,7 @@
 
 After every chunk the sums are written to a file, beside a digest of all rows that they hold. The
 next run with the same path reads those rows again, compares the digest, and goes on with the first
-row that is missing: the sums have the bits of an uninterrupted run.
+row that is missing: the sums are those of an uninterrupted run, to the rounding of BLAS.
 """
 
 from __future__ import annotations

@@ -132,7 +132,8 @@ class Sketch:
 
         `output` is "real" or "complex" after the field, or "complex_to_real" for [Re, Im];
         `preprocess` maps a chunk of rows of X to the inputs of the sketch; `n_jobs` threads work
-        on NumPy rows, with the same result for any number of them.
+        on NumPy rows; the result is the same for any number of them: to the bit where compiled
+        kernels compute it, to rounding where BLAS does.
         """
         twin = host_twin(X) if preprocess is None else None
         if twin is not None and uses_fast(twin):
