@@ -7,12 +7,17 @@ threads, so that only our own kernels are compared by `np.testing.assert_array_e
 import numpy as np
 
 
-def assert_same_to_rounding(found, expected, *, roundings=256):
-    """Raise unless two arrays differ by less than `roundings` units in the last place.
+def assert_same_to_rounding(found, expected, *, roundings=256, condition=1.0):
+    """Raise unless two arrays differ by less than rounding explains.
 
-    The unit is that of the largest entry, since a sum that cancels keeps the errors of its terms.
-    The default covers products of a few sums with tens of terms each; what solves a linear system
-    multiplies it by the condition number.
+    `roundings` is the number of roundings behind one entry. Each is at most eps / 2 of what is
+    rounded, in either array, so that they differ by `roundings` times eps (Higham, Accuracy and
+    Stability of Numerical Algorithms, section 3.1). It is relative to the largest entry, since a
+    sum that cancels keeps the errors of its terms. The default is enough for a sum over a hundred
+    rows of products of features, each of which is a product of up to five sums of up to ten terms
+    (100 + 2 · 5 · 11 roundings), and for a Cholesky factor and solve with up to 80 columns (three
+    for each column: theorem 10.4 there). The error of a solution is multiplied by `condition`, the
+    condition number of the system.
     """
     found, expected = np.asarray(found), np.asarray(expected)
     assert found.dtype == expected.dtype
@@ -20,5 +25,16 @@ def assert_same_to_rounding(found, expected, *, roundings=256):
         np.testing.assert_array_equal(found, expected)
         return
     largest = np.max(np.abs(expected), initial=0)
-    tolerance = roundings * np.finfo(expected.dtype).eps * largest
+    tolerance = roundings * condition * np.finfo(expected.dtype).eps * largest
     np.testing.assert_allclose(found, expected, rtol=0, atol=tolerance)
+
+
+def nystrom_condition(features, *, refitted=False):
+    """What multiplies the roundings of k(x, B) in Nyström features k(x, B) V w^(−1/2).
+
+    The least of the eigenvalues w, relative to the largest, enlarges them by w^(−1/2). A new fit
+    also has roundings of V, which are those of K(B, B) over the least gap between eigenvalues.
+    """
+    shares = features.basis_.relative_eigenvalues
+    gap = np.min(-np.diff(shares)) if refitted else 1.0
+    return shares[-1] ** -0.5 / gap

@@ -27,7 +27,7 @@ from dotsketch import (
 )
 from dotsketch.planning import FAMILIES, Study, all_candidates
 from dotsketch.planning.study import off_diagonal_mean
-from rounding import assert_same_to_rounding
+from rounding import assert_same_to_rounding, nystrom_condition
 
 POLYNOMIAL = Polynomial(3, gamma=0.5, coef0=0.5, variance=1.5)
 KERNELS = [
@@ -192,7 +192,8 @@ def test_the_best_of_the_plan_is_fitted(X):
     assert errors == sorted(errors)
     assert auto.chosen_ is auto.plan_[0]
     again = clone(auto.features_).fit(X)
-    assert_same_to_rounding(auto.transform(X), again.transform(X), roundings=1e6)
+    refitted = nystrom_condition(again, refitted=True)
+    assert_same_to_rounding(auto.transform(X), again.transform(X), condition=refitted)
     Z = auto.transform(X)
     K = POLYNOMIAL(X)
     error = np.linalg.norm(Z @ Z.T - K) / np.linalg.norm(K)
@@ -277,18 +278,25 @@ def test_bad_parameters_are_refused(options, message, X):
         AutoFeatures("rbf", n_components=5).fit(X)
 
 
+def lines(plan):
+    """The printed rows of a plan; candidates with equal errors are in the order of rounding."""
+    return sorted(repr(plan).splitlines())
+
+
 def test_one_seed_gives_one_choice(X):
     fits = [AutoFeatures(Gaussian(), n_components=30, random_state=3).fit(X) for _ in range(2)]
-    assert repr(fits[0].plan_) == repr(fits[1].plan_)
-    assert_same_to_rounding(fits[0].transform(X), fits[1].transform(X), roundings=1e6)
+    assert lines(fits[0].plan_) == lines(fits[1].plan_)
+    refitted = nystrom_condition(fits[0].features_, refitted=True)
+    Z = fits[0].transform(X)
+    assert_same_to_rounding(fits[1].transform(X), Z, condition=refitted)
     copy = pickle.loads(pickle.dumps(fits[0]))
-    assert_same_to_rounding(copy.transform(X), fits[0].transform(X), roundings=1e6)
+    assert_same_to_rounding(copy.transform(X), Z, condition=nystrom_condition(copy.features_))
     # the order in which candidates are asked does not matter
     names = ["nystrom", "maclaurin", "fourier"]
     plans = [
         plan(Gaussian(), X, n_components=30, candidates=order) for order in (names, names[::-1])
     ]
-    assert repr(plans[0]) == repr(plans[1])
+    assert lines(plans[0]) == lines(plans[1])
 
 
 def test_it_works_in_a_pipeline(X):
@@ -345,4 +353,4 @@ def test_verbose_shows_a_bar(X, capsys):
     assert capsys.readouterr().out == ""
     loud = AutoFeatures(Gaussian(), n_components=20, verbose=True, **options).fit(X)
     assert "candidates, 20 columns" in capsys.readouterr().out
-    assert repr(loud.plan_) == repr(quiet.plan_)
+    assert lines(loud.plan_) == lines(quiet.plan_)

@@ -89,8 +89,11 @@ def test_density_is_deterministic_and_remembered():
     kernel_density.cache_clear()
     second = kernel_density(kernel_of(5), 16)
     assert second is not first
-    assert_same_to_rounding(second.radii, first.radii, roundings=1e6)
-    assert_same_to_rounding(second.weights, first.weights, roundings=1e6)
+    # The grid of radii takes a difference quotient with step 1e-4, which divides roundings by it;
+    # the weights solve least squares with the waves of the two radii that remain.
+    waves = sphere_mean(np.outer(GRID, first.radii), 16)
+    assert_same_to_rounding(second.radii, first.radii, condition=1e4)
+    assert_same_to_rounding(second.weights, first.weights, condition=np.linalg.cond(waves) ** 2)
 
 
 def test_weights_satisfy_the_optimality_conditions():

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from dotsketch import Gaussian, MaclaurinFeatures, PolynomialSketch
+from dotsketch import Gaussian, MaclaurinFeatures, PolynomialSketch, _packed
 
 
 def regression_data(n=60, outputs=1, seed=0):
@@ -30,3 +30,12 @@ def gaussian_features(output="real", n_components=30, **options):
     return MaclaurinFeatures(
         kernel, n_components=n_components, output=output, random_state=0, **options
     )
+
+
+def condition(gp):
+    """The condition number of the system that was solved for the weights, the largest of several.
+
+    What rounding does to the sums comes out so many times larger in predictions.
+    """
+    posteriors = getattr(gp, "posteriors_", None) or [gp.posterior_]
+    return max(np.linalg.cond(_packed.unpack(post.factor)) ** 2 for post in posteriors)

@@ -18,7 +18,7 @@ from dotsketch import (
     MaclaurinFeatures,
 )
 from dotsketch.gp.base import expected_diagonal
-from gp.data import gaussian_features, polynomial_features, regression_data
+from gp.data import condition, gaussian_features, polynomial_features, regression_data
 from rounding import assert_same_to_rounding
 
 LINEAR = DotProduct(sigma_0=0.0, sigma_0_bounds="fixed")
@@ -127,9 +127,8 @@ def test_refit_takes_new_variances_without_rows():
     X, y = regression_data()
     gp = FeatureGPRegressor(polynomial_features(), noise_variance=0.1).fit(X, y)
     fresh = FeatureGPRegressor(polynomial_features(), noise_variance=2.0).fit(X, y)
-    assert_same_to_rounding(
-        gp.set_params(noise_variance=2.0).refit().predict(X), fresh.predict(X), roundings=1e6
-    )
+    gp.set_params(noise_variance=2.0).refit()
+    assert_same_to_rounding(gp.predict(X), fresh.predict(X), condition=condition(fresh))
 
 
 def test_refit_after_optimize_can_take_the_parameters():
@@ -137,9 +136,12 @@ def test_refit_after_optimize_can_take_the_parameters():
     gp = FeatureGPRegressor(polynomial_features()).fit(X, y, optimize=True)
     optimized = gp.noise_variance_, gp.prior_variance_
     gp.set_params(noise_variance=2.0, prior_variance=1.0)
-    assert (gp.refit().noise_variance_, gp.prior_variance_) == pytest.approx(optimized, rel=1e-4)
+    # a search stops within 1e-6 of the logarithm: two of them agree to twice that
+    same = pytest.approx(optimized, rel=2e-6)
+    assert (gp.refit().noise_variance_, gp.prior_variance_) == same
     assert (gp.refit(optimize=False).noise_variance_, gp.prior_variance_) == (2.0, 1.0)
-    assert gp.refit(optimize=True).noise_variance_ == optimized[0]
+    gp.refit(optimize=True)
+    assert (gp.noise_variance_, gp.prior_variance_) == same
 
 
 def test_optimize_finds_the_lengthscale():
