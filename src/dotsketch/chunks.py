@@ -1,7 +1,8 @@
 """Rows from anywhere, in blocks of one size: arrays, memory maps, data sets on disk, generators.
 
 `Rows` hides where data come from. Blocks have the same rows however the data arrive, so that a sum
-over blocks has the same bits for an array, a memory map of it, and a generator of any batches.
+over blocks is the same for an array, a memory map of it, and a generator of any batches, up to the
+rounding of the BLAS that computes it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Fitted estimators in files, without pickle: arrays and plain values only.
 
 `save(estimator, path)` writes one file, whole or not at all; `load(path)` gives an estimator with
-identical predictions. Loading executes nothing that the file chooses: it builds values from a fixed
+the same values, to the bit. Loading executes nothing that the file chooses: it builds values from a fixed
 list of kinds (`values`), instances of a fixed list of classes (`registry`: those of dotsketch, and
 some of scikit-learn), and arrays whose sizes are checked first. A file that is truncated, changed
 or of a newer format is refused with a `PersistenceError`.
