@@ -68,13 +68,11 @@ def test_wrong_examples_are_found(capsys):
     assert run_examples("```pycon\n>>> x = 1\n```\n\n```pycon\n>>> x\n1\n```\n", "page") == 0
 
 
-@pytest.fixture(scope="module")
-def built(tmp_path_factory):
+def build(folder):
     """The pages as HTML, built with warnings as errors."""
     pytest.importorskip("sphinx")
     pytest.importorskip("myst_parser")
     pytest.importorskip("furo")
-    folder = tmp_path_factory.mktemp("docs")
     command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html"]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
     result = subprocess.run(
@@ -89,7 +87,14 @@ def built(tmp_path_factory):
 
 
 @once
-def test_every_public_name_is_in_the_reference(built):
+def test_built_pages(tmp_path):
+    """One test, since a build takes seconds and processes that run tests share no fixtures."""
+    built = build(tmp_path)
+    check_that_every_public_name_is_in_the_reference(built)
+    check_that_pages_need_nothing_from_the_network(built)
+
+
+def check_that_every_public_name_is_in_the_reference(built):
     from sphinx.util.inventory import InventoryFile
 
     with (built / "objects.inv").open("rb") as file:
@@ -98,8 +103,7 @@ def test_every_public_name_is_in_the_reference(built):
     assert [n for n in dotsketch.__all__ if f"dotsketch.{n}" not in documented] == []
 
 
-@once
-def test_pages_need_nothing_from_the_network(built):
+def check_that_pages_need_nothing_from_the_network(built):
     """No script, style, font or image of a page comes from another host."""
     asset = re.compile(r"<(?:script|img|link|iframe)\b[^>]*?(?:src|href)=\"(?:https?:)?//", re.I)
     pages = list(built.rglob("*.html"))

@@ -279,7 +279,7 @@ def test_gradients_at_zero_rows_and_along_the_mean(mean_split, X):
     rows = torch.tensor(places, requires_grad=True)
     assert torch.autograd.gradcheck(features.transform, (rows,))
     expected = torch.autograd.functional.jacobian(features.transform, rows)
-    found = jax.jacobian(features.transform)(jax.numpy.asarray(places))
+    found = jax.jit(jax.jacobian(features.transform))(jax.numpy.asarray(places))
     np.testing.assert_allclose(found, expected, atol=1e-10)
 
 

@@ -1,4 +1,4 @@
-"""Large inputs are worked on in chunks: peak memory ≤ input + output + 256 MiB."""
+"""Large inputs are worked on in chunks: peak memory ≤ input + output + 64 MiB."""
 
 import subprocess
 import sys
@@ -11,7 +11,7 @@ import numpy as np
 from dotsketch import PolynomialSketch
 
 name, output = sys.argv[1:]
-X = np.ones((400_000, 64), dtype=np.float32)  # 98 MiB
+X = np.ones((200_000, 64), dtype=np.float32)  # 49 MiB
 model = PolynomialSketch(3, coef0=1.0, sketch=name, output=output, n_components=64, random_state=0)
 model.fit(X[:1]).transform(X[:50_000:1000])  # what libraries allocate once
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -33,5 +33,5 @@ def test_peak_memory(name, output):
     command = [sys.executable, "-c", SCRIPT, name, output]
     run = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
     growth, size = map(float, run.stdout.split())
-    assert size > 90
-    assert growth < size + 256
+    assert size > 45
+    assert growth < size + 64  # one plane of all rows for each of three factors takes 147 MiB
