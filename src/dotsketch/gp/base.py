@@ -21,7 +21,7 @@ from .._arrays import Array, host
 from ..auto import AutoFeatures
 from ..chunks import Rows, is_on_disk, is_stream
 from ..features import MaclaurinFeatures
-from ..features.base import is_valid
+from ..features.base import FeatureMap, is_valid
 from .checkpoint import Sums, accumulate, fingerprint
 
 SAMPLE_ROWS = 10_000  # features are fitted on so many rows of data that are not in memory
@@ -105,7 +105,10 @@ class FeatureGP(BaseEstimator):
 
     def _map(self, X: Array) -> np.ndarray:  # (n, d) -> (n, n_columns_)
         """The features of validated rows: real, or complex for the complex posterior."""
-        return self._joined(getattr(self.features_, "features_of", self.features_.transform)(X))
+        features = self.features_
+        # a class of the caller may have a `transform` of its own, which is the one to use
+        validates = getattr(type(features), "transform", None) is FeatureMap.transform
+        return self._joined(features.features_of(X) if validates else features.transform(X))
 
     def _joined(self, Z: Any) -> np.ndarray:  # (n, D) -> (n, n_columns_)
         Z = host(Z)
