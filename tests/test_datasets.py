@@ -30,7 +30,8 @@ X = RNG.integers(0, 200, (20, 3)).astype(np.uint8)
 LABELS = np.arange(20, dtype=np.uint8) % 3
 
 REAL = Path(os.environ.get("DOTSKETCH_DATA") or Path(__file__).parents[2] / "shared" / "datasets")
-MANIFEST = json.loads((REAL / "manifest.json").read_text()) if REAL.is_dir() else {}
+_MANIFEST_FILE = REAL / "manifest.json"
+MANIFEST = json.loads(_MANIFEST_FILE.read_text()) if _MANIFEST_FILE.is_file() else {}
 needs_real = pytest.mark.skipif(not MANIFEST, reason="no folder of real data sets here")
 
 

@@ -1,10 +1,10 @@
 """Fitted estimators in files, without pickle: arrays and plain values only.
 
 `save(estimator, path)` writes one file, whole or not at all; `load(path)` gives an estimator with
-the same values, to the bit. Loading executes nothing that the file chooses: it builds values from a fixed
-list of kinds (`values`), instances of a fixed list of classes (`registry`: those of dotsketch, and
-some of scikit-learn), and arrays whose sizes are checked first. A file that is truncated, changed
-or of a newer format is refused with a `PersistenceError`.
+the same values, to the bit. Loading executes nothing that the file chooses: it builds values from a
+fixed list of kinds (`values`), instances of a fixed list of classes (`registry`: those of
+dotsketch, and some of scikit-learn), and arrays whose sizes are checked first. A file that is
+truncated, changed or of a newer format is refused with a `PersistenceError`.
 
 The file (`container`) is an ordinary zip without compression, so that it can be looked at with any
 tool: `model.json` is the tree of values, `arrays/*.npy` are its arrays, and the comment at the end
