@@ -7,7 +7,17 @@ import itertools
 import numpy as np
 import pytest
 
-from dotsketch import Exponential, Gaussian, Maclaurin, PairStatistics, Polynomial, make_sketch
+from dotsketch import (
+    Exponential,
+    Gaussian,
+    Maclaurin,
+    PairStatistics,
+    Polynomial,
+    _fast,
+    _transforms,
+    expansion_moments,
+    make_sketch,
+)
 from dotsketch.allocation import (
     _Search,
     allocate,
@@ -63,6 +73,44 @@ def test_moments_are_averages_over_pairs_of_distinct_rows(X, sketch, field, part
             np.testing.assert_allclose(
                 moments.variance(n, D), expected, rtol=1e-8, atol=1e-13 * moments.variance(n, 1)
             )
+
+
+@pytest.mark.skipif(not _fast.AVAILABLE, reason="The compiled kernels are not built.")
+@pytest.mark.parametrize("d", [1, 2, 9, 100])
+def test_compiled_and_portable_moments_agree(d, monkeypatch):
+    """For all sketches in one pass; blocks of 7 rows have diagonals and rectangles of any width."""
+    kernel = Gaussian(lengthscale=3.0)
+    X = np.random.default_rng(d).standard_normal((24, d)) + 0.3
+    X[3] = 0
+    expansion = expand(kernel, 10, X, column_means(X))
+    fields = [("real", "real"), *(("complex", part) for part in ("real", "complex", "pseudo"))]
+    sketches = [(make_sketch(name, 1, 1, f), part) for name in SKETCHES for f, part in fields]
+    calls = []
+
+    def counted(arguments, shape):
+        calls.append(shape)
+        return _transforms.pair_terms(arguments, shape)
+
+    monkeypatch.setattr(expansion_moments, "pair_terms", counted)
+
+    def moments():
+        inputs = expansion.inputs(X)
+        return ExpansionMoments.of(inputs, expansion.degrees, kernel, sketches, block_size=7)
+
+    compiled = moments()
+    assert len(calls) > 0
+    assert len(calls) % len(sketches) == 0
+    calls.clear()
+    monkeypatch.setattr(expansion_moments, "uses_fast", lambda X: False)
+    for one, other in zip(compiled, moments(), strict=True):
+        for name in ("gram", "tail", "tail_square", "kernel_square"):
+            expected = getattr(other, name)
+            size = np.max(np.abs(other.gram))
+            np.testing.assert_allclose(getattr(one, name), expected, rtol=1e-12, atol=1e-14 * size)
+        for found, expected in zip(one.terms, other.terms, strict=True):
+            size = np.max(np.abs(expected))
+            np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-14 * size)
+    assert not calls
 
 
 @pytest.mark.parametrize("sketch", ["gaussian", "rademacher", "tensor_sketch"])

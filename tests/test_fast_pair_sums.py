@@ -1,4 +1,6 @@
-"""pair_sums: one compiled pass equals the sums written out in NumPy."""
+"""pair_gram and pair_terms: the compiled passes equal the sums written out in NumPy."""
+
+from math import comb
 
 import numpy as np
 import pytest
@@ -14,8 +16,29 @@ def power_difference(a, b, difference, n):
     return difference * sum(a**k * b ** (n - 1 - k) for k in range(n))
 
 
+def differences(s, x, shared, n):
+    return [power_difference(s + y, s, y, n) for y in (x, -shared * x)]
+
+
+def expansions(s, x, y, n, order):
+    """Coefficients of the powers of ρ, written out."""
+    one_equal, none_equal = [], []
+    for k in range(1, order + 1):
+        factor = (-1) ** k * comb(n, k)  # 0 beyond n
+        rest = max(n - k, 0)
+        one_equal.append(factor * (y**k * (s + x) ** rest + x**k * (s + y) ** rest))
+        none_equal.append(factor * (x + y) ** k * s**rest)
+    both = power_difference(s + x + y, s, x + y, n)
+    constant = power_difference(s + x, s, x, n) + power_difference(s + y, s, y, n)
+    return [both, constant, *one_equal, *none_equal]
+
+
+def n_terms(p):
+    return 2 if p["crossed"] is None else 2 + 2 * p["order"]
+
+
 def naive(p):
-    """The outputs of pair_sums, started at zero, formula by formula."""
+    """The outputs of both passes, started at zero, formula by formula."""
     counted = np.ones(p["dot"].shape)
     if p["skip_diagonal"]:
         np.fill_diagonal(counted, 0)
@@ -27,23 +50,36 @@ def naive(p):
     s = dot**2
     N = p["left_lengths"][:, None] * p["right_lengths"][None, :]
     beta, gamma = np.maximum(N - squares, 0), s - squares
-    terms = np.zeros((B, 2))
-    for b, n in enumerate(p["degrees"]):
-        for w_beta, w_gamma, w_squares, clip in p["excess"]:
-            x = w_beta * beta + w_gamma * gamma + w_squares * squares
-            x = np.maximum(x, 0) if clip else x
-            for k, y in enumerate((x, -p["shared"] * x)):
-                difference = power_difference(s + y, s, y, n)
-                terms[b, k] += np.sum(counted * weights[:, :, b] ** 2 * difference)
+    terms = np.zeros((B, n_terms(p)))
+
+    def excess(f, g, h, clip):
+        x = f * beta + g * gamma + h * squares
+        return np.maximum(x, 0) if clip else x
+
+    for e, row in enumerate(p["straight"]):
+        x = excess(*row)
+        y = None if p["crossed"] is None else excess(*p["crossed"][e])
+        for b, n in enumerate(p["degrees"]):
+            values_b = (
+                differences(s, x, p["shared"], n)
+                if y is None
+                else expansions(s, x, y, n, p["order"])
+            )
+            terms[b] += [np.sum(counted * weights[:, :, b] ** 2 * value) for value in values_b]
     return {
         "gram": np.einsum("ijb,ijc,ij->bc", t, t, counted),
         "tail": np.einsum("ijb,ij,ij->b", t, rest, counted),
         "squares_out": np.array([np.sum(counted * rest**2), np.sum(counted * values**2)]),
-        "terms": terms / len(p["excess"]),
+        "terms": terms / len(p["straight"]),
     }
 
 
-def problem(r=5, c=9, degrees=(0, 1, 2, 3), E=1, shared=0.25, skip_diagonal=False, seed=0):
+CROSSED = np.array([[0.2, 1.0, 0.0, 0.0], [1.0, 0.0, 0.1, 0.0]])
+
+
+def problem(
+    r=5, c=9, degrees=(0, 1, 2, 3), E=1, shared=0.25, skip_diagonal=False, seed=0, order=None
+):
     rng = np.random.default_rng(seed)
     d, B = 5, len(degrees)
 
@@ -54,7 +90,7 @@ def problem(r=5, c=9, degrees=(0, 1, 2, 3), E=1, shared=0.25, skip_diagonal=Fals
         return U
 
     U, V = unit(r), unit(c)
-    excess = np.array([[1.0, 0.5, 0.2, 1.0], [0.3, 1.0, 0.0, 0.0]])[:E]
+    straight = np.array([[1.0, 0.5, 0.2, 1.0], [0.3, 1.0, 0.0, 0.0]])[:E]
     return {
         "dot": U @ V.T,
         "squares": U**2 @ (V**2).T,
@@ -64,24 +100,39 @@ def problem(r=5, c=9, degrees=(0, 1, 2, 3), E=1, shared=0.25, skip_diagonal=Fals
         "degrees": np.array(degrees, dtype=np.int32),
         "left_lengths": (U**2).sum(axis=1),
         "right_lengths": (V**2).sum(axis=1),
-        "excess": excess,
+        "straight": straight,
+        "crossed": None if order is None else CROSSED[:E].copy(),
         "shared": shared,
+        "order": 0 if order is None else order,
         "skip_diagonal": skip_diagonal,
     }
 
 
-def outputs(B):
+def outputs(p):
+    B = len(p["degrees"])
     return {
         "gram": np.zeros((B, B)),
         "tail": np.zeros(B),
         "squares_out": np.zeros(2),
-        "terms": np.zeros((B, 2)),
+        "terms": np.zeros((B, n_terms(p))),
     }
 
 
+ONLY_GRAM = {"values", "gram", "tail", "squares_out"}
+ONLY_TERMS = {
+    *("squares", "left_lengths", "right_lengths", "straight", "crossed"),
+    *("shared", "order", "terms"),
+}
+
+
+def call(arguments):
+    _fast.pair_gram(**{k: v for k, v in arguments.items() if k not in ONLY_TERMS})
+    _fast.pair_terms(**{k: v for k, v in arguments.items() if k not in ONLY_GRAM})
+
+
 def run(p, out=None):
-    out = outputs(len(p["degrees"])) if out is None else out
-    _fast.pair_sums(**p, **out)
+    out = outputs(p) if out is None else out
+    call({**p, **out})
     return out
 
 
@@ -90,6 +141,7 @@ def magnitudes(p):
     positive = {k: np.abs(v) if isinstance(v, np.ndarray) else v for k, v in p.items()}
     positive["values"] = np.abs(p["values"])
     sums = naive({**positive, "skip_diagonal": False, "shared": -p["shared"]})
+    sums["terms"] = np.abs(sums["terms"])
     B = len(p["degrees"])
     rest = np.abs(p["values"]) + np.abs(
         p["left"][:, None] * p["right"][None] * np.abs(p["dot"])[:, :, None] ** p["degrees"]
@@ -145,14 +197,46 @@ def test_agrees_with_numpy(shape, degrees):
                 assert_agrees(p, run(p), naive(p))
 
 
+@pytest.mark.parametrize("shape", [(1, 1), (5, 9), (3, 65), (70, 130), (131, 20)], ids=str)
+@pytest.mark.parametrize("degrees", DEGREES, ids=str)
+@pytest.mark.parametrize("order", [0, 1, 3, 11])
+def test_expansions_agree_with_numpy(shape, degrees, order):
+    for E in (1, 2):
+        p = problem(*shape, degrees, E, skip_diagonal=E == 2, order=order, seed=len(degrees))
+        assert_agrees(p, run(p), naive(p))
+
+
+@pytest.mark.parametrize("E", [1, 2])
+def test_expansions_without_a_crossed_part(E):
+    p = problem(20, 70, tuple(range(11)), E, order=4)
+    p["crossed"] *= 0
+    assert_agrees(p, run(p), naive(p))
+
+
+@pytest.mark.parametrize("order", [None, 3])
+@pytest.mark.parametrize("columns", [128, 129, 300])
+def test_diagonal_in_every_strip_is_skipped(columns, order):
+    """The kernels walk strips of 128 columns; the diagonal crosses several of them."""
+    p = problem(columns, columns, (0, 1, 3), skip_diagonal=True, order=order)
+    assert_agrees(p, run(p), naive(p))
+    expected = run(p)
+    for name in ("dot", "squares", "values"):
+        p[name] = p[name].copy()
+        np.fill_diagonal(p[name], np.nan)
+    for name, value in run(p).items():
+        np.testing.assert_array_equal(value, expected[name])
+
+
 def test_largest_case():
     p = problem(6, 70, tuple(np.random.default_rng(1).permutation(np.arange(128) % 65)), 2)
+    assert_agrees(p, run(p), naive(p))
+    p = problem(3, 35, tuple(range(65)), 2, order=64)
     assert_agrees(p, run(p), naive(p))
 
 
 def test_tiny_excess_keeps_its_digits():
     p = problem(6, 10, tuple(range(6)), shared=0.5)
-    p["excess"] = np.array([[1e-14, 0.0, 0.0, 0.0]])
+    p["straight"] = np.array([[1e-14, 0.0, 0.0, 0.0]])
     np.testing.assert_allclose(run(p)["terms"], naive(p)["terms"], rtol=1e-13)
 
 
@@ -239,8 +323,17 @@ def test_no_pairs(shape):
         ("degrees", lambda a: a + 62, ValueError, "degrees must lie in 0, ..., 64"),
         ("degrees", lambda a: a[:0], ValueError, "degrees must have 1 to 128 blocks"),
         ("degrees", lambda a: a[:2], ValueError, "left must have shape"),
-        ("excess", lambda a: np.vstack([a, a, a]), ValueError, r"excess must have shape \(1, 4\)"),
-        ("excess", lambda a: a[:, :3].copy(), ValueError, r"excess must have shape \(1, 4\)"),
+        (
+            "straight",
+            lambda a: np.vstack([a, a, a]),
+            ValueError,
+            r"straight must have shape \(1, 4",
+        ),
+        ("straight", lambda a: a[:, :3].copy(), ValueError, r"straight must have shape \(1, 4\)"),
+        ("crossed", lambda a: CROSSED, ValueError, r"crossed must have shape \(1, 4\)"),
+        ("crossed", lambda a: CROSSED[:1].tolist(), TypeError, "incompatible"),
+        ("order", lambda a: -1, ValueError, "order must lie in 0, ..., 64"),
+        ("order", lambda a: 65, ValueError, "order must lie in 0, ..., 64"),
         ("gram", lambda a: a[:-1], ValueError, r"gram must have shape \(4, 4\)"),
         ("tail", lambda a: a[:-1], ValueError, r"tail must have shape \(4,\)"),
         ("terms", lambda a: a.T, ValueError, "terms must be C-contiguous"),
@@ -248,14 +341,22 @@ def test_no_pairs(shape):
     ],
 )
 def test_errors(name, change, error, message):
-    p = {**problem(), **outputs(4)}
+    p = {**problem(), **outputs(problem())}
     p[name] = change(p[name])
     with pytest.raises(error, match=message):
-        _fast.pair_sums(**p)
+        call(p)
 
 
 def test_outputs_must_be_writable():
-    p = {**problem(), **outputs(4)}
-    p["gram"].flags.writeable = False
-    with pytest.raises(TypeError):
-        _fast.pair_sums(**p)
+    for name in ("gram", "terms"):
+        p = {**problem(), **outputs(problem())}
+        p[name].flags.writeable = False
+        with pytest.raises(TypeError):
+            call(p)
+
+
+@pytest.mark.parametrize("order", [0, 2])
+def test_expansions_have_their_number_of_terms(order):
+    p = {**problem(order=order), **outputs(problem(order=order + 1))}
+    with pytest.raises(ValueError, match=rf"terms must have shape \(4, {2 + 2 * order}\)"):
+        call(p)

@@ -134,12 +134,19 @@ def has_fast_convolution(length: int) -> bool:
     return _fast.AVAILABLE and _fast.has_small_factors(length)
 
 
-def pair_sums_into(arguments: tuple, totals: tuple[np.ndarray, ...], weight: float) -> None:
-    """Compiled sums over a block of pairs (`_fast.pair_sums`), added to the totals times weight."""
+def pair_gram_into(arguments: tuple, totals: tuple[np.ndarray, ...], weight: float) -> None:
+    """Compiled sums over a block of pairs (`_fast.pair_gram`), added to the totals times weight."""
     sums = [np.zeros_like(total) for total in totals]
-    _fast.pair_sums(*arguments, *sums)
+    _fast.pair_gram(*arguments, *sums)
     for total, found in zip(totals, sums, strict=True):
         total += weight * found
+
+
+def pair_terms(arguments: tuple, shape: tuple[int, int]) -> np.ndarray:
+    """Compiled sums of variance terms over a block of pairs (`_fast.pair_terms`)."""
+    terms = np.zeros(shape)
+    _fast.pair_terms(*arguments, terms)
+    return terms
 
 
 def empty_parts(n: int, width: int, dtype: Any, is_complex: bool) -> Parts:

@@ -2,7 +2,7 @@
 
 The mean squared error of an approximate kernel over pairs of data is squared bias plus variance.
 Both depend on the data only through a few averages over pairs, which are collected here in one
-blocked pass (compiled for the sketches with independent or Hadamard rows); `allocation` then
+blocked pass (compiled where the sketch has `pair_sum_terms`); `allocation` then
 optimises without looking at the data again.
 """
 
@@ -14,12 +14,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ._transforms import pair_sums_into, uses_fast
+from ._transforms import pair_gram_into, pair_terms, uses_fast
 from .expansions import OVERFLOW, Inputs
 from .kernels import DotProductKernel
 from .pairs import PairStatistics
-from .sketches.base import SeparableSketch
-from .sketches.independent import ProductSketch
+from .sketches.base import PairSumTerms, SeparableSketch
 from .sketches.monomials import monomial_projections
 
 
@@ -177,15 +176,17 @@ class _PairSums:
         values = _kernel_values(kernel, self.inputs, rows, columns, pairs.dot)
         n, m = block.shape
         self.count += block.weight * (n * m - (n if block.skips_diagonal else 0))
-        shared: tuple[np.ndarray, ...] | None = (self.gram, self.tail, self.rest_and_kernel)
+        if self.compiled:
+            self._add_powers_compiled(pairs.dot, values, block)
+        else:
+            self._add_powers(pairs.dot, values, block)
+        max_degree = int(self.degrees.max())
         for (sketch, part), totals in zip(sketches, self.terms, strict=True):
-            if self.compiled and isinstance(sketch, ProductSketch):
-                self._add_compiled(sketch, part, pairs, values, block, totals, shared)
-                shared = None  # the sums that all sketches share are added once
+            known = sketch.pair_sum_terms(part, pairs.dimension, max_degree)
+            if self.compiled and known is not None:
+                self._add_terms_compiled(known, pairs, block, totals)
             else:
                 self._add_terms(sketch, part, pairs, block, totals)
-        if shared is not None:
-            self._add_powers(pairs.dot, values, block)
 
     def _add_powers(self, dot: np.ndarray, values: np.ndarray, block: _Block) -> None:
         """Add the sums of t t', t R, R² and k²."""
@@ -220,37 +221,31 @@ class _PairSums:
                 v = self.squared_weights[block.columns, b]
                 totals[b] = totals[b] + np.array([u @ block.masked(t) @ v for t in terms])
 
-    def _add_compiled(
-        self,
-        sketch: ProductSketch,
-        part: str,
-        pairs: PairStatistics,
-        values: np.ndarray,
-        block: _Block,
-        totals: list[Any],
-        shared: tuple[np.ndarray, ...] | None,
+    def _add_powers_compiled(self, dot: np.ndarray, values: np.ndarray, block: _Block) -> None:
+        left, right = self.weights[block.rows], self.weights[block.columns]
+        arguments = (dot, values, left, right, self.degrees.astype(np.int32), block.skips_diagonal)
+        pair_gram_into(arguments, (self.gram, self.tail, self.rest_and_kernel), block.weight)
+
+    def _add_terms_compiled(
+        self, known: PairSumTerms, pairs: PairStatistics, block: _Block, totals: list[Any]
     ) -> None:
-        """Both of the above in one compiled pass over the block."""
-        width = sketch.block(pairs.dimension)
         arguments = (
             pairs.dot,
             pairs.squares,
-            values,
             self.weights[block.rows],
             self.weights[block.columns],
             self.degrees.astype(np.int32),
             self.lengths[block.rows],
             self.lengths[block.columns],
-            np.array(sketch.excess_weights(part), dtype=np.float64),
-            1 / (width - 1) if width > 1 else 0.0,
+            known.straight,
+            known.crossed,
+            known.shared,
+            known.order,
             block.skips_diagonal,
         )
-        if shared is None:
-            shared = (np.zeros_like(self.gram), np.zeros_like(self.tail), np.zeros(2))
-        found = np.zeros((len(self.degrees), 2))
-        pair_sums_into(arguments, (*shared, found), block.weight)
+        found = pair_terms(arguments, (len(self.degrees), max(known.n_terms, 2)))
         for b in np.flatnonzero(self.degrees > 0):
-            totals[b] = totals[b] + found[b, : 2 if width > 1 else 1]
+            totals[b] = totals[b] + block.weight * found[b, : known.n_terms]
 
     def _powers(self, dot: np.ndarray, rows: slice, columns: slice) -> np.ndarray:
         """t_b of every block, (n_blocks, rows, columns)."""

@@ -67,6 +67,37 @@ def test_variances_of_degree_1_to_30_lose_nothing(name, field, D):
                 assert_close(sketch.pseudo_variance(pairs)[0, 0], exact, size)
 
 
+@pytest.mark.parametrize("kind", ["independent", "close", "one large coordinate"])
+@pytest.mark.parametrize("d", [2, 5, 60, 300])
+@pytest.mark.parametrize("name", ["tensor_sketch", "balanced_tensor_sketch"])
+def test_terms_of_every_budget_give_the_variance(name, d, kind):
+    """To rounding of ((s² + β)ⁿ − s²ⁿ)/D, and to 1e-7 of it where high powers of ρ are left out.
+
+    Not of V itself, which may be far smaller: balanced hashes are exact at degree 1 for D ≥ d.
+    """
+    rng = np.random.default_rng(d)
+    x, y = rng.integers(-4, 5, (2, d)).tolist()
+    x[0], y[0] = {"one large coordinate": (100, 120)}.get(kind, (1, 2))
+    y = [4 * a + b for a, b in zip(x, y, strict=True)] if kind == "close" else y
+    pairs, max_degree = statistics(x, y), 10
+    pair = reference.Pair.of(x, y)
+    for field, part in (("real", "complex"), ("complex", "complex"), ("complex", "pseudo")):
+        sketch = make_sketch(name, 1, 1, field)
+        cut = sketch.order(d, max_degree) < max_degree and name == "balanced_tensor_sketch"
+        every = list(sketch.terms(pairs, max_degree, part, every_budget=True))
+        for D in (1, 2, 7, d, 2 * d + 1):
+            for degree in (1, 2, 3, 7, 10):
+                actual = sketch.combine(every[degree - 1], D, d)[0, 0]
+                exact = formula(name, field)(x, y, degree, D, pseudo=part == "pseudo")
+                error = abs(Fraction(float(actual)) - exact)
+                A = pair.s**2 + pair.beta
+                scale = (A**degree - pair.s ** (2 * degree)) / Fraction(D)
+                # β and γ are differences and carry the rounding of N = |x|²|y|²
+                slope = degree * A ** (degree - 1) * (Fraction(2, D) + Fraction(2**degree, D * D))
+                rounding = Fraction(4e-16) * pair.N * slope
+                assert error <= Fraction(1e-7 if cut else 1e-13) * scale + rounding, (field, D)
+
+
 @pytest.mark.parametrize("name", ["gaussian", "rademacher", "tensor_srht", "tensor_sketch"])
 @pytest.mark.parametrize("degree", [2, 10, 30])
 def test_tiny_variances_keep_their_digits(name, degree):

@@ -10,8 +10,9 @@ The functions write into arrays that the caller gives, release the GIL, and chec
 - `tensor_sketch(X, buckets, turns, scale, out_re, out_im=None, row_scale=None)`, for a number of
   columns that `has_small_factors`
 - `sorf(X, signs, out)`
-- `pair_sums(dot, squares, values, left, right, degrees, left_lengths, right_lengths, excess,
-  shared, skip_diagonal, gram, tail, squares_out, terms)`
+- `pair_gram(dot, values, left, right, degrees, skip_diagonal, gram, tail, squares_out)`
+- `pair_terms(dot, squares, left, right, degrees, left_lengths, right_lengths, straight, crossed,
+  shared, order, skip_diagonal, terms)`
 
 `X` is (n, d) float32 or float64 with contiguous rows; outputs have its type and any strides, for
 instance the `.real` and `.imag` views of one complex array. Weights are `i**turns`, int8. A row's
@@ -35,7 +36,8 @@ if os.environ.get("DOTSKETCH_FAST", "1") != "0":
             fwht,
             has_small_factors,
             largest_entry,
-            pair_sums,
+            pair_gram,
+            pair_terms,
             sign_projection,
             sorf,
             tensor_sketch,
@@ -54,7 +56,8 @@ __all__ = [
     "fwht",
     "has_small_factors",
     "largest_entry",
-    "pair_sums",
+    "pair_gram",
+    "pair_terms",
     "sign_projection",
     "sorf",
     "tensor_sketch",

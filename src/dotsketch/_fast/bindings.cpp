@@ -302,40 +302,65 @@ auto as_doubles(const Array& array, std::initializer_list<Index> shape, const ch
     return data;
 }
 
-void pair_sums(const InputArray& dot, const InputArray& squares, const InputArray& values, const InputArray& left,
-               const InputArray& right, const InputArray& degrees, const InputArray& left_lengths,
-               const InputArray& right_lengths, const InputArray& excess, double shared, bool skip_diagonal,
-               const OutputArray& gram, const OutputArray& tail, const OutputArray& squares_out,
-               const OutputArray& terms) {
-    PairSumsArguments arguments = {};
-    arguments.dot = as_input<double>(dot, "dot", "float64");
-    arguments.squares = as_input<double>(squares, "squares", "float64");
-    arguments.values = as_input<double>(values, "values", "float64");
-    if (shape_text(squares) != shape_text(dot) || shape_text(values) != shape_text(dot))
-        value_error("dot, squares and values must have the same shape; they are " + shape_text(dot) + ", " +
-                    shape_text(squares) + " and " + shape_text(values) + ".");
-    const Index r = arguments.dot.rows, c = arguments.dot.columns;
-    arguments.degrees = as_contiguous<std::int32_t>(degrees, 1, "degrees", "int32");
-    const Index B = arguments.blocks = Index(degrees.shape(0));
+PairBlock as_pairs(const InputArray& dot, const InputArray& left, const InputArray& right, const InputArray& degrees,
+                   bool skip_diagonal) {
+    PairBlock pairs = {};
+    pairs.dot = as_input<double>(dot, "dot", "float64");
+    pairs.degrees = as_contiguous<std::int32_t>(degrees, 1, "degrees", "int32");
+    const Index B = pairs.blocks = Index(degrees.shape(0));
     if (B < 1 || B > MAX_BLOCKS)
         value_error("degrees must have 1 to " + std::to_string(MAX_BLOCKS) + " blocks, not " + std::to_string(B) + ".");
     for (Index b = 0; b < B; ++b)
-        if (arguments.degrees[b] < 0 || arguments.degrees[b] > MAX_DEGREE)
+        if (pairs.degrees[b] < 0 || pairs.degrees[b] > MAX_DEGREE)
             value_error("degrees must lie in 0, ..., " + std::to_string(MAX_DEGREE) + ".");
-    arguments.left = as_doubles(left, {r, B}, "left");
-    arguments.right = as_doubles(right, {c, B}, "right");
-    arguments.left_lengths = as_doubles(left_lengths, {r}, "left_lengths");
-    arguments.right_lengths = as_doubles(right_lengths, {c}, "right_lengths");
-    arguments.excesses = excess.ndim() == 2 && excess.shape(0) == 2 ? 2 : 1;
-    arguments.excess = as_doubles(excess, {arguments.excesses, 4}, "excess");
-    arguments.shared = shared;
-    arguments.skip_diagonal = skip_diagonal;
+    pairs.left = as_doubles(left, {pairs.dot.rows, B}, "left");
+    pairs.right = as_doubles(right, {pairs.dot.columns, B}, "right");
+    pairs.skip_diagonal = skip_diagonal;
+    return pairs;
+}
+
+// A matrix with one number for every pair.
+Input<double> as_pair_values(const InputArray& values, const InputArray& dot, const char* name) {
+    const Input<double> input = as_input<double>(values, name, "float64");
+    if (shape_text(values) != shape_text(dot))
+        value_error(std::string("dot and ") + name + " must have the same shape; they are " + shape_text(dot) +
+                    " and " + shape_text(values) + ".");
+    return input;
+}
+
+void pair_gram(const InputArray& dot, const InputArray& values, const InputArray& left, const InputArray& right,
+               const InputArray& degrees, bool skip_diagonal, const OutputArray& gram, const OutputArray& tail,
+               const OutputArray& squares_out) {
+    PairGramArguments arguments = {};
+    arguments.pairs = as_pairs(dot, left, right, degrees, skip_diagonal);
+    arguments.values = as_pair_values(values, dot, "values");
+    const Index B = arguments.pairs.blocks;
     arguments.gram = as_doubles(gram, {B, B}, "gram");
     arguments.tail = as_doubles(tail, {B}, "tail");
     arguments.squares_out = as_doubles(squares_out, {2}, "squares_out");
-    arguments.terms = as_doubles(terms, {B, 2}, "terms");
     nb::gil_scoped_release release;
-    kernels->pair_sums(arguments);
+    kernels->pair_gram(arguments);
+}
+
+void pair_terms(const InputArray& dot, const InputArray& squares, const InputArray& left, const InputArray& right,
+                const InputArray& degrees, const InputArray& left_lengths, const InputArray& right_lengths,
+                const InputArray& straight, const OptionalInput& crossed, double shared, Index order,
+                bool skip_diagonal, const OutputArray& terms) {
+    PairTermsArguments arguments = {};
+    arguments.pairs = as_pairs(dot, left, right, degrees, skip_diagonal);
+    arguments.squares = as_pair_values(squares, dot, "squares");
+    arguments.left_lengths = as_doubles(left_lengths, {arguments.pairs.dot.rows}, "left_lengths");
+    arguments.right_lengths = as_doubles(right_lengths, {arguments.pairs.dot.columns}, "right_lengths");
+    arguments.excesses = straight.ndim() == 2 && straight.shape(0) == 2 ? 2 : 1;
+    arguments.straight = as_doubles(straight, {arguments.excesses, 4}, "straight");
+    if (crossed) arguments.crossed = as_doubles(*crossed, {arguments.excesses, 4}, "crossed");
+    if (order < 0 || order > MAX_DEGREE)
+        value_error("order must lie in 0, ..., " + std::to_string(MAX_DEGREE) + ", not " + std::to_string(order) + ".");
+    arguments.shared = shared;
+    arguments.order = order;
+    arguments.terms = as_doubles(terms, {arguments.pairs.blocks, crossed ? 2 + 2 * order : 2}, "terms");
+    nb::gil_scoped_release release;
+    kernels->pair_terms(arguments);
 }
 
 // Calls `function` with a null pointer of X's element type, which tells the type.
@@ -427,17 +452,27 @@ NB_MODULE(_kernels, module) {
         "X"_a.noconvert(), "signs"_a.noconvert(), "out"_a.noconvert(),
         "Block b: H D3 H D2 H D1 x with the diagonals signs[b, 0], signs[b, 1], signs[b, 2] = D1, D2, D3.");
     module.def(
-        "pair_sums", &pair_sums, "dot"_a.noconvert(), "squares"_a.noconvert(), "values"_a.noconvert(),
-        "left"_a.noconvert(), "right"_a.noconvert(), "degrees"_a.noconvert(), "left_lengths"_a.noconvert(),
-        "right_lengths"_a.noconvert(), "excess"_a.noconvert(), "shared"_a, "skip_diagonal"_a, "gram"_a.noconvert(),
-        "tail"_a.noconvert(), "squares_out"_a.noconvert(), "terms"_a.noconvert(),
+        "pair_gram", &pair_gram, "dot"_a.noconvert(), "values"_a.noconvert(), "left"_a.noconvert(),
+        "right"_a.noconvert(), "degrees"_a.noconvert(), "skip_diagonal"_a, "gram"_a.noconvert(), "tail"_a.noconvert(),
+        "squares_out"_a.noconvert(),
         "Adds sums over the pairs (i, j), without i == j if skip_diagonal, of t[b] = left[i, b] right[j, b] "
         "dot[i, j]**degrees[b] and rest = values[i, j] - sum_b t[b]:\n\n"
-        "gram[b, c] += t[b] t[c];  tail[b] += t[b] rest;  squares_out += (rest**2, values**2);\n"
-        "terms[b, 0] += w (mean over x of (s + x)**n - s**n),  terms[b, 1] += w (the same with -shared x for x),\n\n"
-        "where n = degrees[b], w = (left[i, b] right[j, b])**2, s = dot**2, N = left_lengths[i] right_lengths[j] and\n"
-        "each row (f, g, h, clip) of excess gives x = f max(N - squares, 0) + g (s - squares) + h squares, at least 0 "
-        "if clip.");
+        "gram[b, c] += t[b] t[c];  tail[b] += t[b] rest;  squares_out += (rest**2, values**2).");
+    module.def(
+        "pair_terms", &pair_terms, "dot"_a.noconvert(), "squares"_a.noconvert(), "left"_a.noconvert(),
+        "right"_a.noconvert(), "degrees"_a.noconvert(), "left_lengths"_a.noconvert(), "right_lengths"_a.noconvert(),
+        "straight"_a.noconvert(), "crossed"_a.noconvert().none(), "shared"_a, "order"_a, "skip_diagonal"_a,
+        "terms"_a.noconvert(),
+        "Adds sums over the pairs (i, j), without i == j if skip_diagonal, of w times powers of s = dot**2 plus x or y, "
+        "where n = degrees[b] and w = (left[i, b] right[j, b])**2. Without crossed:\n\n"
+        "terms[b, 0] += w ((s + x)**n - s**n),  terms[b, 1] += w ((s - shared x)**n - s**n);\n\n"
+        "with it, for k = 1 ... order and the binomial c of n over k:\n\n"
+        "terms[b, 0] += w ((s + x + y)**n - s**n),  terms[b, 1] += w ((s + x)**n + (s + y)**n - 2 s**n),\n"
+        "terms[b, 1 + k] += w c (-1)**k (y**k (s + x)**(n - k) + x**k (s + y)**(n - k)),\n"
+        "terms[b, 1 + order + k] += w c (-x - y)**k s**(n - k).\n\n"
+        "With N = left_lengths[i] right_lengths[j], each row (f, g, h, clip) of straight gives x = "
+        "f max(N - squares, 0) + g (s - squares) + h squares, at least 0 if clip, and the row of crossed gives y; "
+        "terms are means over the rows.");
 }
 
 }  // namespace dotsketch

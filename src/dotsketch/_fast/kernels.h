@@ -89,23 +89,35 @@ struct SorfArguments {
     Index dimension;
 };
 
-// Pairs (i, j) of r rows and c columns; what is summed stands at the Python function of that name.
-struct PairSumsArguments {
-    Input<double> dot, squares, values;  // (r, c)
-    const double* left;                  // (r, blocks)
-    const double* right;                 // (c, blocks)
-    const std::int32_t* degrees;         // (blocks,)
+// Pairs (i, j) of r rows and c columns; what is summed stands at the Python functions `pair_gram` and `pair_terms`.
+struct PairBlock {
+    Input<double> dot;            // (r, c)
+    const double* left;           // (r, blocks)
+    const double* right;          // (c, blocks)
+    const std::int32_t* degrees;  // (blocks,)
     Index blocks;
+    bool skip_diagonal;
+};
+
+struct PairGramArguments {
+    PairBlock pairs;
+    Input<double> values;  // (r, c)
+    double* gram;          // (blocks, blocks)
+    double* tail;          // (blocks,)
+    double* squares_out;   // (2,)
+};
+
+struct PairTermsArguments {
+    PairBlock pairs;
+    Input<double> squares;        // (r, c)
     const double* left_lengths;   // (r,)
     const double* right_lengths;  // (c,)
-    const double* excess;         // (excesses, 4)
+    const double* straight;       // (excesses, 4)
+    const double* crossed;        // the same shape, or null for differences
     Index excesses;               // 1 or 2
-    double shared;
-    bool skip_diagonal;
-    double* gram;         // (blocks, blocks)
-    double* tail;         // (blocks,)
-    double* squares_out;  // (2,)
-    double* terms;        // (blocks, 2)
+    double shared;                // of differences
+    Index order;                  // of expansions
+    double* terms;                // (blocks, 2), or (blocks, 2 + 2 order) for expansions
 };
 
 template <class T>
@@ -123,7 +135,8 @@ struct KernelTable {
     const char* isa;
     TypedKernels<float> single_precision;
     TypedKernels<double> double_precision;
-    void (*pair_sums)(const PairSumsArguments&);
+    void (*pair_gram)(const PairGramArguments&);
+    void (*pair_terms)(const PairTermsArguments&);
 };
 
 // One of these exists for every compilation of kernels.cpp.

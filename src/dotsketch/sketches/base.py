@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -32,6 +32,16 @@ from ..pairs import PairStatistics
 from .moments import VectorMoments
 
 FIELDS = ("real", "complex")
+
+
+class PairSumTerms(NamedTuple):
+    """What the compiled sums over pairs need to know of a sketch (`_fast.pair_terms`)."""
+
+    straight: np.ndarray  # (1 or 2, 4): weights of β, γ and S, and whether to clip at zero
+    crossed: np.ndarray | None = None  # the same shape, for terms expanded in ρ up to `order`
+    shared: float = 0.0
+    order: int = 0
+    n_terms: int = 2  # of those that are summed, the first ones are those of `terms`
 
 
 @dataclass(frozen=True)
@@ -206,6 +216,10 @@ class SeparableSketch(Sketch):
     def combine(self, terms: list[Array], n_projections: Any, dimension: int) -> Array:
         """The variance with that many projections (a number, or an array of them)."""
         raise NotImplementedError
+
+    def pair_sum_terms(self, part: str, dimension: int, max_degree: int) -> PairSumTerms | None:
+        """The terms of every budget as the compiled pair sums know them, or None if they do not."""
+        return None
 
     def surrogate(self, terms: list[Array], n_projections: Any, dimension: int) -> Array:
         """A convex, decreasing stand-in for `combine`, for the allocation of a budget."""

@@ -11,7 +11,7 @@ import numpy as np
 from .._arrays import Array, Parts, namespace
 from .._transforms import multiply, project, transposed
 from ..pairs import PairStatistics
-from .base import SeparableSketch, power_differences
+from .base import PairSumTerms, SeparableSketch, power_differences
 from .moments import VectorMoments, correlated_pairs, projection_moments
 
 
@@ -64,6 +64,14 @@ class ProductSketch(SeparableSketch):
         if not self.is_complex or part == "complex":
             return [straight]
         return [pseudo] if part == "pseudo" else [straight, pseudo]
+
+    def pair_sum_terms(self, part: str, dimension: int, max_degree: int) -> PairSumTerms:
+        block = self.block(dimension)
+        return PairSumTerms(
+            np.array(self.excess_weights(part), dtype=np.float64),
+            shared=1 / (block - 1) if block > 1 else 0.0,
+            n_terms=2 if block > 1 else 1,
+        )
 
     def combine(self, terms: list[Array], n_projections: Any, dimension: int) -> Array:
         total = terms[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
@@ -22,7 +23,7 @@ from .._transforms import (
     uses_fast,
 )
 from ..pairs import PairStatistics
-from .base import SeparableSketch, power_differences
+from .base import PairSumTerms, SeparableSketch, power_differences
 from .rademacher import sample_turns
 
 
@@ -109,9 +110,9 @@ class TensorSketch(SeparableSketch):
         """ρ, how much rarer two coordinates collide than under uniform hashing."""
         return 0.0 * n_projections
 
-    def nodes(self, dimension: int, count: int) -> np.ndarray:
-        """Values of ρ from which `combine` interpolates, 0 the first of them."""
-        return np.zeros(1)
+    def order(self, dimension: int, max_degree: int) -> int:
+        """Up to which power of ρ the terms of every budget are expanded: 0 where ρ = 0."""
+        return 0
 
     def _terms(
         self, pairs: PairStatistics, max_degree: int, pseudo: bool, every_budget: bool
@@ -119,38 +120,53 @@ class TensorSketch(SeparableSketch):
         straight, crossed = (pairs.gamma, pairs.beta) if pseudo else (pairs.beta, pairs.gamma)
         crossed = self.kappa2 * crossed
         e = pairs.dot * pairs.dot
+        if every_budget:
+            order = self.order(pairs.dimension, max_degree)
+            yield from _expansions(e, straight, crossed, max_degree, order)
+            return
 
         def excess(difference: Array) -> Iterator[Array]:
             return power_differences(e + difference, e, difference, max_degree)
 
-        d = pairs.dimension
-        # The terms are polynomials in ρ; in high dimension ρ < 1/(d−1) and few nodes are enough
-        count = 4 if d > 16 else max_degree + 1
-        at = self.nodes(d, count) if every_budget else self.collision(self.n_projections, d)
-        nodes = np.ravel(at).tolist()  # Python numbers, which every array library takes
+        D = self.n_projections
+        rho = float(self.collision(D, pairs.dimension))
         both = excess(straight + crossed)
-        one_equal = [
-            (excess(straight - rho * crossed), excess(crossed - rho * straight)) for rho in nodes
-        ]
-        none_equal = [excess(-rho * (straight + crossed)) for rho in nodes]
-        for first in both:
-            yield [
-                first,
-                *(next(a) + next(b) for a, b in one_equal),
-                *(next(a) for a in none_equal),
-            ]
+        one_equal = excess(straight - rho * crossed), excess(crossed - rho * straight)
+        none_equal = excess(-rho * (straight + crossed))
+        for a, b, c, d in zip(both, *one_equal, none_equal, strict=True):
+            yield [self._weighted(a, b + c, d, D)]
 
     def combine(self, terms: list[Array], n_projections: Any, dimension: int) -> Array:
+        if len(terms) == 1:  # for the number of projections of this sketch, put together already
+            return terms[0]
+        D = n_projections
+        order = len(terms) // 2 - 1
+        rho = self.collision(D, dimension)
+        one_equal = terms[1] + 0.0 * D
+        none_equal = 0.0 * D
+        for k in range(1, order + 1):
+            one_equal = one_equal + rho**k * terms[1 + k]
+            none_equal = none_equal + rho**k * terms[1 + order + k]
+        return self._weighted(terms[0], one_equal, none_equal, D)
+
+    @staticmethod
+    def _weighted(both: Any, one_equal: Any, none_equal: Any, n_projections: Any) -> Any:
+        """The variance, from what the powers in it exceed eⁿ by."""
         D = n_projections
         g = 2 - D % 2
-        count = (len(terms) - 1) // 2
-        basis: Any = [1.0]
-        if count > 1:
-            basis = _lagrange(self.nodes(dimension, count), self.collision(D, dimension))
-        one_equal = sum(b * term for b, term in zip(basis, terms[1 : count + 1], strict=True))
-        none_equal = sum(b * term for b, term in zip(basis, terms[count + 1 :], strict=True))
-        total = g * terms[0] + (D - g) * one_equal + (D * D - 2 * D + g) * none_equal
-        return total / (D * D)
+        return (g * both + (D - g) * one_equal + (D * D - 2 * D + g) * none_equal) / (D * D)
+
+    def pair_sum_terms(self, part: str, dimension: int, max_degree: int) -> PairSumTerms:
+        kappa2 = self.kappa2
+        straight = [(1.0, 0.0, 0.0, 0.0), (0.0, 1.0, 0.0, 0.0)]  # β, and γ for the pseudo-variance
+        crossed = [(0.0, kappa2, 0.0, 0.0), (kappa2, 0.0, 0.0, 0.0)]
+        rows = slice(0, 1)
+        if self.is_complex and part != "complex":
+            rows = slice(1, 2) if part == "pseudo" else slice(0, 2)
+        order = self.order(dimension, max_degree)
+        return PairSumTerms(
+            np.array(straight[rows]), np.array(crossed[rows]), order=order, n_terms=2 + 2 * order
+        )
 
 
 @dataclass(frozen=True)
@@ -172,16 +188,51 @@ class BalancedTensorSketch(TensorSketch):
         colliding = rest * (load + 1) * load + (D - rest) * load * (load - 1)
         return (1 - D * colliding / max(d * (d - 1), 1)) / np.maximum(D - 1, 1)
 
-    def nodes(self, dimension: int, count: int) -> np.ndarray:
-        largest = np.max(self.collision(np.arange(2, max(dimension, 2) + 1), dimension))
-        return largest * (1 - np.cos(np.pi * np.arange(count) / (count - 1))) / 2
+    def order(self, dimension: int, max_degree: int) -> int:
+        """The terms left out are below 1e-7 of (Aⁿ − eⁿ)/D; from max_degree on there are none.
+
+        With A = e + β and ρ ≤ 1/(d − 1), the coefficients of ρᵏ in (e+β−ργ)ⁿ and (e−ρβ+γ)ⁿ are at
+        most (n over k) βAⁿ⁻¹ since |γ| ≤ β ≤ A, and those in (e−ρ(β+γ))ⁿ, which weigh D times as
+        much, 2ᵏ as large. Where V is nearly 0 (D ≥ d) this is not small beside V itself.
+        """
+        rho = 1 / max(dimension - 1, 1)
+        for K in range(1, max_degree):
+            left_out = math.comb(max_degree, K + 1) * rho ** (K + 1) + 2 * (2 * rho) ** K
+            if left_out < 1e-7:
+                return K
+        return max_degree
 
 
-def _lagrange(nodes: np.ndarray, at: Any) -> list[Any]:
-    """The Lagrange polynomials of the nodes, evaluated at a number or an array."""
-    basis = []
-    for k, node in enumerate(nodes):
-        others = np.delete(nodes, k)
-        factors = [(at - other) / (node - other) for other in others]
-        basis.append(np.prod(np.stack(np.broadcast_arrays(*factors)), axis=0))
-    return basis
+def _expansions(
+    e: Array, straight: Array, crossed: Array, max_degree: int, order: int
+) -> Iterator[list[Array]]:
+    """For n = 1, 2, …: (e+β+γ)ⁿ − eⁿ and the coefficients of the powers of ρ in the others.
+
+    Those of ρ⁰, …, ρᴷ in (e+β−ργ)ⁿ + (e−ρβ+γ)ⁿ − 2eⁿ, and those of ρ¹, …, ρᴷ in (e−ρ(β+γ))ⁿ.
+    """
+    total = straight + crossed
+    one, other = e + straight, e + crossed
+    both = power_differences(e + total, e, total, max_degree)
+    constants = (
+        power_differences(one, e, straight, max_degree),
+        power_differences(other, e, crossed, max_degree),
+    )
+    running: list[tuple[Array, Array, Array]] = []  # γᵏ(e+β)ⁿ⁻ᵏ, βᵏ(e+γ)ⁿ⁻ᵏ, (β+γ)ᵏeⁿ⁻ᵏ for k ≥ 1
+    last = (crossed, straight, total)  # those with k = n
+    for n, (first, a, b) in enumerate(zip(both, *constants, strict=True), start=1):
+        running = [(u * one, v * other, w * e) for u, v, w in running]
+        if n <= order:
+            if n > 1:
+                u, v, w = last
+                last = (u * crossed, v * straight, w * total)
+            running.append(last)
+        factors = [(-1.0) ** k * math.comb(n, k) for k in range(1, len(running) + 1)]
+        missing = [0.0 * first] * (order - len(running))  # powers beyond n
+        yield [
+            first,
+            a + b,
+            *(f * (u + v) for f, (u, v, _) in zip(factors, running, strict=True)),
+            *missing,
+            *(f * w for f, (_, _, w) in zip(factors, running, strict=True)),
+            *missing,
+        ]
