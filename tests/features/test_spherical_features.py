@@ -134,7 +134,7 @@ def test_jobs_give_the_same_features(rng):
         SphericalFeatures(KERNEL, n_components=999, n_jobs=n, random_state=0).fit_transform(X)
         for n in (1, 2)
     )
-    np.testing.assert_allclose(one, two, rtol=1e-12)
+    assert_same_to_rounding(one, two)
 
 
 # -- unit rows ------------------------------------------------------------------------------------
