@@ -177,6 +177,22 @@ def test_every_public_estimator_round_trips(cls, tmp_path):
     check_round_trip(fitted(build(cls)), tmp_path / "model")
 
 
+@pytest.mark.parametrize("output", ["real", "complex", "complex_to_real"])
+@pytest.mark.parametrize("correction", ["posterior", "fitc"])
+def test_corrected_gaussian_processes_round_trip(correction, output, tmp_path):
+    features = MaclaurinFeatures(Gaussian(), n_components=8, output=output, random_state=0)
+    model = dotsketch.FeatureGPRegressor(features, variance_correction=correction)
+    check_round_trip(fitted(model), tmp_path / "model")
+
+
+@pytest.mark.parametrize("labels", [["a", "b", "c"], [False, True], [1.0, 3.0], [2**40, -3]])
+def test_labels_of_every_kind_round_trip(labels, tmp_path):
+    features = MaclaurinFeatures(Gaussian(), n_components=8, random_state=0)
+    y = np.array(labels)[np.arange(len(X)) % len(labels)]
+    for model in (dotsketch.FeatureGPClassifier(features), dotsketch.ExactGPClassifier(Gaussian())):
+        check_round_trip(model.fit(X, y), tmp_path / "model")
+
+
 @pytest.mark.parametrize("cls", ESTIMATORS, ids=lambda cls: cls.__name__)
 def test_unfitted_estimators_round_trip(cls, tmp_path):
     estimator = build(cls)

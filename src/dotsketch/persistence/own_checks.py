@@ -93,7 +93,6 @@ OWN: dict[str, Arrays] = {
         "X_train_": ("f", (("n", "d"),)),
         "means_": ("f", (("k",),)),
         "scales_": ("f", (("k",),)),
-        "_row_variances": ("f", (("n",),)),
     },
     "ExactPosterior": {"factor": PACKED, "weights": ("fc", (("D", "k"),))},
     "FeatureGPClassifier": {
@@ -108,7 +107,6 @@ OWN: dict[str, Arrays] = {
         "means_": ("f", (("k",),)),
         "offset_": ("f", (("k",),)),
         "scales_": ("f", (("k",),)),
-        "_row_variances": ("f", (("any",),)),
     },
     "Posterior": {"factor": PACKED, "mean": ("fc", (("D", "k"),))},
     "Reservoir": {"rows": ("fc", (("n", "D"),)), "labels": ("iufbOUS", (("n",),))},
