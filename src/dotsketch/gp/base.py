@@ -106,9 +106,11 @@ class FeatureGP(BaseEstimator):
     def _map(self, X: Array) -> np.ndarray:  # (n, d) -> (n, n_columns_)
         """The features of validated rows: real, or complex for the complex posterior."""
         features = self.features_
-        # a class of the caller may have a `transform` of its own, which is the one to use
-        validates = getattr(type(features), "transform", None) is FeatureMap.transform
-        return self._joined(features.features_of(X) if validates else features.transform(X))
+        if isinstance(features, FrozenEstimator):
+            features = features.estimator
+        # a subclass may have a `transform` of its own, which is the one to call
+        is_ours = getattr(type(features), "transform", None) is FeatureMap.transform
+        return self._joined((features.features_of if is_ours else features.transform)(X))
 
     def _joined(self, Z: Any) -> np.ndarray:  # (n, D) -> (n, n_columns_)
         Z = host(Z)

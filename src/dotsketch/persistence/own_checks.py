@@ -49,6 +49,7 @@ OWN: dict[str, Arrays] = {
         "rows": ("f", (("D", "d"),)),
         "indices": ("iu", (("D",),)),
         "normalization": ("f", (("D", "D"),)),
+        "relative_eigenvalues": ("f", (("D",),)),
     },
     "CompactWeights": NONE,
     "DenseFrequencies": {"matrix": ("f", (("D", "d"),))},
