@@ -182,6 +182,25 @@ def test_dynamic_programme_is_never_worse_than_greedy(X, sketch, coefficients):
     assert exact.expected_squared_error <= greedy.expected_squared_error * (1 + 1e-12)
 
 
+@pytest.mark.parametrize("solver", ["greedy", "exact"])
+def test_projections_for_given_coefficients_are_brute_force(X, solver):
+    """min Σ θ² V(D) over the projections; the variances V(D) ∝ 1/D are convex."""
+    moments = moments_of(Exponential(lengthscale=1.3), X, "gaussian", max_degree=3)
+    search = _Search(moments, 13, solver, exact=False)
+    every = [c for c in itertools.product(range(1, 13), repeat=3) if sum(c) == 12]
+    found = []
+    for theta in ([1.0, 1.0, 1.0, 1.0], [1.0, 0.1, 1.0, 20.0], [1.0, 0.1, 9.0, 1.0]):
+        errors = [
+            sum(theta[b] ** 2 * moments.variance(b, D) for b, D in enumerate(counts, start=1))
+            for counts in every
+        ]
+        best = every[int(np.argmin(errors))]
+        used, exact = np.ones(4, dtype=bool), np.zeros(4, dtype=bool)
+        assert tuple(search.solve(used, exact, np.array(theta))) == (1, *best)
+        found.append(best)
+    assert len(set(found)) == 3  # the coefficients decide
+
+
 def test_large_budget_is_spent_in_full(X):
     moments = moments_of(Exponential(), X)
     for budget in (1000, 100_000):

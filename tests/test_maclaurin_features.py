@@ -406,3 +406,16 @@ def test_gradient_to_a_series_constant_is_refused(X):
     torch = pytest.importorskip("torch")
     with pytest.raises(TypeError, match="coef0"):
         MaclaurinFeatures(Polynomial(3, coef0=torch.tensor(1.0))).fit(X)
+
+
+def test_an_outlier_does_not_move_the_centre_off_the_rows(rng):
+    """One cell of 1e6 moved the mean by 1000: the weights of all rows underflowed to zero."""
+    X = rng.standard_normal((1000, 5))
+    ordinary = MaclaurinFeatures(Gaussian(), n_components=60, random_state=0).fit(X)
+    np.testing.assert_array_equal(ordinary.expansion_.mean, X.mean(axis=0))
+    X[3, 2] = 1e6
+    model = MaclaurinFeatures(Gaussian(), n_components=60, random_state=0).fit(X)
+    assert model.expected_relative_error_ < 2 * ordinary.expected_relative_error_
+    Z = model.transform(np.delete(X, 3, axis=0)[:100])
+    K = model.kernel_(np.delete(X, 3, axis=0)[:100])
+    assert np.linalg.norm(Z @ Z.T - K) < 0.1 * np.linalg.norm(K)

@@ -32,7 +32,7 @@ from ..allocation import (
     random_projections,
 )
 from ..expansion_moments import ExpansionMoments
-from ..expansions import column_means, expand, sample_rows
+from ..expansions import data_centre, expand, sample_rows
 from ..kernels import DotProductKernel
 from ..sketches import MonomialSketch, Sketch, make_sketch, separable_sketch
 from .base import FeatureMap
@@ -59,7 +59,8 @@ class MaclaurinFeatures(FeatureMap):
     ----------
     kernel : DotProductKernel
         `Polynomial`, `Exponential`, `Gaussian`, `Maclaurin` or `ArcCosine`. For the Gaussian
-        kernel the data are centred, which it does not see, and the mean is remembered.
+        kernel the data are centred at their mean (at their median, if outliers pull the mean off
+        the rows), which it does not see.
     sketch : str, default="tensor_srht"
         "gaussian", "rademacher", "tensor_srht", "tensor_sketch" or "balanced_tensor_sketch".
     allocation : "optimal", "random" or a list, default="optimal"
@@ -165,7 +166,7 @@ class MaclaurinFeatures(FeatureMap):
         kernel = self.kernel_.detached()  # the statistics are of numbers on the host
         with np.errstate(over="ignore", invalid="ignore"):  # ExpansionMoments says it better
             expansion = expand(
-                kernel, self.max_degree, sample, column_means(X), mean_split=self.mean_split
+                kernel, self.max_degree, sample, data_centre(X, kernel), mean_split=self.mean_split
             )
             inputs = expansion.inputs(sample)
         [moments] = ExpansionMoments.of(

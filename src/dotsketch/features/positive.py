@@ -21,7 +21,7 @@ from .._arrays import (
     namespace,
     plain,
 )
-from ..expansions import column_means
+from ..expansions import data_centre
 from ..kernels import DotProductKernel, Exponential, Gaussian
 from ..positive import PositiveMap
 from .base import FeatureMap
@@ -110,7 +110,9 @@ class PositiveFeatures(FeatureMap):
         X = self._validate(X, reset=True)
         self.kernel_ = fitted_kernel(self.kernel, X)
         shifts = self.kernel_.shift_invariant
-        self._shift = Shift(column_means(X) if shifts else np.zeros(self.n_features_in_))
+        self._shift = Shift(
+            data_centre(X, self.kernel_) if shifts else np.zeros(self.n_features_in_)
+        )
         self.weights_ = self.map_.sample(self.n_features_in_, as_generator(self.random_state))
         return self
 

@@ -11,7 +11,7 @@ from sklearn.utils import check_array
 
 from .._arrays import Array, as_generator, double, is_foreign, namespace, positive_integer
 from ..expansion_moments import ExpansionMoments, relative_error
-from ..expansions import OVERFLOW, column_means, expand, most_rows, take_rows
+from ..expansions import OVERFLOW, data_centre, expand, most_rows, take_rows
 from ..kernels import DotProductKernel
 from ..pairs import PairStatistics
 from ..sketches import separable_sketch
@@ -73,7 +73,7 @@ class Study:
         X = check_rows(X)
         self.rng = as_generator(random_state)
         self.kernel = kernel.resolve(X).detached()
-        self.mean = column_means(X)
+        self.mean = data_centre(X, self.kernel)
         self.n_rows = X.shape[0]
         self._X = X  # landmarks are taken from it: as many as are claimed, whatever the width
         m = min(n_pairs_sample, most_rows(X.shape[1]))
