@@ -135,12 +135,22 @@ def fit_density(
     distances = np.linspace(0.0, 2.0, N_DISTANCES)
     radii = np.linspace(0.0, max_radius, N_RADII)
     values = np.asarray(target(distances), dtype=np.float64)
+    too_narrow = ValueError(
+        "The kernel is too narrow on the unit sphere for spherical features: it falls to "
+        f"{values[1]:.2g} of k(x, x) at distance {distances[1]:.2g}. Use a larger lengthscale or a "
+        "smaller gamma, or features of another family."
+    )
+    if abs(values[1]) < 1e-6:  # it is zero at all distances that are looked at
+        raise too_narrow
     basis = sphere_mean(distances[:, None] * radii[None, :], dimension)
     # With Σp = 1 the error is Mp, M = basis − values 1ᵀ. Nonnegative least squares of Mp = 0 and
     # Σp = 1 is s²|Mq|² + (s − 1)² for p = sq, Σq = 1; its minimum over s grows with |Mq|, so that
     # q is the minimiser of |Mq| under the exact constraint.
     rows = np.vstack([basis - values[:, None], np.ones(N_RADII)])
-    weights, _ = nnls(rows, np.append(np.zeros(N_DISTANCES), 1.0))
+    try:  # narrow kernels, which are met to rounding, take more than the usual 3 N_RADII steps
+        weights, _ = nnls(rows, np.append(np.zeros(N_DISTANCES), 1.0), maxiter=10 * N_RADII)
+    except RuntimeError as failure:
+        raise too_narrow from failure
     kept = weights > 1e-12 * weights.sum()
     weights = weights[kept] / weights[kept].sum()
     error = basis[:, kept] @ weights - values

@@ -12,6 +12,7 @@ from .._arrays import Array, as_generator, double, host, is_foreign, is_sparse, 
 from ..fourier import FourierMap
 from ..kernels import DotProductKernel, Gaussian
 from .base import FeatureMap
+from .degenerate import warn_if_degenerate
 
 
 class FourierFeatures(FeatureMap):
@@ -93,6 +94,7 @@ class FourierFeatures(FeatureMap):
         self.map_ = FourierMap(self.n_components, self.projection, self.output, self.norms)
         X = self._validate(X, reset=True)
         self.kernel_ = fitted_kernel(self.kernel, X)
+        warn_if_degenerate(self.kernel_, X)
         self.weights_ = self.map_.sample(self.n_features_in_, as_generator(self.random_state))
         return self
 

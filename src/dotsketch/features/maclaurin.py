@@ -32,10 +32,11 @@ from ..allocation import (
     random_projections,
 )
 from ..expansion_moments import ExpansionMoments
-from ..expansions import data_centre, expand, sample_rows
+from ..expansions import Inputs, data_centre, expand, sample_rows
 from ..kernels import DotProductKernel
 from ..sketches import MonomialSketch, Sketch, make_sketch, separable_sketch
 from .base import FeatureMap
+from .degenerate import warn_if_degenerate
 
 
 class SketchedBlock(NamedTuple):
@@ -180,6 +181,8 @@ class MaclaurinFeatures(FeatureMap):
         self.expected_squared_error_ = self.allocation_.expected_squared_error
         self.expected_relative_error_ = self.allocation_.expected_relative_error
         self.blocks_ = self._draw(weights_rng)
+        share = median_share(kernel, sample, inputs, self.allocation_)
+        warn_if_degenerate(kernel, X, share, degree=self.allocation_.max_degree)
         return self
 
     def _features(self, X: Array) -> Array:
@@ -333,6 +336,17 @@ class MaclaurinFeatures(FeatureMap):
                 sketch = make_sketch(self.sketch, degree, D, self._field)
             blocks.append(SketchedBlock(int(b), root, sketch, sketch.sample(d, stream)))
         return blocks
+
+
+def median_share(
+    kernel: DotProductKernel, sample: np.ndarray, inputs: Inputs, allocation: Allocation
+) -> float:
+    """The median over rows of E[k̂(x, x)] / k(x, x), where E[k̂(x, x)] = Σ_b θ_b ω_b(x)²."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        exact = kernel.diag(sample)
+        held = inputs.weights**2 @ allocation.coefficients
+        share = np.divide(held, exact, out=np.ones_like(exact), where=exact > 0)
+    return float(np.median(share))
 
 
 def check_weights(scales: list[Array], blocks: list[SketchedBlock], dtype: Any) -> None:

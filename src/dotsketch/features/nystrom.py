@@ -23,6 +23,7 @@ from .._arrays import (
 )
 from ..kernels import DotProductKernel
 from .base import FeatureMap
+from .degenerate import warn_if_degenerate
 from .fourier import dense, fitted_kernel
 
 # Eigenvalues below these shares of the largest are rounding: of K_BB, which is computed in float64,
@@ -111,6 +112,7 @@ class NystromFeatures(FeatureMap):
                 "rows."
             )
         self.kernel_ = fitted_kernel(self.kernel, X)
+        warn_if_degenerate(self.kernel_, X)
         indices = as_generator(self.random_state).permutation(X.shape[0])[:D]
         rows = np.asarray(double(dense(host(X)[indices])))
         K = self._unit_kernel(self.kernel_.detached())(rows)

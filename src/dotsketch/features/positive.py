@@ -25,6 +25,7 @@ from ..expansions import data_centre
 from ..kernels import DotProductKernel, Exponential, Gaussian
 from ..positive import PositiveMap
 from .base import FeatureMap
+from .degenerate import warn_if_degenerate
 from .fourier import dense, fitted_kernel
 
 
@@ -109,6 +110,7 @@ class PositiveFeatures(FeatureMap):
         self.map_ = PositiveMap(self.n_components, self.projection, bool(self.hyperbolic))
         X = self._validate(X, reset=True)
         self.kernel_ = fitted_kernel(self.kernel, X)
+        warn_if_degenerate(self.kernel_, X)
         shifts = self.kernel_.shift_invariant
         self._shift = Shift(
             data_centre(X, self.kernel_) if shifts else np.zeros(self.n_features_in_)

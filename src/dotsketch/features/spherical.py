@@ -36,6 +36,7 @@ from ..spherical import (
     peak,
 )
 from .base import FeatureMap
+from .degenerate import warn_if_degenerate
 
 UNIT_TOLERANCE = 1e-4  # rows that were normalised in single precision pass
 POOR_FIT = 0.1  # root mean square of k̃ − k relative to k(x, x), from which on we warn
@@ -144,6 +145,7 @@ class SphericalFeatures(FeatureMap):
         ambient = Frequencies(1, self.projection_).ambient_dimension(self.n_features_in_)
         self.density_ = kernel_density(self.kernel_.detached(), ambient)
         self._warn_if_poor(self.density_)
+        warn_if_degenerate(self.kernel_, unit)
         self.map_ = SphericalMap(
             self.n_components, self.projection_, self.output, density=self.density_
         )

@@ -10,6 +10,7 @@ from sklearn.base import clone
 
 from .._arrays import Array, plain
 from ..auto import AutoFeatures
+from ..features.degenerate import without_degenerate_warnings
 from .evidence import maximise
 
 SPAN = 1 / 16, 16.0  # of the lengthscale given
@@ -39,9 +40,10 @@ def best_lengthscale(model: Any, X: Array, evidence: Callable[[Any], float]) -> 
         return clone(model).set_params(**{name: plain(factor * np.asarray(base))})
 
     searched = _planned_once(model, X)
-    best = maximise(
-        lambda factor: evidence(scaled(searched, factor)), SPAN, points=9, tolerance=0.02
-    )
+    with without_degenerate_warnings():
+        best = maximise(
+            lambda factor: evidence(scaled(searched, factor)), SPAN, points=9, tolerance=0.02
+        )
     return scaled(model, best)
 
 

@@ -1,0 +1,135 @@
+"""Features that represent nothing of their kernel are warned of, with cause and remedy."""
+
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from dotsketch import (
+    Exponential,
+    FeatureGPRegressor,
+    FourierFeatures,
+    Gaussian,
+    MaclaurinFeatures,
+    NystromFeatures,
+    Polynomial,
+    PositiveFeatures,
+    SphericalFeatures,
+)
+from dotsketch.features.degenerate import warn_if_degenerate
+from dotsketch.spherical import kernel_density
+
+NARROW = "nearly zero between all pairs.*Use a larger lengthscale"
+FAMILIES = [FourierFeatures, MaclaurinFeatures, NystromFeatures, PositiveFeatures]
+
+
+def unit_rows(rng, n, d):
+    X = rng.standard_normal((n, d))
+    return X / np.linalg.norm(X, axis=1, keepdims=True)
+
+
+@pytest.mark.parametrize("family", [*FAMILIES, SphericalFeatures])
+def test_a_lengthscale_far_too_short(family, rng):
+    X = unit_rows(rng, 40, 5)  # distances of about 1.4, here 56 lengthscales
+    with pytest.warns(UserWarning, match=NARROW) as caught:
+        family(Gaussian(lengthscale=0.025), n_components=20, random_state=0).fit(X)
+    assert len(caught) == 1
+    assert caught[0].filename == __file__  # the line that called fit
+
+
+@pytest.mark.parametrize("kind", ["dense", "float32", "csr", "torch", "jax"])
+def test_every_library(kind, rng):
+    X = rng.standard_normal((40, 5))
+    if kind == "csr":
+        X = sp.csr_array(X)
+    elif kind == "float32":
+        X = X.astype(np.float32)
+    elif kind == "torch":
+        X = pytest.importorskip("torch").asarray(X)
+    elif kind == "jax":
+        X = pytest.importorskip("jax.numpy").asarray(X)
+    with pytest.warns(UserWarning, match=NARROW):
+        FourierFeatures(Gaussian(lengthscale=1e-10), random_state=0).fit(X)
+
+
+def test_what_is_not_warned_of(rng):
+    X = 1e3 * rng.standard_normal((6, 5))
+    FourierFeatures(Gaussian(lengthscale=1.0)).fit(X[:4])  # too few rows to judge by
+    FourierFeatures(Gaussian(lengthscale=1.0)).fit(np.ones((40, 5)))  # one row, again and again
+    centres = 1e3 * rng.standard_normal((4, 5))
+    clusters = np.repeat(centres, 10, axis=0) + 0.1 * rng.standard_normal((40, 5))
+    FourierFeatures(Gaussian(lengthscale=1.0)).fit(clusters)
+    one_hot = np.eye(20)
+    NystromFeatures(Polynomial(2, coef0=0.0), n_components=20).fit(one_hot)  # no lengthscale
+
+
+def test_equal_rows_do_not_hide_a_short_lengthscale(rng):
+    X = np.repeat(rng.standard_normal((10, 5)), 4, axis=0)
+    with pytest.warns(UserWarning, match=NARROW):
+        FourierFeatures(Gaussian(lengthscale=0.01)).fit(X)
+
+
+def test_exponential_kernel(rng):
+    X = unit_rows(rng, 40, 5)
+    with pytest.warns(UserWarning, match=NARROW):
+        PositiveFeatures(Exponential(lengthscale=0.05)).fit(X)
+
+
+def test_rows_too_far_from_the_centre_of_a_series(rng):
+    """Two clusters at ±10: |x − c|² = 500 lengthscales², of which a series of degree 10 holds 0."""
+    X = np.repeat([[10.0] * 5, [-10.0] * 5], 20, axis=0) + 0.1 * rng.standard_normal((40, 5))
+    kernel = Gaussian(lengthscale=1.0)
+    with pytest.warns(UserWarning, match=r"hold at most .* up to degree 10.*larger max_degree"):
+        features = MaclaurinFeatures(kernel, allocation=[9] * 10, n_components=91).fit(X)
+    assert np.abs(features.transform(X)).max() < 1e-20
+    NystromFeatures(kernel, n_components=20).fit(X)
+
+
+@pytest.mark.parametrize(("radius", "warned"), [(2.4, False), (2.7, True)])
+def test_the_share_of_a_truncated_series(radius, warned):
+    """1 + r² terms of exp(r²): e^−r² (1 + r²) is 2.1 % at r = 2.4 and 0.57 % at 2.7."""
+    X = radius * np.vstack([np.eye(5), -np.eye(5)])
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        MaclaurinFeatures(
+            Gaussian(lengthscale=1.0), allocation=[5], max_degree=1, n_components=6
+        ).fit(X)
+    assert len(caught) == warned
+    if warned:
+        share = np.exp(-(radius**2)) * (1 + radius**2)
+        assert f"hold at most {share:.2g} of k(x, x)" in str(caught[0].message)
+
+
+def test_wide_rows_are_not_made_dense():
+    X = sp.eye_array(100, 1 << 30, format="csr")
+    warn_if_degenerate(Gaussian(lengthscale=1e-10), X)
+
+
+def test_a_search_for_the_lengthscale_is_silent(rng):
+    """It tries a sixteenth of the median distance: correlations of e^−128."""
+    X = rng.standard_normal((60, 20))
+    features = FourierFeatures(Gaussian(), n_components=50, random_state=0)
+    FeatureGPRegressor(features).fit(X, X[:, 0], optimize=True)
+
+
+@pytest.mark.parametrize("lengthscale", [0.1, 0.01])
+def test_spherical_density_of_a_narrow_kernel(lengthscale):
+    assert kernel_density(Gaussian(lengthscale=lengthscale), 10).max_error < 1e-9
+
+
+def test_spherical_features_refuse_what_the_sphere_does_not_resolve(rng):
+    X = unit_rows(rng, 40, 5)
+    with pytest.raises(ValueError, match=r"too narrow on the unit sphere.*larger lengthscale"):
+        SphericalFeatures(Gaussian(lengthscale=1e-10)).fit(X)
+
+
+def test_traced_rows_are_not_looked_at(rng):
+    jax = pytest.importorskip("jax")
+
+    @jax.jit
+    def traced(X):
+        warn_if_degenerate(Gaussian(lengthscale=1e-10), X)
+        return X
+
+    traced(rng.standard_normal((40, 5)))
