@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -180,5 +181,25 @@ def check_overflow(Z: Array, X: Array, log_bound: Callable[[], float]) -> Array:
         raise ValueError(
             f"The features overflow {X.dtype}: scale the rows of X to about unit norm, "
             "lower gamma, or use float64."
+        )
+    return Z
+
+
+def warn_of_underflow(Z: Array, X: Array, log_size: Callable[[], float]) -> Array:
+    """Z; a warning if all of it is below the normal numbers of its dtype, so that digits are lost.
+
+    As above, the features are looked through only if their usual size allows it.
+    """
+    if is_traced(X) or is_traced(Z):
+        return Z
+    limits = np.finfo(X.dtype) if is_sparse(X) else namespace(X).finfo(X.dtype)
+    least = float(limits.smallest_normal)
+    xp = namespace(Z)
+    if log_size() < math.log(least) and float(xp.max(xp.abs(Z))) < least:
+        warnings.warn(
+            f"The features underflow {X.dtype}, so that they are zero or have lost their digits: "
+            "scale the rows of X to about unit norm, raise gamma, or use float64.",
+            UserWarning,
+            stacklevel=5,  # the caller of transform, which scikit-learn wraps
         )
     return Z

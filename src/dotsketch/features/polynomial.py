@@ -23,7 +23,7 @@ from .._arrays import (
 from ..kernels import Polynomial
 from ..pairs import PairStatistics
 from ..sketches import Sketch, make_sketch
-from .base import FeatureMap, check_overflow
+from .base import FeatureMap, check_overflow, warn_of_underflow
 
 
 class PolynomialSketch(FeatureMap):
@@ -121,7 +121,7 @@ class PolynomialSketch(FeatureMap):
         )
 
     def _features(self, X: Array) -> Array:
-        largest = []
+        largest: list[float] = []
 
         def inputs(rows: Array) -> Array:
             if is_sparse(rows) or is_numpy_array(rows):  # while the rows are in the cache
@@ -138,9 +138,14 @@ class PolynomialSketch(FeatureMap):
                 preprocess=inputs,
                 n_jobs=self.n_jobs,
             )
-        return check_overflow(
-            Z, X, lambda: self._largest_feature(max(largest) if largest else largest_entry(X))
-        )
+
+        def entry() -> float:
+            if not largest:
+                largest.append(largest_entry(X))
+            return max(largest)
+
+        check_overflow(Z, X, lambda: self._largest_feature(entry()))
+        return warn_of_underflow(Z, X, lambda: self._usual_feature(entry()))
 
     def variance(self, X: Array, Y: Array | None = None, *, part: str | None = None) -> Array:
         """Variance of the approximate kernel between rows of X and of Y, (n, d), (m, d) -> (n, m).
@@ -198,6 +203,14 @@ class PolynomialSketch(FeatureMap):
         largest = self.n_features_in_ * entry * root_gamma + constant
         n_projections = self.sketch_.n_projections * (self.compact or 1)
         return self.degree * math.log(max(8 * n_projections * largest, 1e-300))
+
+    def _usual_feature(self, entry: float) -> float:
+        """Logarithm of the size of the features of the row with the largest entry, or less."""
+        if entry == 0 or not is_number_zero(self.kernel_.coef0):
+            return math.inf  # rows of zeros have features zero; a constant is of usual size
+        root_gamma = float(host(square_root(self.kernel_.gamma)))
+        n_projections = self.sketch_.n_projections
+        return self.degree * math.log(root_gamma * entry) - math.log(n_projections) / 2
 
 
 def is_number_zero(value: Any) -> bool:
