@@ -45,7 +45,7 @@ def _hadamard_matrix(bits: int) -> np.ndarray:
 
 def _fwht_middle(A: Array) -> Array:  # (B, d, n) -> (B, d, n)
     """H_d applied along the middle axis: H = H_f ⊗ H_g ⊗ … as one matrix product a factor."""
-    if uses_fast_autograd(A):
+    if uses_fast_autograd(A) and A.shape[1] <= 1 << 20:
         return _torch_fwht(A)
     xp = namespace(A)
     blocks, d, n = A.shape
@@ -64,6 +64,11 @@ def _fwht_middle(A: Array) -> Array:  # (B, d, n) -> (B, d, n)
 def uses_fast(X: Array) -> bool:
     """Whether the compiled kernels serve X: NumPy rows (or sparse ones, made dense by chunks)."""
     return _fast.AVAILABLE and (is_numpy_array(X) or is_sparse(X))
+
+
+def uses_fast_hadamard(X: Array, length: int) -> bool:
+    """Whether the compiled Walsh–Hadamard transform serves X: it takes lengths up to 2²⁰."""
+    return uses_fast(X) and length <= 1 << 20
 
 
 def uses_fast_autograd(A: Array) -> bool:
@@ -179,7 +184,7 @@ def fwht(X: Array) -> Array:  # (n, d) -> (n, d)
             f"The Walsh–Hadamard transform needs a power of two; X has {d} columns: "
             f"pad it with zeros to {power_of_two(d)}."
         )
-    if uses_fast(X) and X.dtype in (np.float32, np.float64):
+    if uses_fast_hadamard(X, d) and X.dtype in (np.float32, np.float64):
         out = np.empty(X.shape, dtype=X.dtype)
         _fast.fwht(_rows(X), out)
         return out
@@ -193,7 +198,7 @@ def sorf(X: Array, signs: Array, n_projections: int) -> Array:  # (n, d) -> (n, 
     columns of all blocks are kept.
     """
     n_blocks, _, d = signs.shape
-    if uses_fast(X) and X.dtype in (np.float32, np.float64):
+    if uses_fast_hadamard(X, d) and X.dtype in (np.float32, np.float64):
         out = np.empty((X.shape[0], n_projections), dtype=X.dtype)
         _fast.sorf(_rows(X), np.ascontiguousarray(signs, dtype=np.int8), out)
         return out

@@ -403,3 +403,16 @@ def test_overflow_in_sums_of_features_is_refused(compact):
             except ValueError as error:
                 refusal = str(error)
             assert not refusal or "overflow" in refusal
+
+
+@pytest.mark.parametrize("name", ["tensor_srht", "tree_srht"])
+def test_hadamard_transforms_beyond_the_compiled_length(name):
+    """Rows of 2²⁰ + 1 coordinates, padded to 2²¹, against entries (−1)^|i & j| of the matrix."""
+    d, entries = (1 << 20) + 1, np.array([3, 1 << 20])
+    X = sparse.csr_array((np.array([2.0, 3.0]), ([0, 0], entries)), shape=(1, d))
+    model = PolynomialSketch(1, coef0=0.0, sketch=name, n_components=8, random_state=0).fit(X)
+    weights = model.weights_ if name == "tensor_srht" else model.weights_.leaves
+    places, turns = weights.places[0, 0, :8], weights.turns[0, 0, entries]
+    signs = [[(-1) ** (int(i) & int(j)).bit_count() for j in entries] for i in places]
+    expected = np.array(signs) @ ((1 - turns) * X.data) / np.sqrt(8)
+    np.testing.assert_allclose(model.transform(X)[0], expected, rtol=1e-12)

@@ -16,7 +16,7 @@ from .._transforms import (
     srht,
     tensor_srht_into,
     transposed,
-    uses_fast,
+    uses_fast_hadamard,
 )
 from .independent import ProductSketch
 from .rademacher import sample_turns
@@ -46,7 +46,7 @@ class TensorSRHT(ProductSketch):
         return sample_srht(self.degree, self.n_projections, dimension, self.is_complex, rng)
 
     def prepare(self, weights: SRHTWeights, X: Array) -> Any:
-        if uses_fast(X):
+        if uses_fast_hadamard(X, weights.turns.shape[2]):
             return weights
         return hadamard_tables(weights, self.n_projections, X)
 
@@ -94,7 +94,7 @@ def sample_srht(
 
 def hadamard_tables(weights: SRHTWeights, n_projections: int, X: Array) -> list:
     """The projections one by one, for `project_hadamard` on arrays like X."""
-    if uses_fast(X):
+    if uses_fast_hadamard(X, weights.turns.shape[2]):
         return [SRHTWeights(*(w[i : i + 1] for w in weights)) for i in range(len(weights.turns))]
     turns = like(weights.turns, X)
     places = like(flat_places(weights.places, n_projections), X)
