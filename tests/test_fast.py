@@ -6,6 +6,7 @@ are refused.
 
 import functools
 import os
+import platform
 import subprocess
 import sys
 
@@ -363,6 +364,27 @@ def test_bits_do_not_depend_on_the_instruction_set():
             assert isa != "baseline", run.stderr
             assert "this CPU lacks it" in run.stderr
     assert len(set(digests.values())) == 1, digests
+
+
+LEVELS = {  # what x86-64-v3 and x86-64-v4 name, in the words of /proc/cpuinfo
+    "v3": "pni ssse3 fma cx16 sse4_1 sse4_2 movbe popcnt avx f16c bmi1 avx2 bmi2 lahf_lm abm",
+    "v4": "avx512f avx512dq avx512cd avx512bw avx512vl",
+}
+
+
+@pytest.mark.skipif("DOTSKETCH_ISA" in os.environ, reason="DOTSKETCH_ISA chooses.")
+@pytest.mark.skipif(
+    platform.system() != "Linux" or platform.machine() != "x86_64", reason="Reads /proc/cpuinfo."
+)
+def test_chosen_instruction_set_is_the_highest_level_of_the_cpu():
+    with open("/proc/cpuinfo") as lines:
+        flags = next(line for line in lines if line.startswith("flags")).split()
+    expected = "baseline"
+    for level, names in LEVELS.items():
+        if not set(names.split()) <= set(flags):
+            break
+        expected = level
+    assert expected == _fast.ISA
 
 
 def test_environment_turns_the_extension_off():

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from dotsketch import _fast
+from test_fast import run_with_environment
 
 if not _fast.AVAILABLE:
     pytest.skip("The compiled kernels are not built.", allow_module_level=True)
@@ -360,3 +361,27 @@ def test_expansions_have_their_number_of_terms(order):
     p = {**problem(order=order), **outputs(problem(order=order + 1))}
     with pytest.raises(ValueError, match=rf"terms must have shape \(4, {2 + 2 * order}\)"):
         call(p)
+
+
+ISA_SCRIPT = """
+import sys
+sys.path[:0] = sys.argv[1:]
+from test_fast_pair_sums import assert_agrees, naive, problem, run
+from dotsketch import _fast
+for shape in ((1, 1), (5, 9), (140, 140)):
+    for order in (None, 0, 3):
+        for E in (1, 2):
+            p = problem(*shape, tuple(range(11)), E, skip_diagonal=E == 2, order=order)
+            assert_agrees(p, run(p), naive(p))
+print(_fast.ISA)
+"""
+
+
+@pytest.mark.parametrize("isa", ["baseline", "v3", "v4"])
+def test_agrees_with_numpy_for_every_instruction_set(isa):
+    """To rounding: sums, unlike features, may have other bits where products are fused."""
+    run = run_with_environment(ISA_SCRIPT, DOTSKETCH_ISA=isa)
+    if run.returncode != 0 and "this CPU lacks it" in run.stderr:
+        assert isa != "baseline", run.stderr
+        pytest.skip(f"This CPU does not run {isa}.")
+    assert run.stdout.split() == [isa], run.stderr

@@ -1,31 +1,58 @@
 // Picks the kernels for this machine; compiled for the baseline.
 #include <cstdlib>
 #include <cstring>
+#include <initializer_list>
 #include <new>
 #include <stdexcept>
 #include <string>
 
 #include "kernels.h"
 
+#if defined(DOTSKETCH_HAS_V3) || defined(DOTSKETCH_HAS_V4)
+#include <cpuid.h>
+#endif
+
 namespace dotsketch {
 
 namespace {
 
-// -march=x86-64-v3 and -v4 name more features than these, but every CPU with these has the others.
+#if defined(DOTSKETCH_HAS_V3) || defined(DOTSKETCH_HAS_V4)
+
+constexpr unsigned bits(std::initializer_list<int> places) {
+    unsigned mask = 0;
+    for (int place : places) mask |= 1u << place;
+    return mask;
+}
+
+// All that the levels of x86-64 name, since the compiler may use all of it and a virtual machine can hide any one.
+constexpr unsigned V3_LEAF_1 = bits({0, 9, 12, 13, 19, 20, 22, 23, 27, 28, 29});  // SSE3, SSSE3, FMA, CMPXCHG16B,
+// SSE4.1, SSE4.2, MOVBE, POPCNT, OSXSAVE, AVX, F16C
+constexpr unsigned V3_LEAF_7 = bits({3, 5, 8});             // BMI1, AVX2, BMI2
+constexpr unsigned V3_EXTENDED = bits({0, 5});              // LAHF-SAHF, LZCNT
+constexpr unsigned V4_LEAF_7 = bits({16, 17, 28, 30, 31});  // AVX-512 F, DQ, CD, BW, VL
+
+// Asked of the CPU: not every compiler's __builtin_cpu_supports knows the levels or all of these names. It does know
+// avx2 and avx512f, and says yes only if the operating system keeps the registers.
+int level_of_cpu() {
+    unsigned a = 0, b = 0, c = 0, d = 0;
+    if (!__get_cpuid(1, &a, &b, &c, &d) || (c & V3_LEAF_1) != V3_LEAF_1) return 1;
+    if (!__get_cpuid(0x80000001, &a, &b, &c, &d) || (c & V3_EXTENDED) != V3_EXTENDED) return 1;
+    if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || (b & V3_LEAF_7) != V3_LEAF_7) return 1;
+    if (!__builtin_cpu_supports("avx2")) return 1;
+    return (b & V4_LEAF_7) == V4_LEAF_7 && __builtin_cpu_supports("avx512f") ? 4 : 3;
+}
+
+#else
+
+int level_of_cpu() {
+    return 1;
+}
+
+#endif
+
 bool cpu_runs(const char* isa) {
-    if (std::strcmp(isa, "baseline") == 0) return true;
-#if defined(DOTSKETCH_HAS_V3)
-    const bool v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-                    __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2");
-    if (std::strcmp(isa, "v3") == 0) return v3;
-#endif
-#if defined(DOTSKETCH_HAS_V4)
-    if (std::strcmp(isa, "v4") == 0)
-        return v3 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-               __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
-               __builtin_cpu_supports("avx512vl");
-#endif
-    return false;
+    const int needed = std::strcmp(isa, "v4") == 0 ? 4 : std::strcmp(isa, "v3") == 0 ? 3 : 1;
+    return level_of_cpu() >= needed;
 }
 
 }  // namespace
