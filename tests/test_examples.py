@@ -19,6 +19,7 @@ NEEDS = {
 # What is written in place of the constants of a script, to make it small.
 SMALL = {
     "compare_sketches": {"COLUMNS": "(16, 32)", "N_ROWS": "30", "N_DRAWS": "2"},
+    "error_against_time": {"COLUMNS": "(32, 64)", "N_TRAIN, REPEATS": "200, 1"},
     "gp_streaming": {"ROWS, DIMENSION": "80_000, 4"},
     "predicted_and_measured": {"COLUMNS": "(40, 80)", "N_DRAWS": "1"},
     "which_features": {
