@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from numbers import Integral
 from typing import Any
@@ -26,6 +27,8 @@ from .checkpoint import Sums, accumulate, fingerprint
 
 SAMPLE_ROWS = 10_000  # features are fitted on so many rows of data that are not in memory
 BLOCK_BYTES = 1 << 26
+PROBE_ROWS = 16  # training rows whose features are looked at
+LEAST_CARRIED = 0.01  # share of k(x, x); features that carry less get a warning
 DTYPES = [np.float64, np.float32]
 
 
@@ -72,8 +75,11 @@ class FeatureGP(BaseEstimator):
             raise ValueError("A stream gives batches (X, y): leave y and noise_variance out.")
         return Rows(stream=X)
 
-    def _fit_features(self, rows: Rows, features: Any) -> None:
-        """Fit a clone of `features` on all rows in memory, or on a sample of the others."""
+    def _fit_features(self, rows: Rows, features: Any, *, is_final: bool = True) -> None:
+        """Fit a clone of `features` on all rows in memory, or on a sample of the others.
+
+        Features of a trial (not final) are not checked.
+        """
         in_memory = rows.columns is not None and not is_on_disk(rows.columns[0])
         X = rows.columns[0] if in_memory and rows.columns else rows.sample(SAMPLE_ROWS)[0]
         if not in_memory:
@@ -83,8 +89,57 @@ class FeatureGP(BaseEstimator):
         self.features_ = clone(features).fit(X, None)  # some transformers ask for a target
         self._joins_parts = self.posterior == "real"
         # tells the features of one fit from those of another; frozen features check their columns
-        self._probe = self._joined(self.features_.transform(X[:8]))
+        self._probe = self._joined(self.features_.transform(X[:PROBE_ROWS]))
         self.n_columns_ = self._probe.shape[1]
+        if is_final:
+            self._check_carried(X[:PROBE_ROWS])
+
+    def _check_carried(self, X: Array) -> None:  # the rows of the probe
+        """Warn if the features carry almost nothing of k(x, x).
+
+        A posterior variance can only shrink what the features carry: features near zero would
+        predict the mean of y, and be certain of it. Predictions then add what is missing.
+        """
+        self._unseen_level: float | None = None  # mean k(x, x) of features that vanish
+        with np.errstate(over="ignore"):  # sums that overflow have an error of their own
+            prior, carried = self._prior_diagonal(X), float(np.mean(_squares(self._probe)))
+        if prior is None:
+            return
+        level = float(np.mean(prior))
+        if not carried < LEAST_CARRIED * level:
+            return
+        self._unseen_level = level
+        warnings.warn(
+            f"The features carry {carried / level:.1g} of the prior variance k(x, x) of the "
+            "training rows, so they can learn almost nothing. Usual causes are a lengthscale far "
+            "too short for the rows, or a value of extreme size in X: scale the columns, remove "
+            "the extreme values, or use another lengthscale or other features. The missing "
+            "variance is added to that of predictions.",
+            UserWarning,
+            stacklevel=5,
+        )
+
+    def _prior_diagonal(self, X: Array) -> np.ndarray | None:  # (n, d) -> (n,)
+        """k(x, x) of the kernel that the features approximate, or None if they name none."""
+        kernel: Any = getattr(self.features_, "kernel_", None)
+        if not hasattr(kernel, "diag"):
+            return None
+        return np.asarray(kernel.diag(X), dtype=np.float64)
+
+    def _missing(self, X: Array, Z: np.ndarray) -> np.ndarray:  # (n, d), (n, D) -> (n,)
+        """The part of k(x, x) that is added to predictions, in multiples of the prior variance.
+
+        All of it where the features of a row are zero, so that no variance is 0 in silence; what
+        the features lack for every row if that was asked for, or if they vanish.
+        """
+        if self.variance_correction is not None or self._unseen_level is not None:
+            return self._deficit(X, Z)
+        missing = np.zeros(len(Z))
+        lost = ~np.any(Z, axis=1)
+        prior = self._prior_diagonal(X[lost]) if np.any(lost) else None
+        if prior is not None:
+            missing[lost] = prior
+        return missing
 
     def _check_mergeable(self, other: Any) -> None:
         """Raise unless the sums of another process are those of the same features."""
@@ -171,8 +226,8 @@ class FeatureGP(BaseEstimator):
 
         The expectation is known for `MaclaurinFeatures`; for others k̂(x, x) = |z(x)|² stands in.
         """
-        kernel: Any = getattr(self.features_, "kernel_", None)
-        if not hasattr(kernel, "diag"):
+        prior = self._prior_diagonal(X)
+        if prior is None:
             raise ValueError(
                 "variance_correction compares with k(x, x): the features need a fitted kernel_, "
                 f"which {type(self.features_).__name__} has not."
@@ -181,8 +236,8 @@ class FeatureGP(BaseEstimator):
         if isinstance(features, MaclaurinFeatures):
             expected = expected_diagonal(features, X)
         else:
-            expected = np.sum(np.abs(Z) ** 2, axis=1)
-        return np.maximum(np.asarray(kernel.diag(X), dtype=np.float64) - expected, 0)
+            expected = _squares(Z)
+        return np.maximum(prior - expected, 0)
 
 
 def check_test_rows(estimator: Any, X: Any) -> Array:
@@ -190,6 +245,10 @@ def check_test_rows(estimator: Any, X: Any) -> Array:
     if is_valid(estimator, X):
         return X
     return validate_data(estimator, host(X), accept_sparse="csr", dtype=DTYPES, reset=False)
+
+
+def _squares(Z: np.ndarray) -> np.ndarray:  # (n, D) -> (n,)
+    return np.asarray(np.sum(np.abs(Z) ** 2, axis=1, dtype=np.float64))
 
 
 def feature_map(features: Any) -> Any:

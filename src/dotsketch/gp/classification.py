@@ -307,9 +307,7 @@ class FeatureGPClassifier(DirichletClassifier, FeatureGP):
         for rows, Z in self._prediction_blocks(X):
             mean = predict_mean(Z, weights) + self.labels_.means
             variance = np.stack([predict_variance(Z, p) for p in self.posteriors_], axis=1)
-            if self.variance_correction is not None:
-                variance += self.prior_variance_ * self._deficit(rows, Z)[:, None]
-            yield mean, variance
+            yield mean, variance + self.prior_variance_ * self._missing(rows, Z)[:, None]
 
 
 class ClassSums:

@@ -119,9 +119,12 @@ class ExactGPRegressor(GaussianRegressor, ExactGP):
         Y, self._flat = check_targets(y)
         self.X_train_ = double_rows(X)
         noise = check_noise(noise_variance, noise_variance is not None, len(Y))
-        self.means_, self.scales_ = self._normalisation(Y.mean(axis=0), Y.std(axis=0))
+        means, deviations = Y.mean(axis=0), Y.std(axis=0)
+        self.means_, self.scales_ = self._normalisation(means, deviations)
         Y = (Y - self.means_) / self.scales_
         free = self._given_variances(noise is not None, optimize)
+        if self._is_constant(means, deviations):
+            free = free[0] or 1.0, free[1] or 1.0
         self.kernel_ = resolved(self._choose_kernel(Y, noise, free, optimize), self.X_train_)
         K = gram(self.kernel_, self.X_train_)
         shared, self.prior_variance_ = best_variances(lambda: spectrum(K, Y, noise), *free)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -48,7 +49,7 @@ class FeatureGPRegressor(GaussianRegressor, FeatureGP):
         eigendecomposition gives for all values.
     prior_variance : float or "auto", default="auto"
         Multiplies the kernel (which has a variance of its own); "auto" as for the noise, from the
-        same eigendecomposition.
+        same eigendecomposition. If y is constant, "auto" is 1 for both.
     posterior : {"real", "complex"}, default="real"
         For complex features: the Gaussian process with the kernel Re k̂, on the columns [Re, Im]; or
         the real part of the complex Gaussian process (the paper's). The latter also learns that the
@@ -323,7 +324,7 @@ class FeatureGPRegressor(GaussianRegressor, FeatureGP):
         rows = Rows(sample)
 
         def evidence(features: Any) -> float:
-            self._fit_features(rows, features)
+            self._fit_features(rows, features, is_final=False)
             spectrum = self._spectrum(self._sample_statistics(sample))
             return greatest_likelihood(spectrum, *self._given_variances(self._noise_by_row, True))
 
@@ -352,8 +353,19 @@ class FeatureGPRegressor(GaussianRegressor, FeatureGP):
 
     def _choose_variances(self, statistics: SufficientStatistics) -> tuple[float, float]:
         """Noise and prior variance: given, or of the greatest marginal likelihood."""
-        given = self._given_variances(self._noise_by_row, self.optimized_)
-        return best_variances(lambda: self._spectrum(statistics), *given)
+        noise, prior = self._given_variances(self._noise_by_row, self.optimized_)
+        means, deviations = statistics.means() + self.offset_, statistics.deviations()
+        if self._is_constant(means, deviations):
+            return noise or 1.0, prior or 1.0
+        spectrum = cache(lambda: self._spectrum(statistics))
+        found = best_variances(spectrum, noise, prior)
+        if prior is not None or self._unseen_level is None:
+            return found
+        # features that vanish say nothing about s, which multiplies all of k(x, x) in predictions:
+        # f does not vary by more than y
+        squares = (deviations**2 + (means - self.means_) ** 2) / self.scales_**2
+        largest = (float(np.mean(squares)) or 1.0) / self._unseen_level
+        return found if found[1] <= largest else best_variances(spectrum, noise, largest)
 
     def _spectrum(self, statistics: SufficientStatistics) -> Spectrum:
         means, scales = self._units(statistics)
@@ -368,9 +380,7 @@ class FeatureGPRegressor(GaussianRegressor, FeatureGP):
 
     def _extra_variance(self, X: Array, Z: np.ndarray, include_noise: bool) -> np.ndarray:
         """What is added to the variance of f at rows to predict (in normalised units)."""
-        extra = np.zeros(len(Z))
-        if self.variance_correction is not None:
-            extra = extra + self.prior_variance_ * self._deficit(X, Z)
+        extra = self.prior_variance_ * self._missing(X, Z)
         return extra + self._shared_noise() if include_noise else extra
 
 

@@ -58,10 +58,16 @@ class GaussianRegressor(RegressorMixin, MultiOutputMixin):
         if self.normalize_y is not None:
             shifts = means
         if self.normalize_y == "standard":
-            # targets that are constant to rounding are not blown up to that rounding
-            constant = deviations <= 10 * np.finfo(np.float64).eps * np.abs(means)
-            scales = np.where(constant, 1.0, deviations)
+            scales = np.where(is_rounding(deviations, means), 1.0, deviations)
         return shifts, scales
+
+    def _is_constant(self, means: np.ndarray, deviations: np.ndarray) -> bool:
+        """Whether targets less their means are zero, so that variances cannot be learnt from them.
+
+        Those that are to be chosen are then 1: the likelihood grows without bound as they vanish,
+        and with them the standard deviations of predictions.
+        """
+        return self.normalize_y is not None and bool(np.all(is_rounding(deviations, means)))
 
     def _given_variances(self, by_row: bool, optimize: bool) -> tuple[float | None, float | None]:
         """Noise (1 if the weights of the rows hold it) and prior variance; None: to be chosen."""
@@ -95,6 +101,11 @@ class GaussianRegressor(RegressorMixin, MultiOutputMixin):
 def greatest_likelihood(spectrum: Spectrum, noise: float | None, prior: float | None) -> float:
     """The marginal likelihood at the best of the variances that are free."""
     return spectrum.log_likelihood(*best_variances(lambda: spectrum, noise, prior))
+
+
+def is_rounding(deviations: np.ndarray, means: np.ndarray) -> np.ndarray:  # (m,), (m,) -> (m,)
+    """Whether targets are constant up to the rounding of their mean."""
+    return deviations <= 10 * np.finfo(np.float64).eps * np.abs(means)
 
 
 def check_positive(name: str, value: Any, words: tuple[str, ...]) -> None:
