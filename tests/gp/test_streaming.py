@@ -339,6 +339,24 @@ def test_checkpoint_of_something_else(tmp_path, monkeypatch):
             regressor().fit(X, y, checkpoint=tmp_path / name)
 
 
+@pytest.mark.parametrize("make", [regressor, classifier])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_a_checkpoint_of_features_that_round_differently(make, dtype, tmp_path):
+    """As BLAS does with another number of threads or on another CPU."""
+    X, y = class_data() if make is classifier else regression_data()
+    X, path = X.astype(dtype), tmp_path / "sums.npz"
+    expected = make().fit(X, y, checkpoint=path)
+    with np.load(path) as file:
+        saved = dict(file)
+    saved["probe"] = saved["probe"] * dtype(1 + 4 * np.finfo(dtype).eps)
+    np.savez(path, **saved)
+    assert_same_sums(make().fit(X, y, checkpoint=path), expected)
+    saved["probe"] = saved["probe"] * dtype(1 + 1e-3)
+    np.savez(path, **saved)
+    with pytest.raises(ValueError, match="belongs to another configuration"):
+        make().fit(X, y, checkpoint=path)
+
+
 def test_a_compressed_checkpoint_is_refused_before_it_is_read(tmp_path, monkeypatch):
     """Two megabytes would grow to two gigabytes; np.savez, which writes them, never compresses."""
     X, y = regression_data()

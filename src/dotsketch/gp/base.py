@@ -199,7 +199,8 @@ class FeatureGP(BaseEstimator):
             block_rows=block_rows,
             chunk_blocks=chunk,
             checkpoint=checkpoint,
-            fingerprint=fingerprint([type(self).__name__, shapes, self._probe, repr(assumed)]),
+            fingerprint=fingerprint([type(self).__name__, shapes, assumed]),
+            probe=self._probe,
             verbose=bool(self.verbose),
         )
 

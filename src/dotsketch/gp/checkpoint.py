@@ -40,20 +40,25 @@ def accumulate(
     chunk_blocks: int = 1,
     checkpoint: str | os.PathLike | None = None,
     fingerprint: bytes = b"",
+    probe: np.ndarray | None = None,
     verbose: bool = False,
 ) -> None:
     """Add all rows to the sums, in blocks; every `chunk_blocks` of them the checkpoint is written.
 
-    `fingerprint` tells the configuration: a checkpoint of another one raises ValueError.
+    `fingerprint` tells the configuration, and `probe` holds numbers that belong to it but are
+    computed, so that they are the same only to rounding (BLAS rounds differently with other threads
+    or on another CPU). A checkpoint of another configuration raises ValueError.
     """
     path = None if checkpoint is None else Path(checkpoint)
     if path is not None and not path.parent.is_dir():
         raise FileNotFoundError(f"There is no folder {path.parent} for the checkpoint.")
     saved = None if path is None else _read(path)
     digest = hashlib.blake2b(fingerprint + str(block_rows).encode(), digest_size=16).digest()
+    probe = np.zeros(0) if probe is None else probe
     done = 0
     if saved is not None:
-        if saved.pop("configuration").tobytes() != digest:
+        same = saved.pop("configuration").tobytes() == digest
+        if not _agree(saved.pop("probe"), probe) or not same:
             raise ValueError(
                 f"The checkpoint {path} belongs to another configuration (features, seed, size of "
                 "chunks, or the shape or mean of the data). Delete it to start anew, and give the "
@@ -76,22 +81,36 @@ def accumulate(
                     )
                 sums.restore(saved)
             if path is not None and number - total >= chunk_blocks:
-                _write(path, sums, configuration, number, digest)
+                _write(path, sums, configuration, probe, number, digest)
                 total = number
             advance(len_of(block[0]))
     if number < done:
         raise ValueError(f"The checkpoint {path} holds more rows than the data given now.")
     if path is not None and number > total:
-        _write(path, sums, configuration, number, digest)
+        _write(path, sums, configuration, probe, number, digest)
 
 
-def _write(path: Path, sums: Sums, configuration: bytes, blocks: int, digest: bytes) -> None:
+def _agree(saved: np.ndarray, probe: np.ndarray) -> bool:
+    """Whether both are the same to rounding: to half of the digits, relative to the largest entry.
+
+    Features of another seed or kernel differ in the first digit.
+    """
+    if saved.shape != probe.shape or saved.dtype != probe.dtype:
+        return False
+    digits = np.sqrt(np.finfo(probe.dtype).eps) if probe.dtype.kind in "fc" else 0.0
+    return bool(np.all(np.abs(saved - probe) <= digits * np.max(np.abs(probe), initial=0)))
+
+
+def _write(
+    path: Path, sums: Sums, configuration: bytes, probe: np.ndarray, blocks: int, digest: bytes
+) -> None:
     with atomic_write(path) as file:
         np.savez(
             file,
             configuration=np.frombuffer(configuration, dtype=np.uint8),
             digest=np.frombuffer(digest, dtype=np.uint8),
             blocks=blocks,
+            probe=probe,
             **sums.arrays(),
         )
 
@@ -112,7 +131,7 @@ def _read(path: Path) -> dict[str, np.ndarray] | None:
             saved = dict(file)
     except Exception as error:
         raise ValueError(f"{path} is no checkpoint that can be read: {error}.") from error
-    if not {"configuration", "blocks", "digest"} <= saved.keys():
+    if not {"configuration", "probe", "blocks", "digest"} <= saved.keys():
         raise ValueError(f"{path} is no checkpoint of dotsketch.")
     return saved
 
@@ -142,12 +161,5 @@ def _parts(column: Any) -> Iterator[Any]:
 
 
 def fingerprint(parts: Iterable[Any]) -> bytes:
-    """A digest of arrays and plain values that tells configurations apart."""
-    found = hashlib.blake2b(digest_size=16)
-    for part in parts:
-        if isinstance(part, np.ndarray):
-            found.update(f"{part.dtype}{part.shape}".encode())
-            found.update(np.ascontiguousarray(part).tobytes())
-        else:
-            found.update(repr(part).encode())
-    return found.digest()
+    """A digest of plain values that tells configurations apart."""
+    return hashlib.blake2b(repr(list(parts)).encode(), digest_size=16).digest()
