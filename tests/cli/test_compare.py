@@ -1,5 +1,6 @@
 """`compare` measures, reports and recommends, and what it recommends can be built."""
 
+import importlib
 import json
 import re
 import shlex
@@ -23,6 +24,7 @@ from dotsketch.cli.modelling import LEAST_KERNEL, choose_kernel
 from dotsketch.cli.report import plot_curves
 from dotsketch.cli.scoring import NumberPrediction
 
+compare_module = importlib.import_module("dotsketch.cli.compare")
 SMALL = ("--components", "30", "--top", "2")
 
 
@@ -64,7 +66,8 @@ def test_the_measured_error_is_the_predicted_one(rng):
     table = plan(kernel, split.X, n_components=60, candidates=["fourier", "maclaurin"])
     for name in ("fourier: independent", "maclaurin: rademacher, real"):
         [row] = [row for row in table if str(row.candidate) == name]
-        error, spread = measured_error(row, kernel, split, 0)
+        features = row.candidate.build(kernel, 60, random_state=0).fit(split.X)
+        error, spread = measured_error(features, kernel, split, 0)
         assert abs(error - row.relative_error) < 6 * spread / np.sqrt(ERROR_DRAWS)
         assert spread < row.relative_error / 3
 
@@ -170,3 +173,67 @@ def test_the_cheapest_of_equals_is_recommended(rng):
     exact = compared("exact", None, [0.0, 0.0, 0.0, 0.0])
     assert recommend([best, noisy, exact]) is noisy
     assert recommend([best, clearly, exact]) is best
+
+
+def test_seeds_agree_on_a_lengthscale(rng):
+    """A function with a short and a long part: few rows would leave the choice to the draw."""
+    X = rng.normal(size=(1500, 3))
+    y = X[:, 0] + np.sin(3 * X[:, 1]) + rng.normal(size=1500)
+    found = [choose_kernel("gaussian", X, y, "regression", seed).lengthscale for seed in range(2)]
+    assert max(found) < 1.2 * min(found)
+
+
+def test_few_rows_leave_nystrom_in(folder, run):
+    """One column per row, and a line that says so."""
+    words = ("houses.csv", "--target", "price", "--ignore", "sold", "--kernel", "rbf:3")
+    result = run("fit", *words, "--features", "nystrom", "-o", "a.model")
+    assert "nystrom: 240 columns, one per row, and not the 1000 of --components" in result.stderr
+    assert "nystrom: uniform landmarks, 240 columns" in result.stdout
+    result = run("compare", *words, "--no-report", "--top", "2", "--components", "300")
+    assert "nystrom: 192 columns, one per row" in result.stderr
+
+
+def test_one_study_is_shared(folder, run, monkeypatch):
+    """The plan, its curves and the measurements look at the rows once."""
+    studies = []
+
+    class Counted(compare_module.Study):
+        def __init__(self, *given, **options):
+            studies.append(given)
+            super().__init__(*given, **options)
+
+    monkeypatch.setattr(compare_module, "Study", Counted)
+    words = ("compare", "houses.csv", "--target", "price", "--ignore", "sold", *SMALL)
+    run(*words, "--kernel", "gaussian:3")
+    assert len(studies) == 1
+
+
+def test_text_of_the_data_is_escaped_in_the_report(folder, run, houses):
+    """Names of columns and files are no markup, and `$` starts no formula."""
+    mark = "<b>&$x^"
+    frame = houses.rename(columns={"price": mark}).drop(columns="sold")
+    frame.to_csv("<i>.csv", index=False)
+    run(
+        "compare",
+        "<i>.csv",
+        "--target",
+        mark,
+        *SMALL,
+        "--kernel",
+        "gaussian:3",
+        "--report",
+        "a.html",
+    )
+    page = (folder / "a.html").read_text(encoding="utf-8")
+    assert "<title>dotsketch: &lt;i&gt;.csv</title>" in page
+    assert "<h1>&lt;i&gt;.csv</h1>" in page
+    assert "regression of <b>&lt;b&gt;&amp;$x^</b>" in page
+    assert "<i>" not in page
+    assert mark not in page
+
+
+def test_classes_with_dollars_are_drawn(folder, run, houses):
+    frame = houses.drop(columns="price").replace({"yes": "$a_{$", "no": "\\frac$"})
+    frame.to_csv("a.csv", index=False)
+    run("compare", "a.csv", "--target", "sold", *SMALL, "--kernel", "gaussian:3")
+    assert (folder / "a.compare.html").exists()

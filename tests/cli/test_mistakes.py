@@ -46,7 +46,11 @@ def test_tables(folder, fails, words, content, cause):
 @pytest.mark.parametrize(
     ("options", "cause"),
     [
-        (("--kernel", "rbf"), "the kernel 'rbf' is not known; there are gaussian"),
+        (("--kernel", "matern"), "the kernel 'matern' is not known; there are gaussian"),
+        (("--kernel", "poly"), "the kernel 'poly' cannot be made: it needs a degree, as in poly:3"),
+        (("--kernel", "poly:abc"), "the degree must be a whole number; got 'abc'."),
+        (("--kernel", "gaussian:x"), "the lengthscale must be a number; got 'x'."),
+        (("--features", "furrier"), "Did you mean 'fourier'?"),
         (("--kernel", "poly:-1"), "the kernel 'poly:-1' cannot be made"),
         (("--components", "0"), "--components"),
         (("--components", "many"), "--components"),
@@ -64,11 +68,17 @@ def test_options(folder, fails, options, cause):
     assert cause in fails(*FIT, *options)
 
 
+@pytest.mark.parametrize("options", [("--kernel", "matern"), ("--features", "furrier")])
+def test_options_are_checked_before_the_table_is_read(folder, fails, options):
+    (folder / "a.csv").write_text("")
+    assert options[1] in fails(*FIT, *options)
+
+
 def test_too_few_components(folder, fails):
     rows(30).to_csv("a.csv", index=False)
     words = [word for word in FIT if word != "fourier: independent"]
     cause = fails(*words, "maclaurin: rademacher, complex_to_real", "--components", "1")
-    assert "n_components=1 is too few" in cause
+    assert "--components 1 is too few for maclaurin: rademacher" in cause
 
 
 def test_too_few_rows_to_compare(folder, fails):

@@ -34,7 +34,7 @@ def test_kernels_are_read(text, kernel):
     "text",
     [
         "",
-        "rbf",
+        "matern",
         "poly",
         "poly:",
         "poly:x",
@@ -64,3 +64,16 @@ def test_source_builds_an_equal_estimator(estimator):
     exec(f"{imports_of(estimator)}\nvalue = {source_of(estimator)}", built)
     assert repr(built["value"]) == repr(estimator)
     assert source_of(built["value"]) == source_of(estimator)
+
+
+@pytest.mark.parametrize(
+    ("alias", "name"),
+    [
+        ("rbf:2", "gaussian:2"),
+        ("Polynomial:3", "poly:3"),
+        ("exp", "exponential"),
+        ("softmax:2", "exponential:2"),
+    ],
+)
+def test_kernels_have_other_names(alias, name):
+    assert parse_kernel(alias, 4) == parse_kernel(name, 4)

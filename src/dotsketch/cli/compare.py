@@ -10,7 +10,7 @@ import click
 import numpy as np
 from rich.table import Table as RichTable
 
-from ..planning import plan
+from ..planning import Study, select
 from .comparing import (
     EXACT_ROWS,
     Compared,
@@ -23,8 +23,8 @@ from .comparing import (
 )
 from .encoding import encode, make_encoder
 from .errors import UserMistake, check_output
-from .kernel_names import kernel_words
-from .modelling import choose_kernel, make_gp
+from .kernel_names import kernel_words, parse_kernel
+from .modelling import capped, choose_kernel, make_gp, ranked
 from .options import Reading, components_option, kernel_option, learning, threads, working
 from .output import Output
 from .python_source import imports_of, source_of
@@ -83,6 +83,7 @@ def compare(
     """
     output = Output(as_json, verbose)
     reading = Reading.take(options)
+    parse_kernel(kernel, 1)  # a mistake is reported before the table is read
     table = reading.open(data)
     path = None if no_report else Path(report or f"{Path(data).name.split('.')[0]}.compare.html")
     if path is not None:
@@ -93,8 +94,10 @@ def compare(
         with output.progress("Planning") as advance:
             chosen = choose_kernel(kernel, split.X, split.y, schema.task, seed)
             advance(0.3)
-            ranked = plan(chosen, split.X, n_components=components, random_state=seed)
-        rows = shortlist(ranked, top)
+            study = Study(chosen, split.X, random_state=seed)
+            table_of_plan = ranked(study, select("all", study), components)
+        output.note(capped(table_of_plan, components, study.n_rows))
+        rows = shortlist(table_of_plan, top)
         compared = []
         with output.progress("Measuring") as advance:
             for number, row in enumerate(rows):
@@ -102,7 +105,7 @@ def compare(
                 advance((number + 1) / len(rows))
         if len(split.X) <= EXACT_ROWS:
             compared.append(compare_exact(chosen, split, schema.task))
-        curves = error_curves(rows, chosen, split.X, components, seed) if path else {}
+        curves = error_curves(rows, study, components) if path else {}
     best = recommend(compared)
     model = make_gp(schema.task, best.features)
     lines = (imports_of(model), f"model = {source_of(model)}")
@@ -116,7 +119,7 @@ def compare(
         "candidates": [described(one) for one in compared],
         "plan": [
             {"features": str(row.candidate), "predicted_error": row.relative_error}
-            for row in ranked
+            for row in table_of_plan
         ],
         "recommended": best.name,
         "python": "\n".join(lines),

@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
 
 from ..kernels import DotProductKernel
-from ..planning import Plan, PlannedCandidate, plan
-from .modelling import exact_gp, make_gp
+from ..planning import Plan, PlannedCandidate, Study, assess
+from .modelling import FittedFeatures, exact_gp, make_gp
 from .scoring import Prediction, Score, predict_rows
 
 EXACT_ROWS = 2000  # the exact process is a reference up to so many rows
@@ -74,21 +75,24 @@ def shortlist(table: Plan, most: int) -> list[PlannedCandidate]:
 
 
 def measured_error(
-    row: PlannedCandidate, kernel: DotProductKernel, split: HeldOut, seed: int
+    features: Any, kernel: DotProductKernel, split: HeldOut, seed: int
 ) -> tuple[float, float]:
     """√(Σ(k − k̂)²/Σk²) over pairs of distinct rows held out: root mean square over some draws,
-    and the standard deviation between them."""
+    and the standard deviation between them.
+
+    `features` are fitted and the first draw. An allocation is expensive and fixed by the data, so
+    other draws keep it where there is one.
+    """
     X = split.X_test[:ERROR_ROWS]
     exact = np.asarray(kernel(X))
     distinct = ~np.eye(len(X), dtype=bool)
     squares = []
-    # Every draw fits its allocation again, for which the rows of the plan are enough
-    options = {"n_pairs_sample": 500} if row.candidate.family == "maclaurin" else {}
     for draw in range(ERROR_DRAWS):
-        features = row.candidate.build(
-            kernel, row.n_components, random_state=seed + draw, **options
-        )
-        Z = features.fit(split.X).transform(X)
+        if draw and hasattr(features, "redrawn"):
+            features = features.redrawn(seed + draw)
+        elif draw:
+            features = clone(features).set_params(random_state=seed + draw).fit(split.X)
+        Z = features.transform(X)
         difference = np.real(Z @ Z.conj().T) - exact
         squares.append(np.sum(difference[distinct] ** 2) / np.sum(exact[distinct] ** 2))
     errors = np.sqrt(squares)
@@ -99,20 +103,21 @@ def compare_one(
     row: PlannedCandidate, kernel: DotProductKernel, split: HeldOut, task: str, seed: int
 ) -> Compared:
     """Draw, measure, fit and score one candidate."""
-    error, spread = (
-        measured_error(row, kernel, split, seed) if len(split.X_test) > 2 else (None,) * 2
-    )
     features = row.candidate.build(kernel, row.n_components, random_state=seed)
     start = time.perf_counter()
-    gp = make_gp(task, features).fit(split.X, split.y)
+    fitted = clone(features).fit(split.X)
+    gp = make_gp(task, FittedFeatures(fitted)).fit(split.X, split.y)
     seconds = time.perf_counter() - start
+    error, spread = (
+        measured_error(fitted, kernel, split, seed) if len(split.X_test) > 2 else (None,) * 2
+    )
     return Compared(
         str(row.candidate),
         row,
         error,
         spread,
         **scored(gp, split, task),
-        microseconds=microseconds_a_row(gp.features_.transform, split.X_test),
+        microseconds=microseconds_a_row(fitted.transform, split.X_test),
         fit_seconds=seconds,
         features=features,
     )
@@ -173,22 +178,19 @@ def recommend(compared: list[Compared]) -> Compared:
     return min(filter(as_good, found), key=lambda one: one.row.cost if one.row else np.inf)
 
 
-def error_curves(
-    rows: list[PlannedCandidate], kernel: DotProductKernel, X: np.ndarray, most: int, seed: int
-) -> Curves:
-    """The predicted error at several numbers of columns, of candidates that have a formula."""
-    candidates = [row.candidate for row in rows if row.source == "formula"]
-    curves: Curves = {str(candidate): ([], []) for candidate in candidates}
-    sizes = sorted({max(4, most * 2**power // 16) for power in range(6)}) if candidates else []
-    for n_components in sizes:
-        try:
-            table = plan(
-                kernel, X, n_components=n_components, candidates=candidates, random_state=seed
-            )
-        except ValueError:  # too few columns for all of them
-            continue
-        for row in table:
+def error_curves(rows: list[PlannedCandidate], study: Study, n_components: int) -> Curves:
+    """The predicted error at several numbers of columns, of candidates that have a formula.
+
+    `rows` are the predictions at n_components. The study remembers its averages over pairs, which
+    do not depend on the number of columns.
+    """
+    known = [row for row in rows if row.source == "formula"]
+    curves: Curves = {str(row.candidate): ([], []) for row in known}
+    for size in sorted({max(4, n_components * 4**power // 16) for power in range(4)}):
+        candidates = [row.candidate for row in known]
+        found = known if size == n_components else assess(study, candidates, size)
+        for row in found:  # without those for which the columns are too few
             columns, errors = curves[str(row.candidate)]
-            columns.append(n_components)
+            columns.append(size)
             errors.append(row.relative_error)
     return curves

@@ -10,10 +10,12 @@ from typing import Any
 import click
 import numpy as np
 
+from ..planning import Plan, Study
 from .encoding import encode, encoded, make_encoder
 from .errors import check_output
+from .kernel_names import parse_kernel
 from .model_file import Model
-from .modelling import choose_features, choose_kernel, fit_stream
+from .modelling import capped, check_features, choose_features, choose_kernel, fit_stream
 from .options import (
     Reading,
     components_option,
@@ -67,6 +69,8 @@ def fit(
     """
     output = Output(as_json, verbose)
     reading = Reading.take(options)
+    parse_kernel(kernel, 1)  # mistakes are reported before the table is read
+    check_features(features, kernel)
     table = reading.open(data)
     check_output(Path(path), data)
     start = time.perf_counter()
@@ -77,7 +81,8 @@ def fit(
         with output.progress("Choosing features") as advance:
             chosen = choose_kernel(kernel, X, y, schema.task, seed)
             advance(0.3)
-            row = choose_features(features, chosen, X, components, seed)
+            row = choose_features(features, Study(chosen, X, random_state=seed), components)
+        output.note(capped(Plan([row]), components, len(X)))
         estimator = row.candidate.build(chosen, row.n_components, random_state=seed)
         output.detail(f"Features: {source_of(estimator)}")
         classes = schema.classes if schema.task == "classification" else None

@@ -3,11 +3,24 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from ..kernels import DotProductKernel, Exponential, Gaussian, Polynomial
 from .errors import UserMistake
 
 FORMS = "gaussian[:LENGTHSCALE], poly:DEGREE[,GAMMA[,COEF0]] and exponential[:LENGTHSCALE]"
+NAMES = {
+    "gaussian": "gaussian",
+    "rbf": "gaussian",
+    "squared_exponential": "gaussian",
+    "poly": "poly",
+    "polynomial": "poly",
+    "exponential": "exponential",
+    "exp": "exponential",
+    "softmax": "exponential",
+}
+LENGTHSCALE = "the lengthscale"
+MOST_VALUES = {"gaussian": 1, "exponential": 1, "poly": 3}
 
 
 def parse_kernel(text: str, dimension: int) -> tuple[DotProductKernel, bool]:
@@ -20,25 +33,39 @@ def parse_kernel(text: str, dimension: int) -> tuple[DotProductKernel, bool]:
     >>> parse_kernel("poly:3", 4)
     (Polynomial(gamma=0.25), False)
     """
-    name, _, rest = text.partition(":")
+    given, _, rest = text.partition(":")
     values = [part.strip() for part in rest.split(",")] if rest else []
-    name = name.strip().lower()
-    most = {"gaussian": 1, "exponential": 1, "poly": 3, "polynomial": 3}.get(name)
-    if most is None or len(values) > most or (most == 3 and not values):
-        raise UserMistake(f"the kernel {text!r} is not known; there are {FORMS}.")
+    name = NAMES.get(given.strip().lower())
+    if name is None or len(values) > MOST_VALUES[name]:
+        raise UserMistake(
+            f"the kernel {text!r} is not known; there are {FORMS}. Other names: rbf for gaussian, "
+            "polynomial for poly, exp and softmax for exponential."
+        )
     try:
-        if most == 3:
-            gamma = float(values[1]) if len(values) > 1 else 1 / dimension
-            coef0 = float(values[2]) if len(values) > 2 else 1.0
-            return Polynomial(int(values[0]), gamma=gamma, coef0=coef0), False
+        if name == "poly":
+            if not values:
+                raise ValueError("it needs a degree, as in poly:3.")
+            degree = number(values[0], "the degree", int)
+            gamma = number(values[1], "gamma") if len(values) > 1 else 1 / dimension
+            coef0 = number(values[2], "coef0") if len(values) > 2 else 1.0
+            return Polynomial(degree, gamma=gamma, coef0=coef0), False
         if name == "exponential":
-            lengthscale = float(values[0]) if values else math.sqrt(dimension)
+            lengthscale = number(values[0], LENGTHSCALE) if values else math.sqrt(dimension)
             return Exponential(lengthscale=lengthscale), False
         if not values or values == ["median"]:
             return Gaussian(), not values
-        return Gaussian(lengthscale=float(values[0])), False
+        return Gaussian(lengthscale=number(values[0], LENGTHSCALE)), False
     except ValueError as error:
         raise UserMistake(f"the kernel {text!r} cannot be made: {error}") from error
+
+
+def number(text: str, name: str, kind: type = float) -> Any:
+    """The number that a text stands for, or an error that names the parameter."""
+    try:
+        return kind(text)
+    except ValueError:
+        wanted = "a whole number" if kind is int else "a number"
+        raise ValueError(f"{name} must be {wanted}; got {text!r}.") from None
 
 
 def kernel_words(kernel: DotProductKernel) -> str:

@@ -3,27 +3,48 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 
+from ..features import NystromFeatures
 from ..gp import ExactGPClassifier, ExactGPRegressor, FeatureGPClassifier, FeatureGPRegressor
 from ..kernels import DotProductKernel, Gaussian
-from ..planning import FAMILIES, PlannedCandidate, Study, all_candidates, plan
+from ..planning import (
+    FAMILIES,
+    Candidate,
+    Plan,
+    PlannedCandidate,
+    Study,
+    all_candidates,
+    assess,
+    select,
+)
 from .errors import UserMistake
 from .kernel_names import parse_kernel
+from .tables import listed
 
-TUNING_ROWS = 400  # the lengthscale is chosen by the exact likelihood of so many rows
+# The lengthscale maximises the likelihood of so many rows under Nyström features with so many
+# columns. Fewer rows let the draw decide between a short and a long lengthscale: the likelihood of
+# 400 rows of the protein data is greatest at 1.0, 2.0 or 5.0, depending on the seed.
+TUNING_ROWS = 5000
+TUNING_COLUMNS = 500
 LEAST_KERNEL = 1e-3  # root mean square over pairs of rows
+VISIBLE_ROWS = 400  # whose pairs are looked at for it
 Stream = Callable[[], Iterator[tuple[np.ndarray, np.ndarray]]]
 
 
 def choose_kernel(
     text: str, X: np.ndarray, y: np.ndarray, task: str, seed: int
 ) -> DotProductKernel:
-    """The kernel that is asked for; a free lengthscale maximises the likelihood of some rows."""
+    """The kernel that is asked for; a free lengthscale maximises the likelihood of some rows.
+
+    The features of the search are cheap and fixed, so the lengthscale depends on the data alone
+    and not on the features that are chosen for it.
+    """
     kernel, is_free = parse_kernel(text, X.shape[1])
     kernel = kernel.resolve(X)
     if not is_free:
@@ -33,9 +54,13 @@ def choose_kernel(
     targets = y[rows] if task == "regression" else one_hot(y[rows])
     if len(rows) < 10 or np.all(targets == targets[0]):
         return kernel
-    tuned = ExactGPRegressor(kernel).fit(X[rows], targets, optimize=True).kernel_
-    lengthscale = float(f"{tuned.lengthscale:.4g}")  # digits that a line of Python can show
-    return visible(Gaussian(lengthscale=lengthscale), X[rows])
+    features = NystromFeatures(
+        kernel, n_components=min(TUNING_COLUMNS, len(rows)), random_state=seed
+    )
+    gp = FeatureGPRegressor(features).fit(X[rows], targets, optimize=True)
+    # Four digits, so that a line of Python can show the value
+    lengthscale = float(f"{gp.features_.kernel_.lengthscale:.4g}")
+    return visible(Gaussian(lengthscale=lengthscale), X[rows[:VISIBLE_ROWS]])
 
 
 def visible(kernel: Gaussian, X: np.ndarray) -> Gaussian:
@@ -53,21 +78,71 @@ def one_hot(labels: np.ndarray) -> np.ndarray:  # (n,) -> (n, C)
     return (labels[:, None] == np.unique(labels)[None, :]).astype(float)
 
 
-def choose_features(
-    text: str, kernel: DotProductKernel, X: np.ndarray, n_components: int, seed: int
-) -> PlannedCandidate:
+def choose_features(text: str, study: Study, n_components: int) -> PlannedCandidate:
     """The best candidate of the plan ("auto") or of a family, or the one of a name."""
     candidates: Any = "all" if text == "auto" else text
     if text != "auto" and text not in FAMILIES:
-        study = Study(kernel, X, random_state=seed)
-        named = {spelled(str(candidate)): candidate for candidate in all_candidates(study)}
-        if spelled(text) not in named:
-            raise UserMistake(
-                f"the features {text!r} are not known for this kernel; give auto, a family "
-                f"({', '.join(FAMILIES)}), or a name from the first column of `dotsketch compare`."
-            )
-        candidates = [named[spelled(text)]]
-    return plan(kernel, X, n_components=n_components, candidates=candidates, random_state=seed).best
+        candidates = [named_candidate(text, study)]
+    return ranked(study, select(candidates, study), n_components).best
+
+
+def named_candidate(text: str, study: Study) -> Candidate:
+    """The candidate that is called so in the table of `compare`."""
+    named = {spelled(str(candidate)): candidate for candidate in all_candidates(study)}
+    if spelled(text) not in named:
+        close = get_close_matches(spelled(text), [*named, *FAMILIES], 1)
+        hint = f" Did you mean {str(named.get(close[0], close[0]))!r}?" if close else ""
+        raise UserMistake(
+            f"the features {text!r} are not known for this kernel; give auto, a family "
+            f"({', '.join(FAMILIES)}), or a name from the first column of "
+            f"`dotsketch compare`.{hint}"
+        )
+    return named[spelled(text)]
+
+
+def check_features(text: str, kernel: str) -> None:
+    """Raise, before a table is read, if no features are called so, or none fit the kernel.
+
+    Which candidates there are depends on the data only in that some need rows on a sphere: the
+    example has such rows.
+    """
+    if text == "auto":
+        return
+    rows = np.array([[0.6, 0.8], [0.8, -0.6]])
+    study = Study(parse_kernel(kernel, rows.shape[1])[0], rows)
+    if text in FAMILIES:
+        select(text, study)
+    else:
+        named_candidate(text, study)
+
+
+def ranked(study: Study, candidates: list[Candidate], n_components: int) -> Plan:
+    """The candidates at so many columns, by their predicted error.
+
+    Landmarks are rows: where there are fewer rows than columns asked for, candidates that cannot
+    have as many get one column per row.
+    """
+    found = assess(study, candidates, n_components)
+    if n_components > study.n_rows:
+        done = {row.candidate for row in found}
+        found += assess(study, [one for one in candidates if one not in done], study.n_rows)
+    if not found:
+        raise UserMistake(
+            f"--components {n_components} is too few for {listed(map(str, candidates), 3)}: give "
+            "more."
+        )
+    return Plan(found)
+
+
+def capped(table: Plan, n_components: int, n_rows: int) -> str | None:
+    """A line about candidates that have fewer columns than asked for because rows are few."""
+    names = [row.candidate.family for row in table if n_components > n_rows == row.n_components]
+    if not names:
+        return None
+    return (
+        f"{listed(dict.fromkeys(names))}: {n_rows} columns, one per row, and not the "
+        f"{n_components} of --components"
+    )
 
 
 def spelled(name: str) -> str:

@@ -28,6 +28,11 @@ class Output:
         """A message to the user, beside the result."""
         Console(stderr=True, highlight=False, soft_wrap=True, markup=False).print(message)
 
+    def note(self, message: str | None) -> None:
+        """A message, if there is one."""
+        if message is not None:
+            self.say(message)
+
     def detail(self, message: str) -> None:
         """A message for those who asked for more."""
         if self.verbose:

@@ -13,6 +13,7 @@ import matplotlib
 import numpy as np
 
 from .comparing import Compared, Curves, HeldOut
+from .errors import one_line
 from .scoring import ClassPrediction
 
 COLOURS = ("#1b9e77", "#d95f02", "#7570b3", "#e7298a", "#66a61e", "#e6ab02", "#a6761d", "#666666")
@@ -61,7 +62,7 @@ def write_report(
         ("Error of the kernel", plot_errors(compared, colours)),
         ("Error against the number of columns", plot_curves(curves, colours)),
         ("Score against time", plot_scores(compared, colours)),
-        (f"Predictions: {best.name}", plot_predictions(best, split, data["target"])),
+        (f"Predictions: {best.name}", plot_predictions(best, split, literal(data["target"]))),
     ]
     figures = "\n".join(
         f'<h2>{escape(title)}</h2>\n<img alt="{escape(title)}" src="{source}">'
@@ -103,6 +104,11 @@ def new_figure(height: float) -> tuple[Any, Any]:
     axes.grid(color="0.92", linewidth=0.8)
     axes.set_axisbelow(True)
     return figure, axes
+
+
+def literal(text: Any) -> str:
+    """Text of the data for a figure: `$` starts no formula, control characters are not drawn."""
+    return one_line(str(text), 60).replace("$", r"\$")
 
 
 def legend_height(n_entries: int) -> float:
@@ -221,9 +227,9 @@ def plot_confusion(prediction: ClassPrediction, y: np.ndarray, target: str) -> s
             if value:
                 colour = "white" if share[i, j] > 0.6 else "black"
                 axes.text(j, i, f"{value:.0f}", ha="center", va="center", fontsize=8, color=colour)
-    ticks = range(len(classes))
-    axes.set_xticks(ticks, classes, rotation=90 if len(str(classes[-1])) > 3 else 0)
-    axes.set_yticks(ticks, classes)
+    ticks, names = range(len(classes)), [literal(label) for label in classes]
+    axes.set_xticks(ticks, names, rotation=90 if len(names[-1]) > 3 else 0)
+    axes.set_yticks(ticks, names)
     axes.set(xlabel=f"{target}, predicted", ylabel=f"{target}, observed")
     figure.colorbar(image, label="share of the observed class")
     return inlined(figure)

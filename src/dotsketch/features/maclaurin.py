@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import replace
 from numbers import Real
 from typing import Any, NamedTuple
@@ -9,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from array_api_compat import is_numpy_array
 from sklearn.base import clone
+from sklearn.utils.validation import check_is_fitted
 
 from .._arrays import (
     Array,
@@ -184,6 +186,14 @@ class MaclaurinFeatures(FeatureMap):
         share = median_share(kernel, sample, inputs, self.allocation_)
         warn_if_degenerate(kernel, X, share, degree=self.allocation_.max_degree)
         return self
+
+    def redrawn(self, random_state: Any) -> MaclaurinFeatures:
+        """A copy of these fitted features with other weights and the same allocation."""
+        check_is_fitted(self)
+        other = copy(self)
+        other.random_state = random_state
+        other.blocks_ = self._draw(as_generator(random_state))
+        return other
 
     def _features(self, X: Array) -> Array:
         prepared = [
