@@ -1,12 +1,14 @@
 """Every mistake of the ordinary kind: one line with the cause, exit code 2, no traceback."""
 
 import os
+import sys
 import tempfile
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from dotsketch.cli import entry
 from dotsketch.cli.main import main
 
 FIT = ("fit", "a.csv", "--target", "y", "-o", "a.model", "--features", "fourier: independent")
@@ -126,10 +128,82 @@ def test_what_is_read_is_not_overwritten(folder, fails, run):
     assert len(pd.read_csv("a.csv")) == 30
 
 
-def test_overwriting_is_told(folder, run):
+def test_only_ordinary_files_are_replaced(folder, fails):
     rows(30).to_csv("a.csv", index=False)
+    assert "is not an ordinary file" in fails(*FIT, "-o", os.devnull)
+
+
+def test_a_run_that_fails_leaves_the_older_file(folder, fails):
+    (folder / "a.csv").write_text("x,y\n1,a\n2,a\n")
     (folder / "a.model").write_text("older")
-    assert "a.model exists and will be overwritten" in run(*FIT, "--components", "8").stderr
+    fails(*FIT)
+    assert (folder / "a.model").read_text() == "older"
+
+
+def test_endings_of_predictions(folder, fails, run):
+    rows(30).to_csv("a.csv", index=False)
+    run(*FIT, "--components", "8")
+    assert "CSV (.csv, .txt) or Parquet" in fails("predict", "a.model", "a.csv", "-o", "a.xlsx")
+
+
+def test_a_misspelt_target_gets_a_suggestion(folder, fails):
+    rows(30, price=1.5).to_csv("a.csv", index=False)
+    assert "Did you mean 'price'?" in fails(*FIT, "--target", "prize")
+
+
+def test_constant_columns_are_named(folder, run):
+    rows(30, z=3, town="Bern").to_csv("a.csv", index=False)
+    result = run(*FIT, "--components", "8")
+    assert "the same value in every row, no use for a prediction: z, town" in result.stderr
+
+
+def test_an_index_of_pandas_is_no_feature(folder, run_json, run):
+    rows(30).sample(frac=1, random_state=0).to_parquet("a.parquet")
+    words = ("fit", "a.parquet", *FIT[2:], "--components", "8")
+    assert run_json(*words)["numeric"] == ["x"]
+    assert "left out, an index of pandas: __index_level_0__" in run(*words).stderr
+
+
+def test_too_many_classes(folder, fails):
+    frame = rows(1100, y=[f"id{k}" for k in range(1100)])
+    frame.to_csv("a.csv", index=False)
+    assert "looks like an identifier or free text. Choose another --target" in fails(*FIT)
+    rows(1100, y=range(1100)).to_csv("a.csv", index=False)
+    assert "--task regression" in fails(*FIT, "--task", "classification")
+
+
+def test_a_row_that_does_not_end(folder, fails, monkeypatch):
+    monkeypatch.setattr("dotsketch.cli.tables.BLOCK_BYTES", 1 << 20)
+    (folder / "a.csv").write_text('x,y\n1,2\n"' + "1" * (3 << 20) + '",2\n')
+    assert "a row is longer than 1 MB" in fails(*FIT)
+
+
+def test_missing_categories_are_not_unknown_ones(folder, run, run_json):
+    frame = rows(30, town=["a", "b", None] * 10)
+    frame.to_csv("a.csv", index=False)
+    run(*FIT, "--components", "8", "--impute")
+    found = run_json("predict", "a.model", "a.csv", "-o", "out.csv")
+    assert found["unknown_levels"] == {"town": 0}
+
+
+def test_nothing_of_the_data_reaches_the_terminal_raw(folder, run):
+    rows(30).rename(columns={"x": "\x1b[31mx\x9b"}).to_csv("a.csv", index=False)
+    result = run(*FIT, "--components", "8")
+    shown = result.stdout + result.stderr + run("info", "a.model").stdout
+    result = run("predict", "a.model", "a.csv", "-o", "out.csv")
+    assert not {"\x1b", "\x9b"} & set(shown + result.stdout + result.stderr)
+
+
+def test_the_command_without_its_extra(capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "dotsketch.cli.main", None)
+    with pytest.raises(ModuleNotFoundError):  # a module of ours is a bug, not an extra
+        entry.main()
+    monkeypatch.delitem(sys.modules, "dotsketch.cli.main")
+    monkeypatch.setitem(sys.modules, "click.shell_completion", None)
+    with pytest.raises(SystemExit) as stopped:
+        entry.main()
+    assert stopped.value.code == 2
+    assert "pip install 'dotsketch[cli]'" in capsys.readouterr().err
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo") or os.geteuid() == 0, reason="root may read all")

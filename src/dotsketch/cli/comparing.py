@@ -16,7 +16,7 @@ import numpy as np
 from sklearn.base import clone
 
 from ..kernels import DotProductKernel
-from ..planning import Plan, PlannedCandidate, Study, assess
+from ..planning import Plan, PlannedCandidate, Selection, Study, assess
 from .modelling import FittedFeatures, exact_gp, make_gp
 from .scoring import Prediction, Score, predict_rows
 
@@ -186,9 +186,9 @@ def error_curves(rows: list[PlannedCandidate], study: Study, n_components: int) 
     """
     known = [row for row in rows if row.source == "formula"]
     curves: Curves = {str(row.candidate): ([], []) for row in known}
+    candidates = Selection([row.candidate for row in known], frozenset())
     for size in sorted({max(4, n_components * 4**power // 16) for power in range(4)}):
-        candidates = [row.candidate for row in known]
-        found = known if size == n_components else assess(study, candidates, size)
+        found = known if size == n_components else assess(study, candidates, size).rows
         for row in found:  # without those for which the columns are too few
             columns, errors = curves[str(row.candidate)]
             columns.append(size)

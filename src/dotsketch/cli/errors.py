@@ -86,6 +86,8 @@ def check_output(path: Path, *inputs: str) -> None:
     """Raise, before any work is done, if a file cannot be written at this path, or if it is one
     of those that are read."""
     folder = path.resolve().parent
+    if path.exists() and not (path.is_dir() or path.is_file()):
+        raise UserMistake(f"{path} is not an ordinary file, which alone can be replaced.")
     if path.is_dir():
         raise UserMistake(f"{path} is a folder: give the name of a file in it.")
     if not folder.is_dir():
@@ -97,5 +99,3 @@ def check_output(path: Path, *inputs: str) -> None:
         raise UserMistake(f"the folder {folder} cannot be written to: {error.strerror}.") from error
     if any(path.exists() and Path(one).exists() and path.samefile(one) for one in inputs):
         raise UserMistake(f"{path} is what is read: give another name to what is written.")
-    if path.exists():
-        click.echo(f"{path} exists and will be overwritten.", err=True)

@@ -18,6 +18,7 @@ from ..planning import (
     Candidate,
     Plan,
     PlannedCandidate,
+    Selection,
     Study,
     all_candidates,
     assess,
@@ -116,22 +117,24 @@ def check_features(text: str, kernel: str) -> None:
         named_candidate(text, study)
 
 
-def ranked(study: Study, candidates: list[Candidate], n_components: int) -> Plan:
+def ranked(study: Study, selection: Selection, n_components: int) -> Plan:
     """The candidates at so many columns, by their predicted error.
 
     Landmarks are rows: where there are fewer rows than columns asked for, candidates that cannot
     have as many get one column per row.
     """
-    found = assess(study, candidates, n_components)
+    rows, left_out = assess(study, selection, n_components)
+    candidates = selection.candidates
     if n_components > study.n_rows:
-        done = {row.candidate for row in found}
-        found += assess(study, [one for one in candidates if one not in done], study.n_rows)
-    if not found:
+        done = {one.candidate for one in rows} | {one.candidate for one in left_out}
+        rest = Selection([one for one in candidates if one not in done], selection.unasked)
+        rows = [*rows, *assess(study, rest, study.n_rows).rows]
+    if not rows:
         raise UserMistake(
             f"--components {n_components} is too few for {listed(map(str, candidates), 3)}: give "
             "more."
         )
-    return Plan(found)
+    return Plan(rows, left_out=left_out)
 
 
 def capped(table: Plan, n_components: int, n_rows: int) -> str | None:

@@ -13,7 +13,7 @@ from threadpoolctl import threadpool_limits
 
 from .output import Output
 from .schema import Schema, scan
-from .tables import FORMATS, Table, open_table
+from .tables import FORMATS, Table, listed, open_table
 
 Command = Callable[..., Any]
 
@@ -166,6 +166,15 @@ class Reading:
             output.say(
                 f"{schema.source}: a column without a name is used (an index?); --ignore '' leaves "
                 "it out."
+            )
+        used = {column.name for column in schema.features} | {schema.target.name}
+        index = sorted(table.index - used - set(self.ignore))
+        if index:
+            output.say(f"{schema.source}: left out, an index of pandas: {listed(index)}")
+        if schema.constant:
+            output.say(
+                f"{schema.source}: the same value in every row, no use for a prediction: "
+                f"{listed(schema.constant)}"
             )
         output.say(
             f"{schema.source}: {schema.n_rows:,} rows, {len(schema.numeric)} numeric and "

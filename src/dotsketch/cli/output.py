@@ -16,6 +16,8 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
+from .errors import one_line
+
 
 @dataclass(frozen=True)
 class Output:
@@ -26,7 +28,8 @@ class Output:
 
     def say(self, message: str) -> None:
         """A message to the user, beside the result."""
-        Console(stderr=True, highlight=False, soft_wrap=True, markup=False).print(message)
+        console = Console(stderr=True, highlight=False, soft_wrap=True, markup=False)
+        console.print(one_line(message, 2000))
 
     def note(self, message: str | None) -> None:
         """A message, if there is one."""
@@ -45,6 +48,8 @@ class Output:
             return
         console = Console(highlight=False, markup=False)
         for item in shown:
+            if isinstance(item, str):
+                item = "\n".join(one_line(line, 10**6) for line in item.split("\n"))
             # Lines of code must survive copying: no line ends are put into them
             console.print(item, soft_wrap=isinstance(item, (str, Text)))
 
@@ -52,11 +57,15 @@ class Output:
     def progress(self, description: str) -> Iterator[Callable[[float], None]]:
         """A bar on a terminal; yields the function that takes the part that is done."""
         console = Console(stderr=True)
-        columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
+        columns = (
+            TextColumn("{task.description}", markup=False),
+            BarColumn(),
+            TimeRemainingColumn(),
+        )
         with Progress(
             *columns, console=console, transient=True, disable=not console.is_terminal
         ) as bar:
-            task = bar.add_task(description, total=1.0)
+            task = bar.add_task(one_line(description), total=1.0)
             yield lambda fraction: bar.update(task, completed=fraction)
 
 
@@ -81,7 +90,7 @@ def facts(rows: dict[str, Any]) -> Table:
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
     for name, value in rows.items():
-        table.add_row(name, str(value))
+        table.add_row(one_line(name), one_line(str(value), 5000))
     return table
 
 

@@ -17,7 +17,7 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from ..persistence import read_info
-from .encoding import frame_of, target_of
+from .encoding import NO_LEVEL, frame_of, target_of
 from .errors import UserMistake, check_output
 from .model_file import Model
 from .modelling import use_threads
@@ -75,6 +75,7 @@ def predict(
         raise UserMistake("--json tells about the file that was written: give -o FILE as well.")
     if path is not None:
         check_output(Path(path), model, data)
+        check_ending(path)
     with (
         threads(jobs),
         writing(path) as write,
@@ -83,7 +84,8 @@ def predict(
         for batch, first_row, fraction in table.chunks():
             frame = frame_of(batch, first_row, fitted.wanted, table.source)
             for name, levels in fitted.levels.items():
-                unknown[name] = unknown.get(name, 0) + int((~frame[name].isin(levels)).sum())
+                unseen = ~frame[name].isin({*levels, NO_LEVEL})  # a missing one is no other level
+                unknown[name] = unknown.get(name, 0) + int(unseen.sum())
             prediction = predict_rows(fitted.gp, fitted.encoder.transform(frame))
             if score is not None:
                 y, missing = targets_of(fitted, batch, first_row, table)
@@ -145,6 +147,15 @@ def predicted_columns(
         raise UserMistake(f"--keep {twice[0]}: the predictions have a column of that name, too.")
     columns = {name: batch.column(name) for name in kept} | columns
     return pa.RecordBatch.from_pydict({name: pa.array(c) for name, c in columns.items()})
+
+
+def check_ending(path: str) -> None:
+    """Raise if the name promises a format that is not written; no ending stands for CSV."""
+    if Path(path).suffix.lower() not in ("", ".csv", ".txt", ".parquet", ".pq"):
+        raise UserMistake(
+            f"{path}: predictions are written as CSV (.csv, .txt) or Parquet (.parquet, .pq): give "
+            "one of these endings."
+        )
 
 
 @contextmanager

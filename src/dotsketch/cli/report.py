@@ -12,6 +12,7 @@ from typing import Any
 import matplotlib
 import numpy as np
 
+from .._support.files import atomic_write
 from .comparing import Compared, Curves, HeldOut
 from .errors import one_line
 from .scoring import ClassPrediction
@@ -92,7 +93,8 @@ error of the difference. In Python, on standardised columns:</p>
 <p class="note">dotsketch {escape(version("dotsketch"))}, seed {summary["seed"]}</p>
 </body></html>
 """
-    path.write_text(page, encoding="utf-8")
+    with atomic_write(path) as file:
+        file.write(page.encode())
 
 
 def new_figure(height: float) -> tuple[Any, Any]:

@@ -55,6 +55,13 @@ class Column:
     def variance(self) -> float:
         return self.squares / self.count if self.count else 0.0
 
+    @property
+    def is_constant(self) -> bool:
+        if self.kind == "categorical":
+            return len(self.levels) < 2 and not self.n_missing
+        # What is left of a constant is rounding
+        return bool(self.variance <= (10 * np.finfo(float).eps * abs(self.mean)) ** 2)
+
     def add(self, column: pa.Array, place: Place) -> np.ndarray:
         """Take in the values of a chunk; where they are missing."""
         check_type(column.type, place)
@@ -87,6 +94,12 @@ class Column:
         self.kind = "categorical"
         self.count += len(cleaned) - cleaned.null_count
         self.levels.update(different)
+        if len(self.levels) > self.most_levels and self.keep_values:
+            raise UserMistake(
+                f"{place.source}: the target {self.name!r} has more than {self.most_levels} "
+                f"different texts (such as {min(self.levels)!r}), too many for classes: it looks "
+                "like an identifier or free text. Choose another --target."
+            )
         if len(self.levels) > self.most_levels:
             raise UserMistake(
                 f"{place.source}: column {self.name!r} has more than {self.most_levels} different "
@@ -130,6 +143,11 @@ class Schema:
     @property
     def categorical(self) -> list[Column]:
         return [column for column in self.features if column.kind == "categorical"]
+
+    @property
+    def constant(self) -> list[str]:
+        """Names of the columns with one value only, which add nothing."""
+        return [column.name for column in self.features if column.is_constant]
 
     @property
     def dimension(self) -> int:
@@ -241,6 +259,7 @@ def choose_columns(
     name = table.column(wanted)
     left_out = {table.column(one) for one in ignore}
     by_word = table.categorical | {table.column(one) for one in categorical}
+    left_out |= table.index - {name} - by_word
     if name in left_out:
         raise UserMistake(f"the target {name!r} cannot be left out by --ignore.")
     columns = [
@@ -287,4 +306,8 @@ def check_target(target: Column, task: str, source: str) -> None:
     if n_classes < 2:
         raise UserMistake(f"{name} has one class only: nothing to learn.")
     if n_classes > MOST_CLASSES:
-        raise UserMistake(f"{name} has more than {MOST_CLASSES} classes: give --task regression?")
+        raise UserMistake(
+            f"{name} has more than {MOST_CLASSES} different values, too many for classes: it looks "
+            "like a number to predict (--task regression) or an identifier (choose another "
+            "--target)."
+        )

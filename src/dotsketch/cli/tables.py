@@ -12,6 +12,7 @@ import csv
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -61,6 +62,7 @@ class Table:
     task: str | None = None
     test: Table | None = None  # rows that a data set sets aside for testing
     categorical: frozenset[str] = frozenset()  # columns that a format declares to be so
+    index: frozenset[str] = frozenset()  # of a pandas frame: no features
 
     def __post_init__(self) -> None:
         seen = set()
@@ -87,8 +89,11 @@ class Table:
         try:
             return self.names[int(wanted)]
         except (ValueError, IndexError):
+            close = get_close_matches(wanted, self.names, 1)
+            hint = f" Did you mean {close[0]!r}?" if close else ""
             raise UserMistake(
                 f"{self.source} has no column {wanted!r}; its columns are {listed(self.names)}."
+                f"{hint}"
             ) from None
 
 
@@ -114,6 +119,11 @@ def readable(source: str) -> Iterator[None]:
             text = "it is not UTF-8 text: give --encoding latin-1"
         if "Empty CSV" in text:
             text = "the file is empty"
+        if "straddling object" in text:
+            text = (
+                f"a row is longer than {BLOCK_BYTES >> 20} MB: is a quote left open, or are these "
+                "not lines of text?"
+            )
         raise UserMistake(f"{source}: {text.rstrip('.')}.") from error
 
 
@@ -235,6 +245,9 @@ def parquet_table(path: Path) -> Table:
     with readable(str(path)), pa.parquet.ParquetFile(path) as file:
         names = tuple(file.schema_arrow.names)
         n_rows = file.metadata.num_rows
+        known = (file.schema_arrow.pandas_metadata or {}).get("index_columns", [])
+        # A range is described by a dictionary and is no column
+        index = frozenset(one for one in known if isinstance(one, str) and one in names)
 
     def read() -> Iterator[tuple[pa.RecordBatch, float]]:
         done = 0
@@ -243,7 +256,7 @@ def parquet_table(path: Path) -> Table:
                 done += batch.num_rows
                 yield batch, done / max(n_rows, 1)
 
-    return Table(str(path), names, read)
+    return Table(str(path), names, read, index=index)
 
 
 def npz_table(path: Path) -> Table:
