@@ -421,3 +421,18 @@ def test_an_outlier_does_not_move_the_centre_off_the_rows(rng):
     Z = model.transform(np.delete(X, 3, axis=0)[:100])
     K = model.kernel_(np.delete(X, 3, axis=0)[:100])
     assert np.linalg.norm(Z @ Z.T - K) < 0.1 * np.linalg.norm(K)
+
+
+def test_another_draw_keeps_the_allocation(X):
+    """The sample is all of X, so a fit with the other seed has the same allocation too."""
+    features = MaclaurinFeatures(
+        Gaussian(), n_components=60, exact_monomials=False, random_state=0
+    ).fit(X)
+    before = features.transform(X)
+    other = features._redrawn(5)
+    fitted = clone(features).set_params(random_state=5).fit(X)
+    np.testing.assert_array_equal(other.transform(X), fitted.transform(X))
+    assert other.allocation_ is features.allocation_
+    assert other.random_state == 5
+    np.testing.assert_array_equal(features.transform(X), before)
+    assert not np.array_equal(other.transform(X), before)

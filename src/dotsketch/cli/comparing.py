@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
+from ..features import MaclaurinFeatures
 from ..kernels import DotProductKernel
 from ..planning import Plan, PlannedCandidate, Selection, Study, assess
 from .modelling import FittedFeatures, exact_gp, make_gp
@@ -88,8 +89,8 @@ def measured_error(
     distinct = ~np.eye(len(X), dtype=bool)
     squares = []
     for draw in range(ERROR_DRAWS):
-        if draw and hasattr(features, "redrawn"):
-            features = features.redrawn(seed + draw)
+        if draw and isinstance(features, MaclaurinFeatures):
+            features = features._redrawn(seed + draw)
         elif draw:
             features = clone(features).set_params(random_state=seed + draw).fit(split.X)
         Z = features.transform(X)

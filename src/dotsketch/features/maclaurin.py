@@ -187,12 +187,13 @@ class MaclaurinFeatures(FeatureMap):
         warn_if_degenerate(kernel, X, share, degree=self.allocation_.max_degree)
         return self
 
-    def redrawn(self, random_state: Any) -> MaclaurinFeatures:
-        """A copy of these fitted features with other weights and the same allocation."""
+    def _redrawn(self, random_state: Any) -> MaclaurinFeatures:
+        """A copy of these fitted features with the same allocation and the weights that a fit
+        with this random_state draws."""
         check_is_fitted(self)
         other = copy(self)
         other.random_state = random_state
-        other.blocks_ = self._draw(as_generator(random_state))
+        other.blocks_ = other._draw(as_generator(random_state).spawn(3)[2])  # as in fit
         return other
 
     def _features(self, X: Array) -> Array:
