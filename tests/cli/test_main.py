@@ -1,5 +1,7 @@
 """Help, versions, completion, data sets: the rest of the command."""
 
+import errno
+import io
 import os
 import subprocess
 import sys
@@ -9,6 +11,7 @@ import numpy as np
 import pytest
 
 import dotsketch
+from dotsketch.cli import entry
 from dotsketch.cli.main import main
 
 
@@ -90,3 +93,34 @@ def test_data_sets(run, run_json, tmp_path, monkeypatch, folder):
 
 def test_nothing_given_shows_the_help(run):
     assert "Usage: " in run(code=2).stderr
+
+
+class Gone(io.StringIO):
+    """A stream whose reader has gone."""
+
+    def write(self, text):
+        raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
+
+
+@pytest.mark.parametrize("options", [(), ("--json",)])
+def test_a_reader_that_has_gone_ends_quietly(monkeypatch, capsys, options):
+    """As in `dotsketch … | head`."""
+    monkeypatch.setattr(sys, "stdout", Gone())
+    with pytest.raises(SystemExit) as ended:
+        main(["versions", *options])
+    sys.stdout.close()  # what it was replaced by
+    assert ended.value.code == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_closed_streams_are_replaced(monkeypatch):
+    """As in `dotsketch … >&-`, where Python has no stdout."""
+    monkeypatch.setattr(sys, "stdout", None)
+    monkeypatch.setattr(sys, "stderr", None)
+    monkeypatch.setattr(sys, "argv", ["dotsketch", "versions"])
+    with pytest.raises(SystemExit) as ended:
+        entry.main()
+    assert ended.value.code == 0
+    assert sys.stdout.name == sys.stderr.name == os.devnull
+    sys.stdout.close()
+    sys.stderr.close()

@@ -1,6 +1,8 @@
 """Every mistake of the ordinary kind: one line with the cause, exit code 2, no traceback."""
 
+import errno
 import os
+import runpy
 import sys
 import tempfile
 
@@ -8,7 +10,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dotsketch.cli import entry
 from dotsketch.cli.main import main
 
 FIT = ("fit", "a.csv", "--target", "y", "-o", "a.model", "--features", "fourier: independent")
@@ -143,7 +144,9 @@ def test_a_run_that_fails_leaves_the_older_file(folder, fails):
 def test_endings_of_predictions(folder, fails, run):
     rows(30).to_csv("a.csv", index=False)
     run(*FIT, "--components", "8")
-    assert "CSV (.csv, .txt) or Parquet" in fails("predict", "a.model", "a.csv", "-o", "a.xlsx")
+    assert "ends in .csv, .txt, .parquet, .pq" in fails(
+        "predict", "a.model", "a.csv", "-o", "a.xlsx"
+    )
 
 
 def test_a_misspelt_target_gets_a_suggestion(folder, fails):
@@ -197,11 +200,12 @@ def test_nothing_of_the_data_reaches_the_terminal_raw(folder, run):
 def test_the_command_without_its_extra(capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "dotsketch.cli.main", None)
     with pytest.raises(ModuleNotFoundError):  # a module of ours is a bug, not an extra
-        entry.main()
+        runpy.run_module("dotsketch.cli.entry")
     monkeypatch.delitem(sys.modules, "dotsketch.cli.main")
     monkeypatch.setitem(sys.modules, "click.shell_completion", None)
+    fresh = runpy.run_module("dotsketch.cli.entry")
     with pytest.raises(SystemExit) as stopped:
-        entry.main()
+        fresh["main"]()
     assert stopped.value.code == 2
     assert "pip install 'dotsketch[cli]'" in capsys.readouterr().err
 
@@ -253,3 +257,47 @@ def test_verbose_shows_where_it_happened(folder):
     assert result.exit_code == 2
     assert "Traceback" in result.stderr
     assert result.stderr.endswith("dotsketch: error: a.csv: the file is empty.\n")
+
+
+def test_dates_are_left_out_with_a_line(folder, run_json, run):
+    """As text in CSV, as a type in Parquet; a word of the user's makes texts categories."""
+    frame = rows(30).assign(day=pd.date_range("2024-01-01", periods=30))
+    frame.to_csv("a.csv", index=False)
+    frame.to_parquet("a.parquet", index=False)
+    for name in ("a.csv", "a.parquet"):
+        found = run("fit", name, *FIT[2:], "--components", "8")
+        assert f"{name}: left out, dates or times: day." in found.stderr
+        assert run_json("info", "a.model")["numeric"] == ["x"]
+        assert run_json("info", "a.model")["categorical"] == {}
+    assert "left out" not in run(*FIT, "--components", "8", "--ignore", "day").stderr
+    run(*FIT, "--components", "40", "--categorical", "day")
+    assert len(run_json("info", "a.model")["categorical"]["day"]) == 30
+
+
+@pytest.mark.parametrize("options", [(), ("--delimiter", ",")])
+def test_nul_characters_are_no_text(folder, fails, options):
+    (folder / "a.csv").write_bytes(b"x,z\0z,y\n1,2,3\n4,5,6\n2,3,1\n")
+    assert "a.csv: it holds NUL characters" in fails(*FIT, *options)
+
+
+def test_endings_of_reports(folder, fails):
+    rows(30).to_csv("a.csv", index=False)
+    cause = fails("compare", "a.csv", "--target", "y", "--report", "a.pdf")
+    assert "a.pdf: the report cannot be written in this format" in cause
+    assert "ends in .html, .htm" in cause
+
+
+@pytest.mark.parametrize("name", ["b.csv", "b.parquet"])
+def test_a_full_disk_leaves_the_older_predictions(folder, fails, run, monkeypatch, name):
+    rows(30).to_csv("a.csv", index=False)
+    run(*FIT, "--components", "8")
+    (folder / name).write_text("older")
+    before = sorted(folder.iterdir())
+
+    def full(*given):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("os.fsync", full)  # where a late lack of space is reported
+    assert "No space left" in fails("predict", "a.model", "a.csv", "-o", name)
+    assert sorted(folder.iterdir()) == before
+    assert (folder / name).read_text() == "older"

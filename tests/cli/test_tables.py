@@ -11,7 +11,7 @@ from sklearn.datasets import dump_svmlight_file
 
 from dotsketch.cli import tables
 from dotsketch.cli.errors import UserMistake
-from dotsketch.cli.tables import open_table, sniff_delimiter
+from dotsketch.cli.tables import beginning, open_table, sniff_delimiter
 
 ARFF = """% sold in 1999
 @RELATION 'houses of \'99'
@@ -59,7 +59,7 @@ def test_a_given_delimiter_is_used(tmp_path):
 def test_quoted_delimiters_do_not_mislead(tmp_path):
     path = tmp_path / "quoted.csv"
     path.write_text('name;size\n"a, b, c";1\n"d, e, f";2\n')
-    assert sniff_delimiter(path, "utf-8") == ";"
+    assert sniff_delimiter(beginning(path, "utf-8")) == ";"
     assert as_frame(open_table(str(path)))["name"].tolist() == ["a, b, c", "d, e, f"]
 
 

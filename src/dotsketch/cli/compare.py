@@ -22,7 +22,7 @@ from .comparing import (
     shortlist,
 )
 from .encoding import encode, make_encoder
-from .errors import UserMistake, check_output
+from .errors import UserMistake, check_ending, check_output
 from .kernel_names import kernel_words, parse_kernel
 from .modelling import capped, choose_kernel, make_gp, ranked
 from .options import Reading, components_option, kernel_option, learning, threads, working
@@ -88,6 +88,7 @@ def compare(
     path = None if no_report else Path(report or f"{Path(data).name.split('.')[0]}.compare.html")
     if path is not None:
         check_output(path, data)
+        check_ending(path, "the report", ".html", ".htm")
     with threads(jobs):
         schema = reading.scan(table, seed, output)
         split = hold_out(table, schema, reading.impute, seed)

@@ -43,12 +43,16 @@ class OneLineErrors(click.Group):
         except (click.Abort, KeyboardInterrupt):
             click.echo("dotsketch: interrupted", err=True)
             sys.exit(130)
-        except BrokenPipeError:  # the reader of our output has gone, as in `dotsketch … | head`
-            sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - the interpreter flushes it last
-            sys.exit(0)
         except EXPECTED as error:
             fail(describe(error), error, trace)
         sys.exit(result if isinstance(result, int) else 0)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:  # the reader of our output has gone, as in `dotsketch … | head`
+            sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - the interpreter flushes it last
+            ctx.exit(0)  # and not 1, which is click's answer
 
 
 def show_warning(message: Warning | str, *place: Any, **options: Any) -> None:
@@ -99,3 +103,12 @@ def check_output(path: Path, *inputs: str) -> None:
         raise UserMistake(f"the folder {folder} cannot be written to: {error.strerror}.") from error
     if any(path.exists() and Path(one).exists() and path.samefile(one) for one in inputs):
         raise UserMistake(f"{path} is what is read: give another name to what is written.")
+
+
+def check_ending(path: str | Path, what: str, *endings: str) -> None:
+    """Raise if the name of a file promises a format in which `what` is not written."""
+    if Path(path).suffix.lower() not in endings:
+        known = ", ".join(filter(None, endings))
+        raise UserMistake(
+            f"{path}: {what} cannot be written in this format: give a name that ends in {known}."
+        )

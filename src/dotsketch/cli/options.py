@@ -171,6 +171,12 @@ class Reading:
         index = sorted(table.index - used - set(self.ignore))
         if index:
             output.say(f"{schema.source}: left out, an index of pandas: {listed(index)}")
+        dates = sorted(table.dates - table.index - used - set(self.ignore))
+        if dates:
+            output.say(
+                f"{schema.source}: left out, dates or times: {listed(dates)}. To use one, write it "
+                "as a number, such as days."
+            )
         if schema.constant:
             output.say(
                 f"{schema.source}: the same value in every row, no use for a prediction: "

@@ -19,6 +19,13 @@ from rich.text import Text
 from .errors import one_line
 
 
+class PipeConsole(Console):
+    """A console that leaves it to the command what happens when the reader has gone."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
+
+
 @dataclass(frozen=True)
 class Output:
     """How a command speaks."""
@@ -46,7 +53,7 @@ class Output:
         if self.as_json:
             click.echo(json.dumps(plain(data), indent=2, ensure_ascii=False))
             return
-        console = Console(highlight=False, markup=False)
+        console = PipeConsole(highlight=False, markup=False)
         for item in shown:
             if isinstance(item, str):
                 item = "\n".join(one_line(line, 10**6) for line in item.split("\n"))

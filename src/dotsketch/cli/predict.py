@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,9 +14,10 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
+from .._support.files import atomic_write
 from ..persistence import read_info
 from .encoding import NO_LEVEL, frame_of, target_of
-from .errors import UserMistake, check_output
+from .errors import UserMistake, check_ending, check_output
 from .model_file import Model
 from .modelling import use_threads
 from .options import jobs_option, opened, reading, speaking, threads
@@ -75,7 +74,8 @@ def predict(
         raise UserMistake("--json tells about the file that was written: give -o FILE as well.")
     if path is not None:
         check_output(Path(path), model, data)
-        check_ending(path)
+        # no ending stands for CSV
+        check_ending(path, "predictions", "", ".csv", ".txt", ".parquet", ".pq")
     with (
         threads(jobs),
         writing(path) as write,
@@ -149,15 +149,6 @@ def predicted_columns(
     return pa.RecordBatch.from_pydict({name: pa.array(c) for name, c in columns.items()})
 
 
-def check_ending(path: str) -> None:
-    """Raise if the name promises a format that is not written; no ending stands for CSV."""
-    if Path(path).suffix.lower() not in ("", ".csv", ".txt", ".parquet", ".pq"):
-        raise UserMistake(
-            f"{path}: predictions are written as CSV (.csv, .txt) or Parquet (.parquet, .pq): give "
-            "one of these endings."
-        )
-
-
 @contextmanager
 def writing(path: str | None) -> Iterator[Any]:
     """Yields the function that writes batches; a file appears when all of it is there."""
@@ -165,22 +156,13 @@ def writing(path: str | None) -> Iterator[Any]:
         with csv_or_parquet(sys.stdout.buffer, "stdout.csv") as write:
             yield write
         return
-    folder, name = os.path.split(os.path.abspath(path))
-    handle, temporary = tempfile.mkstemp(dir=folder, prefix=f".{name}.")
-    os.close(handle)
-    try:
-        with csv_or_parquet(temporary, name) as write:
-            yield write
-        os.chmod(temporary, 0o666 & ~current_umask())
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
+    with atomic_write(path) as file, csv_or_parquet(file, path) as write:
+        yield write
 
 
 @contextmanager
 def csv_or_parquet(target: Any, name: str) -> Iterator[Any]:
-    """Yields the function that writes batches to a path or stream, as the name's ending tells."""
+    """Yields the function that writes batches to a stream, as the name's ending tells."""
     kind: Any = pa.csv.CSVWriter
     if name.lower().endswith((".parquet", ".pq")):
         kind = pa.parquet.ParquetWriter
@@ -196,12 +178,6 @@ def csv_or_parquet(target: Any, name: str) -> Iterator[Any]:
     finally:
         for writer in writers:
             writer.close()
-
-
-def current_umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 def noise_of(gp: Any) -> float:

@@ -259,7 +259,7 @@ def choose_columns(
     name = table.column(wanted)
     left_out = {table.column(one) for one in ignore}
     by_word = table.categorical | {table.column(one) for one in categorical}
-    left_out |= table.index - {name} - by_word
+    left_out |= (table.index | table.dates) - {name} - by_word
     if name in left_out:
         raise UserMistake(f"the target {name!r} cannot be left out by --ignore.")
     columns = [

@@ -37,6 +37,7 @@ FORMATS = {
     "arff": (".arff",),
 }
 BLOCK_BYTES = 8 << 20  # of a CSV file at a time
+START_BYTES = 1 << 16  # from which the delimiter is found
 CELLS = 1 << 21  # of other tables at a time
 DELIMITERS = (",", ";", "\t", "|")
 DECIMAL_COMMA = r"^\s*([+-]?\d*),(\d+(?:[eE][+-]?\d+)?)\s*$"
@@ -63,6 +64,7 @@ class Table:
     test: Table | None = None  # rows that a data set sets aside for testing
     categorical: frozenset[str] = frozenset()  # columns that a format declares to be so
     index: frozenset[str] = frozenset()  # of a pandas frame: no features
+    dates: frozenset[str] = frozenset()  # columns of dates and times: no features
 
     def __post_init__(self) -> None:
         seen = set()
@@ -174,7 +176,8 @@ def csv_table(
     path: Path, delimiter: str | None, encoding: str, header: bool, decimal: str
 ) -> Table:
     """All columns as text, in blocks of some megabytes."""
-    delimiter = delimiter or sniff_delimiter(path, encoding)
+    start = beginning(path, encoding)
+    delimiter = delimiter or sniff_delimiter(start)
     size = path.stat().st_size
     parse = pa.csv.ParseOptions(delimiter=delimiter, newlines_in_values=True)
     options = pa.csv.ReadOptions(
@@ -191,6 +194,7 @@ def csv_table(
     # Arrow's file and not Python's: its threads read ahead, also while the interpreter ends
     with readable(str(path)), pa.OSFile(str(path)) as raw, open_reader(raw, {}) as reader:
         raw_names = reader.schema.names
+        dates = frozenset(name.strip() for name in dates_of(reader.schema))  # of the first block
     names = tuple(name.strip() for name in raw_names)
     counted = tuple(map(str, range(len(names))))  # what pandas calls columns without names
     if header and names != counted and all(is_number(name) for name in names):
@@ -207,7 +211,12 @@ def csv_table(
                 batch = pa.RecordBatch.from_arrays(columns, names=list(names))
                 yield batch, min(1.0, raw.tell() / size)
 
-    return Table(str(path), names, read)
+    return Table(str(path), names, read, dates=dates)
+
+
+def dates_of(schema: pa.Schema) -> frozenset[str]:
+    """Names of the columns that hold dates, times or durations."""
+    return frozenset(one.name for one in schema if pa.types.is_temporal(one.type))
 
 
 def with_points(column: pa.Array) -> pa.Array:
@@ -223,17 +232,29 @@ def is_number(text: str) -> bool:
     return True
 
 
-def sniff_delimiter(path: Path, encoding: str) -> str:
-    """The delimiter that splits the first lines into the most fields, equally many each."""
+def beginning(path: Path, encoding: str) -> str:
+    """The first characters of a file, which must be text."""
     if path.suffix == ".gz":
         with readable(str(path)), pa.input_stream(str(path)) as stream:
-            start = stream.read(1 << 16)
+            start = stream.read(START_BYTES)
     else:
         with path.open("rb") as stream:
-            start = stream.read(1 << 16)
-    lines = start.decode(encoding, errors="replace").splitlines()[:20]
-    if len(lines) > 1 and len(start) == 1 << 16:
+            start = stream.read(START_BYTES)
+    text = start.decode(encoding, errors="replace")
+    if "\0" in text:
+        raise UserMistake(
+            f"{path}: it holds NUL characters, which no table of text does: give its --encoding "
+            "(such as utf-16) or its --format."
+        )
+    return text
+
+
+def sniff_delimiter(start: str) -> str:
+    """The delimiter that splits the first lines into the most fields, equally many each."""
+    lines = start.splitlines()
+    if len(lines) > 1 and not start.endswith("\n"):
         lines = lines[:-1]  # it may be cut
+    lines = lines[:20]
     fields = {d: {len(row) for row in csv.reader(lines, delimiter=d) if row} for d in DELIMITERS}
     even = {d: max(counts) for d, counts in fields.items() if len(counts) == 1}
     best = max(even, key=lambda d: even[d], default=",")
@@ -244,6 +265,7 @@ def parquet_table(path: Path) -> Table:
     """Row groups in batches of rows."""
     with readable(str(path)), pa.parquet.ParquetFile(path) as file:
         names = tuple(file.schema_arrow.names)
+        dates = dates_of(file.schema_arrow)
         n_rows = file.metadata.num_rows
         known = (file.schema_arrow.pandas_metadata or {}).get("index_columns", [])
         # A range is described by a dictionary and is no column
@@ -256,7 +278,7 @@ def parquet_table(path: Path) -> Table:
                 done += batch.num_rows
                 yield batch, done / max(n_rows, 1)
 
-    return Table(str(path), names, read, index=index)
+    return Table(str(path), names, read, index=index, dates=dates)
 
 
 def npz_table(path: Path) -> Table:
