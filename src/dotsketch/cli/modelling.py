@@ -11,6 +11,7 @@ from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 
 from ..features import NystromFeatures
+from ..features.degenerate import without_degenerate_warnings
 from ..gp import ExactGPClassifier, ExactGPRegressor, FeatureGPClassifier, FeatureGPRegressor
 from ..kernels import DotProductKernel, Gaussian
 from ..planning import (
@@ -58,7 +59,8 @@ def choose_kernel(
     features = NystromFeatures(
         kernel, n_components=min(TUNING_COLUMNS, len(rows)), random_state=seed
     )
-    gp = FeatureGPRegressor(features).fit(X[rows], targets, optimize=True)
+    with without_degenerate_warnings():  # `visible` corrects a lengthscale that is too short
+        gp = FeatureGPRegressor(features).fit(X[rows], targets, optimize=True)
     # Four digits, so that a line of Python can show the value
     lengthscale = float(f"{gp.features_.kernel_.lengthscale:.4g}")
     return visible(Gaussian(lengthscale=lengthscale), X[rows[:VISIBLE_ROWS]])
