@@ -198,6 +198,7 @@ def test_nothing_of_the_data_reaches_the_terminal_raw(folder, run):
 
 
 def test_the_command_without_its_extra(capsys, monkeypatch):
+    monkeypatch.delitem(sys.modules, "dotsketch.cli.entry", raising=False)
     monkeypatch.setitem(sys.modules, "dotsketch.cli.main", None)
     with pytest.raises(ModuleNotFoundError):  # a module of ours is a bug, not an extra
         runpy.run_module("dotsketch.cli.entry")
