@@ -87,7 +87,7 @@ $(VENV)/.docs: $(VENV)/.created $(BUILT_FROM)
 	$(INSTALL) --editable '.[docs]'
 	touch $@
 
-# An environment for development serves the demo and the documentation as well.
+# An environment for development is enough for the demo and the documentation as well.
 $(VENV)/.development: $(VENV)/.created $(BUILT_FROM)
 	$(INSTALL) '$(TORCH)'
 	$(INSTALL) --editable '.[dev]'

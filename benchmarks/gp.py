@@ -154,7 +154,7 @@ def gram() -> list[str]:
 
 
 def memory(rows: int = 2_000_000) -> list[str]:
-    lines = table(["rows", "fit (s)", "CPU (s)", "CPU µs a row", "peak resident memory (MiB)"])
+    lines = table(["rows", "fit (s)", "CPU (s)", "CPU µs per row", "peak resident memory (MiB)"])
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "X.npy"
         X = np.lib.format.open_memmap(path, "w+", dtype=np.float32, shape=(rows, 64))

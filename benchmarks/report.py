@@ -31,7 +31,7 @@ def heading(results: Row) -> str:
     return (
         "# Benchmarks\n\n"
         f"{results['machine']}; dotsketch {results['version']}. float32, N = {results['n_rows']} "
-        "rows. Times are medians in µs a row, with the least and the greatest in brackets; "
+        "rows. Times are medians in µs per row, with the least and the greatest in brackets; "
         "“× best peer” is how many times faster than the fastest other library with the same kind "
         "of output, “× same method” than the fastest that uses the same algorithm, both on one "
         "thread; “of limit” is the share of the speed that the machine's limits would allow for "

@@ -119,7 +119,7 @@ def cells(result: Result) -> tuple[str, ...]:
     )
 
 
-HEADINGS = ("sketch", "weights", "predicted", "measured", "µs a row")
+HEADINGS = ("sketch", "weights", "predicted", "measured", "µs per row")
 CAPTION = (
     f"{COLUMNS[-1]} columns. Relative Frobenius error of the kernel matrix: predicted before any "
     f"draw, and measured over {N_DRAWS} draws (root mean square ± its standard error). "

@@ -1,6 +1,6 @@
 """Table 3: centred against raw data, SRF against optimised Maclaurin, at D = 5d.
 
-The paper does not tell the degree of this table; 3 is taken. Mocap is missing, as in Figure 8.
+The paper does not state the degree of this table; 3 is taken. Mocap is missing, as in Figure 8.
 """
 
 from __future__ import annotations

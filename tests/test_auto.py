@@ -240,7 +240,7 @@ def test_candidates_can_be_restricted(X):
     for bad, message in (
         ("fourier", "No candidate"),
         (["nonsense"], "candidates must be"),
-        ([MaclaurinCandidate(mean_split=True)], "does not serve"),
+        ([MaclaurinCandidate(mean_split=True)], "does not support"),
         ([], "empty"),
     ):
         kernel = Gaussian() if "serve" in message else POLYNOMIAL

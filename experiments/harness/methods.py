@@ -1,7 +1,7 @@
 """The methods that the paper compares, and those that go beyond it: one line each.
 
 A method makes the features of a kernel for a budget D, counted as the paper counts: a complex
-feature is one, and the constant of a Maclaurin series is not counted. `columns` tells how many
+feature is one, and the constant of a Maclaurin series is not counted. `columns` says how many
 real numbers a row then takes, which is what memory and time depend on.
 """
 

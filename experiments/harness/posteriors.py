@@ -41,7 +41,7 @@ ALPHAS = tuple(10.0**k for k in range(-5, 1))
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """Data of one seed with the kernel to approximate; `size` rows serve the exact process."""
+    """Data of one seed with the kernel to approximate; `size` rows are for the exact process."""
 
     data: Prepared
     kernel: DotProductKernel

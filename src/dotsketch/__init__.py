@@ -9,7 +9,7 @@ The layers, each importing only those above it:
 - `expansion_moments`: averages over pairs of rows that decide an allocation
 - `allocation`: how a budget is spread over the powers, and their coefficients fitted
 - `features`: the scikit-learn transformers
-- `planning`: the predicted error of every candidate; how many features a tolerance takes
+- `planning`: the predicted error of every candidate; the features needed to reach a tolerance
 - `auto`: the transformer that follows the plan
 - `linear_gaussian`: mergeable sufficient statistics → posterior → prediction
 - `metrics`: how good an approximation is

@@ -183,7 +183,7 @@ def map_rows(
 
     `function` maps (m, d) to parts of shape (m, width), row by row. For NumPy and sparse X,
     `write(rows, out)` may stand in for it: it fills the parts `out`, views of the result, and
-    chunks run on `n_jobs` threads. `may_split` tells that the bits of a row do not depend on its
+    chunks run on `n_jobs` threads. `may_split` says that the bits of a row do not depend on its
     chunk (with BLAS they do): then threads take smaller ones. Beside X and the result only the
     temporaries of the chunks at work are in memory (with gradients in torch: those of the graph).
     """

@@ -103,7 +103,7 @@ def _accumulator(dtype: Any) -> Any:
 
 
 def _checked(result: tuple[np.ndarray, int]) -> np.ndarray:
-    """The array that LAPACK returned; its `info` tells of wrong arguments only."""
+    """The array that LAPACK returned; its `info` reports wrong arguments only."""
     array, info = result
     if info != 0:
         raise ValueError(f"LAPACK refused argument {-info}: the sizes of the arrays do not agree.")

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def progress(what: str, total: int | None, verbose: bool) -> Iterator[Callable[[int], None]]:
-    """A function that tells how many more are done; a bar if rich is there and it is asked."""
+    """A function that reports how many more are done; a bar if rich is there and it is asked."""
     if not verbose:
         yield lambda count: None
         return

@@ -6,7 +6,7 @@ transform is a few large matrix products. Functions here take X as (rows, coordi
 transposed views, which the caller writes straight into its result.
 
 Where the compiled kernels of `_fast` are there, NumPy rows go to them instead, through the
-functions `…_into`; the code here is their oracle and serves everything else.
+functions `…_into`; the code here is their oracle and is used for everything else.
 
 Weights with values in {1, i, −1, −i} are stored as `turns`, small integers t that mean iᵗ; real
 signs are the turns 0 and 2.
@@ -62,7 +62,7 @@ def _fwht_middle(A: Array) -> Array:  # (B, d, n) -> (B, d, n)
 
 
 def uses_fast(X: Array) -> bool:
-    """Whether the compiled kernels serve X: NumPy rows (or sparse ones, made dense by chunks)."""
+    """Whether compiled kernels apply to X: NumPy rows (or sparse ones, made dense by chunks)."""
     return _fast.AVAILABLE and (is_numpy_array(X) or is_sparse(X))
 
 

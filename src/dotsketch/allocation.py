@@ -264,7 +264,7 @@ class _Search:
         """The exact minimum of Σ θ² V(D), by dynamic programming over the blocks.
 
         best[k][s] is the least variance of the first k blocks with s projections in all; one
-        table serves every truncation. The choices are found again on the way back.
+        table covers every truncation. The choices are found again on the way back.
         """
         curves = [self._curve(b, theta) for b in blocks]
         key = theta.tobytes()

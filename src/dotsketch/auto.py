@@ -31,7 +31,7 @@ class AutoFeatures(FeatureMap):
 
     `fit` predicts the error of every family that supports the kernel (Maclaurin features with all
     sketches, polynomial sketches, Fourier, spherical and positive features, Nyström) on a sample
-    of X, takes the best, and fits it. Errors are closed forms where one is known; the others are
+    of X, picks the best, and fits it. Errors are closed forms where one is known; the others are
     measured on rows held out and marked so in `plan_`, with their standard error.
 
     Candidates that nobody named are left out if they cost far more than the others: a set-up of

@@ -29,7 +29,7 @@ class Rows:
     columns : tuple of arrays, or of anything with `shape` and slices
         h5py and zarr data sets, `np.memmap`, CSR matrices, data frames.
     stream : callable that returns an iterator of batches (tuples as `columns`), or an iterator
-        An iterator serves one pass only, a callable as many as are asked for.
+        An iterator allows one pass only, a callable as many as are asked for.
     """
 
     def __init__(self, columns: Block | None = None, stream: Any = None):

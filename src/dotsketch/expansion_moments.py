@@ -55,7 +55,7 @@ class ExpansionMoments:
 
         Works block by block: memory is a few times block_size · 4 block_size numbers a degree.
         """
-        with np.errstate(over="ignore", invalid="ignore"):  # said better below
+        with np.errstate(over="ignore", invalid="ignore"):  # a clearer error follows below
             sums = _PairSums(inputs, np.array(degrees), len(sketches))
             for block in _pair_blocks(len(inputs.unit), block_size):
                 sums.add(kernel, sketches, block)

@@ -85,7 +85,7 @@ class FourierMap(Waves):
 
         `part` is "real" for Re k̂ (the default but for output="complex") or "complex". For "sorf"
         this is the expression for orthogonal frequencies in R^p: an approximation, as good as
-        docs/fourier.md tells; `measured_squared_error` measures it.
+        docs/fourier.md shows; `measured_squared_error` measures it.
         """
         part = check_part(part, self.part)
         s = np.asarray(squared_distance, dtype=np.float64)

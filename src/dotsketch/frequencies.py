@@ -3,7 +3,7 @@
 Random Fourier, positive and spherical features are functions of the products ωᵀx. How the ω are
 drawn decides cost and variance:
 
-- "independent": standard Gaussian rows; D·d operations a row of X.
+- "independent": standard Gaussian rows; D·d operations per row of X.
 - "orthogonal": blocks of d rows that are exactly orthogonal, uniformly (Haar) distributed, with
   independent norms. Each ω is distributed as before, so means are the same; within a block the
   rows repel each other, which lowers the variance. D·d operations.

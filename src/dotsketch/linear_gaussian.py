@@ -235,7 +235,7 @@ def posterior(
     """The posterior of the weights from M and Σ w z y, noise included in the weights w.
 
     Where B = I + s M is not positive definite to rounding, a jitter that grows tenfold is added to
-    its diagonal; a warning tells how much, and the result keeps it.
+    its diagonal; a warning says how much, and the result keeps it.
     """
     B = prior_variance * second_moment
     B[_packed.diagonal(_packed.size_of(B))] += 1

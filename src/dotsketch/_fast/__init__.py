@@ -18,7 +18,7 @@ The functions write into arrays that the caller gives, release the GIL, and chec
 instance the `.real` and `.imag` views of one complex array. Weights are `i**turns`, int8. A row's
 result has the same bits in any batch, on any number of threads and for any instruction set.
 
-`AVAILABLE` tells whether the extension could be imported and `ISA` which of its versions this CPU
+`AVAILABLE` says whether the extension could be imported and `ISA` which of its versions this CPU
 runs. The environment variable `DOTSKETCH_FAST=0` turns the extension off; `DOTSKETCH_ISA` names
 another version (`baseline`, `v3`, `v4`: levels of x86-64).
 """
@@ -43,7 +43,7 @@ if os.environ.get("DOTSKETCH_FAST", "1") != "0":
             tensor_sketch,
             tensor_srht,
         )
-    except ImportError:  # not built for this platform: the portable code serves
+    except ImportError:  # not built for this platform: fall back to portable code
         if os.environ.get("DOTSKETCH_ISA"):  # who names a version wants it, or to know why not
             raise
     else:

@@ -1,4 +1,4 @@
-"""`dotsketch compare`: which features serve a table best, with numbers and a report."""
+"""`dotsketch compare`: which features suit a table best, with numbers and a report."""
 
 from __future__ import annotations
 

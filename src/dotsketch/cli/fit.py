@@ -112,7 +112,7 @@ def fit(
 
 
 def facts_of(schema: Schema, row: Any, features: Any, kernel: str, seed: int) -> dict[str, Any]:
-    """What `info` tells of a model."""
+    """What `info` reports about a model."""
     return {
         "task": schema.task,
         "target": schema.target.name,

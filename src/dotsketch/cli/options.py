@@ -55,9 +55,7 @@ working = combined(
 )
 
 reading = combined(
-    click.option(
-        "--format", type=click.Choice(list(FORMATS)), help="If the file's ending does not tell."
-    ),
+    click.option("--format", type=click.Choice(list(FORMATS)), help="If its ending does not say."),
     click.option("--delimiter", help="Of a CSV file, if it is not found: , ; | or tab."),
     click.option("--encoding", default="utf-8", show_default=True, help="Of CSV and ARFF."),
     click.option(

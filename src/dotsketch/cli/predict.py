@@ -71,7 +71,7 @@ def predict(
     rows = 0
     unknown: dict[str, int] = {}
     if path is None and as_json:
-        raise UserMistake("--json tells about the file that was written: give -o FILE as well.")
+        raise UserMistake("--json reports on the file that was written: give -o FILE as well.")
     if path is not None:
         check_output(Path(path), model, data)
         # no ending stands for CSV
@@ -162,7 +162,7 @@ def writing(path: str | None) -> Iterator[Any]:
 
 @contextmanager
 def csv_or_parquet(target: Any, name: str) -> Iterator[Any]:
-    """Yields the function that writes batches to a stream, as the name's ending tells."""
+    """Yields the function that writes batches to a stream, by the ending of its name."""
     kind: Any = pa.csv.CSVWriter
     if name.lower().endswith((".parquet", ".pq")):
         kind = pa.parquet.ParquetWriter

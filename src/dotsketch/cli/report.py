@@ -189,7 +189,7 @@ def plot_scores(compared: list[Compared], colours: dict[str, str]) -> str:
             )
     axes.set(
         xscale="log",
-        xlabel="time of the features, µs a row",
+        xlabel="time of the features, µs per row",
         ylabel="held-out MNLL (smaller is better)",
     )
     plain_numbers(axes.xaxis)

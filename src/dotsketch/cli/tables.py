@@ -162,7 +162,7 @@ def open_table(
 
 
 def format_of(path: Path) -> str:
-    """The format that a file's name tells."""
+    """The format that a file's name implies."""
     for name, endings in FORMATS.items():
         if path.name.lower().endswith(endings):
             return name

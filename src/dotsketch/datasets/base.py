@@ -52,7 +52,7 @@ class DatasetInfo:
     with an empty task, where a file cannot be read as a data set.
 
     rows counts the predefined test part too; where is "folder", "scikit-learn" or "OpenML";
-    available tells whether `load_dataset` would find it now, without a network.
+    available says whether `load_dataset` would find it now, without a network.
     """
 
     name: str

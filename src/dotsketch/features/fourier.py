@@ -26,7 +26,7 @@ class FourierFeatures(FeatureMap):
     projection : {"orthogonal", "independent", "sorf"}, default="orthogonal"
         "independent" frequencies are the classical random Fourier features. "orthogonal" ones
         have less variance at the same cost, and are unbiased too. "sorf" takes D·log d instead
-        of D·d operations a row; it is biased, so for d below 16 take "orthogonal".
+        of D·d operations per row; it is biased, so for d below 16 take "orthogonal".
     norms : {"auto", "random", "constant"}, default="auto"
         Norms of the frequencies. "random": those of Gaussian vectors, without bias. "constant":
         √d, with a bias of about −k|x − y|⁴/(4(d + 2)l⁴) and less variance: the smaller error
@@ -87,7 +87,7 @@ class FourierFeatures(FeatureMap):
         if not isinstance(self.kernel, Gaussian):
             raise TypeError(
                 f"Fourier features are for shift-invariant kernels: Gaussian(); got "
-                f"{self.kernel!r}. MaclaurinFeatures serve every dot product kernel, "
+                f"{self.kernel!r}. MaclaurinFeatures supports every dot product kernel, "
                 "PositiveFeatures the exponential, SphericalFeatures polynomials on the sphere."
             )
         self._begin_fit()

@@ -167,7 +167,7 @@ class MaclaurinFeatures(FeatureMap):
         if not self.kernel_.is_differentiable:
             self.kernel_ = clone(self.kernel_)  # later changes of the given kernel are not ours
         kernel = self.kernel_.detached()  # the statistics are of numbers on the host
-        with np.errstate(over="ignore", invalid="ignore"):  # ExpansionMoments says it better
+        with np.errstate(over="ignore", invalid="ignore"):  # an error follows
             expansion = expand(
                 kernel, self.max_degree, sample, data_centre(X, kernel), mean_split=self.mean_split
             )
@@ -204,7 +204,7 @@ class MaclaurinFeatures(FeatureMap):
 
         def weighted(rows: Array) -> tuple[Array, list[Array]]:
             """The inputs of the sketches, and the weights (n, 1) of their features."""
-            with np.errstate(over="ignore", invalid="ignore"):  # check_weights says it better
+            with np.errstate(over="ignore", invalid="ignore"):  # an error follows
                 inputs = self.expansion_.inputs(rows.toarray() if is_sparse(rows) else rows)
             columns = (inputs.weights[:, b.number : b.number + 1] for b in self.blocks_)
             scales = [b.root * w for b, w in zip(self.blocks_, columns, strict=True)]

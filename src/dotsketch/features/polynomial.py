@@ -130,7 +130,7 @@ class PolynomialSketch(FeatureMap):
                     self._validate(X, reset=False)  # it says what is wrong
             return self._inputs(rows)
 
-        with np.errstate(over="ignore", invalid="ignore"):  # check_overflow says it better
+        with np.errstate(over="ignore", invalid="ignore"):  # an error follows
             Z = self.sketch_.apply(
                 X,
                 self.weights_,

@@ -41,7 +41,7 @@ class PositiveFeatures(FeatureMap):
     z(x) = exp(ωᵀx/l − |x/l|²/2)/√D is positive, so that sums of k̂ over keys are never negative
     or zero. Its variance is that of heavy tails: k²(exp(|x + y|²/l²) − 1)/D. Where |x + y| is
     several lengthscales, `MaclaurinFeatures` or (Gaussian kernel) `FourierFeatures` are far
-    better; `variance` tells beforehand.
+    better; `variance` gives it in advance.
 
     Parameters
     ----------
@@ -104,7 +104,7 @@ class PositiveFeatures(FeatureMap):
         if not isinstance(self.kernel, (Exponential, Gaussian)):
             raise TypeError(
                 f"Positive features are for Exponential() and Gaussian(); got {self.kernel!r}. "
-                "MaclaurinFeatures serve every dot product kernel."
+                "MaclaurinFeatures supports every dot product kernel."
             )
         self._begin_fit()
         self.map_ = PositiveMap(self.n_components, self.projection, bool(self.hyperbolic))
@@ -146,7 +146,7 @@ class PositiveFeatures(FeatureMap):
         )
 
     def _features(self, X: Array) -> Array:
-        with np.errstate(over="ignore", under="ignore"):  # check_range says it better
+        with np.errstate(over="ignore", under="ignore"):  # an error follows
             Z = self._logarithms(X, lambda logarithms: namespace(logarithms).exp(logarithms))
         if not is_traced(Z):
             check_range(Z, X.dtype)

@@ -2,7 +2,7 @@
 
 Every class has two noise levels only, inside and outside of it. With G_c = Σ z zᴴ over the rows of
 class c and G = Σ G_c, the second moments of class c are G/σ₀² + (1/σ₁² − 1/σ₀²) G_c: one pass over
-the rows serves all classes, and a new α takes none.
+the rows is enough for all classes, and a new α takes none.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class FeatureGPClassifier(DirichletClassifier, FeatureGP):
     features : transformer
         As for `FeatureGPRegressor`.
     alpha : float, "auto" or "evidence", default="auto"
-        Concentration of the Dirichlet distribution. "auto" takes the best of 10⁻⁵, …, 1, downhill
+        Concentration of the Dirichlet distribution. "auto" picks the best of 10⁻⁵, …, 1, downhill
         from 10⁻², for the log-likelihood of up to 1000 rows, a tenth of all at most, which are
         taken out of the sums for it. "evidence" takes the greatest marginal likelihood of the
         labels: no rows are held out, but the noise of the model depends on the labels.

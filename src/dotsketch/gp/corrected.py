@@ -2,7 +2,7 @@
 
 With the deficits d_i = k(x_i, x_i) − E k̂(x_i, x_i) the targets have the covariance
 C = s K̂ + diag(σ² + s d_i), or noise variances of the rows in the place of σ². Noise and prior
-variance are both inside the weights of the rows, so that one eigendecomposition does not serve all
+variance are both inside the weights of the rows, so that one eigendecomposition does not cover all
 values: every value takes the sums anew, on a sample of the rows.
 """
 

@@ -15,7 +15,7 @@ files, and imports modules that the file names; it calls `__setstate__` and `__r
 have checksums for each member only, no version check, and a changed byte gives whichever exception
 comes first; arrays are allocated at the size that the file claims. Those are what is asked for
 here, so a wrapper would have to do again what it does. Estimators of scikit-learn that are not on
-our list, and functions, are where skops serves: save such a pipeline with it.
+our list, and functions, are where skops helps: save such a pipeline with it.
 
 >>> import os, tempfile
 >>> import numpy as np

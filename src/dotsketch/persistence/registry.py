@@ -134,7 +134,7 @@ def rebuild(cls: type, state: dict[str, Any]) -> Any:
 
 
 def _required(cls: Any) -> list[str]:
-    """The attributes that every instance has, as far as the class tells."""
+    """The attributes that every instance has, as far as the class declares them."""
     if is_named_tuple(cls):
         return list(cls._fields)
     return [f.name for f in dataclasses.fields(cls)] if dataclasses.is_dataclass(cls) else []

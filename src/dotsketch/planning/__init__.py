@@ -2,7 +2,7 @@
 
 - `table`: the plan, candidates in the order of their error
 - `study`: a sample of the data with what the candidates need to know of it, computed once
-- `candidates`, `frequency_candidates`: one class a family of features: which kernels it serves,
+- `candidates`, `frequency_candidates`: one class per family of features: which kernels it supports,
   its error, how it is built; `families` lists all that are compared
 - `search`: `plan` and `required_components`
 - `bounds`: the worst-case guarantee of the paper's Section 3.4; whether complex weights pay

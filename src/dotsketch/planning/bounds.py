@@ -31,7 +31,7 @@ def error_bound(
     With D ≥ 2 (2/(3ε) + σ²/ε²) log(2/δ), the probability that |k̂ − ⟨x, y⟩ᵖ| exceeds
     ε |x|₁ᵖ |y|₁ᵖ is at most δ. σ² is the variance of one projection over (|x|₂|y|₂)²ᵖ in the
     theorem (`scaling="paper"`), and over (|x|₁|y|₁)²ᵖ with `scaling="sharp"`, which holds as well
-    and asks for fewer. It is a worst case: `required_components` tells what is to be expected.
+    and asks for fewer. It is a worst case: `required_components` gives what is to be expected.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""One class a family of features: which kernels it serves, its error, how it is built.
+"""One class per family of features: which kernels it supports, its error, how it is built.
 
 `predict` gives the error of a candidate on a `Study` at a number of columns, in closed form where
 one is known, otherwise measured on rows held out. `build` gives the estimator.
@@ -130,7 +130,7 @@ def check_option(name: str, value: Any, known: Any) -> None:
 
 @dataclass(frozen=True)
 class MaclaurinCandidate(Candidate):
-    """Parameters of `MaclaurinFeatures`; serves every kernel with a term up to max_degree."""
+    """Parameters of `MaclaurinFeatures`; supports every kernel with a term up to max_degree."""
 
     family: ClassVar[str] = "maclaurin"
     estimator: ClassVar[Any] = MaclaurinFeatures

@@ -36,7 +36,7 @@ REAL_OUTPUTS = ("real", "complex_to_real")
 
 
 def all_candidates(study: Study, family: str = "all") -> list[Candidate]:
-    """Every combination of options of a family (or of all) that serves kernel and data."""
+    """Every combination of options of a family (or of all) that supports kernel and data."""
     found: list[Candidate] = []
     for output in REAL_OUTPUTS:
         for sketch in SEPARABLE_SKETCHES:

@@ -1,4 +1,4 @@
-"""Which candidate is best, and how many columns a tolerance takes."""
+"""Which candidate is best, and the columns needed to reach a tolerance."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def plan(
 
     All are compared at the same number of returned real columns. `candidates` is "all"; the name
     of a family or a list of names ("maclaurin", "polynomial", "fourier", "spherical",
-    "positive", "nystrom"); or a list of `Candidate` objects. Families that do not serve the
+    "positive", "nystrom"); or a list of `Candidate` objects. Families that do not support the
     kernel, and candidates that need more than n_components columns, are left out.
 
     Errors are closed forms wherever one is known; others (SORF, Nyström) are measured on rows
@@ -108,7 +108,7 @@ def tabulate(
 
 
 def select(candidates: Any, study: Study) -> Selection:
-    """The candidates that "all", names of families or a list ask for, as far as they serve."""
+    """The candidates that "all", names of families or a list ask for, as far as they suit."""
     asked: list[Any] = [candidates] if isinstance(candidates, str) else list(candidates)
     if not asked:
         raise ValueError("candidates is empty.")
@@ -116,7 +116,7 @@ def select(candidates: Any, study: Study) -> Selection:
     for one in asked:
         if isinstance(one, Candidate):
             if not one.serves(study):
-                raise ValueError(f"{one} does not serve {study.kernel} {_limits(study)}.")
+                raise ValueError(f"{one} does not support {study.kernel} {_limits(study)}.")
             found.append(one)
         elif one == "all" or one in FAMILIES:
             found += all_candidates(study, one)
@@ -126,7 +126,9 @@ def select(candidates: Any, study: Study) -> Selection:
                 f'candidates must be "all", families ({names}) or a list of Candidate; got {one!r}.'
             )
     if not found:
-        raise ValueError(f"No candidate of {candidates!r} serves {study.kernel} {_limits(study)}.")
+        raise ValueError(
+            f"No candidate of {candidates!r} supports {study.kernel} {_limits(study)}."
+        )
     named = {candidate for candidate in found if candidate in asked or candidate.family in asked}
     return Selection(list(dict.fromkeys(found)), frozenset(found) - named)
 

@@ -104,7 +104,7 @@ class Study:
         for split in sorted({key[2] for key in missing}):
             chosen = [key for key in missing if key[2] is split]
             judged = [self.fitting] if self.fitting is self.sample else [self.fitting, self.sample]
-            with np.errstate(over="ignore", invalid="ignore"):  # ExpansionMoments says it better
+            with np.errstate(over="ignore", invalid="ignore"):  # an error follows
                 expansion = expand(
                     self.kernel, self.max_degree, self.fitting, self.mean, mean_split=split
                 )

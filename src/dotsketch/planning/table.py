@@ -36,7 +36,7 @@ class PlannedCandidate:
     """The error and cost of one candidate at a number of columns.
 
     relative_error is √(E(k − k̂)²/E k²) over pairs of distinct rows; cost is the number of
-    arithmetic operations a row takes, a guide to the time. Where the error is known in closed
+    arithmetic operations per row, a guide to the time. Where the error is known in closed
     form, source is "formula", and squared_bias + variance is the squared error. Where it is not,
     source is "measured": features were drawn for rows held out, relative_error is the root mean
     square over draws, standard_error that of it, and its two parts are not known (NaN). A formula

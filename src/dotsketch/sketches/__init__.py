@@ -1,4 +1,4 @@
-"""Sketches of the homogeneous polynomial kernel ⟨x, y⟩ᵖ, one family a file.
+"""Sketches of the homogeneous polynomial kernel ⟨x, y⟩ᵖ, one family per file.
 
 | name                     | class                | cost a row   | variance                     |
 |--------------------------|----------------------|--------------|------------------------------|

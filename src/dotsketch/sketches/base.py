@@ -2,7 +2,7 @@
 
 A sketch is a distribution over feature maps z with E[z(x) · conj z(y)] = ⟨x, y⟩ᵖ. It is an
 immutable description; `sample` draws the weights of one map, `apply` evaluates it, and
-`variance` tells in closed form how far z(x) · conj z(y) is from ⟨x, y⟩ᵖ, for any pair, before
+`variance` says in closed form how far z(x) · conj z(y) is from ⟨x, y⟩ᵖ, for any pair, before
 anything is drawn.
 """
 
@@ -186,7 +186,7 @@ class SeparableSketch(Sketch):
     """A sketch whose variance is a sum of functions of the pair times functions of D.
 
     `terms` gives the functions of the pair, degree by degree; `combine` puts them together for a
-    number of projections. Both serve the variance of a pair and, since `combine` is linear, the
+    number of projections. Both give the variance of a pair and, since `combine` is linear, the
     mean variance over many pairs for every D at once.
     """
 

@@ -4,7 +4,7 @@ A pair of vectors u = u(x), v = u(y), random or not, enters the variance of any 
 projection only through seven expectations (`VectorMoments`). A projection w_l·u of it, l = 1 … D,
 has moments for one row l and for two distinct rows (`ProjectionMoments`); features are products
 of independent projections, so their moments multiply; and D features laid out as a vector have
-`VectorMoments` again. One rule thus serves independent weights, TensorSRHT, trees and every
+`VectorMoments` again. One rule thus covers independent weights, TensorSRHT, trees and every
 composition.
 
 Weights have E z = 0, E|z|² = 1, E z² = κ and E|z|⁴ = m4. Rows within one block of a signed
