@@ -9,7 +9,13 @@ import zipfile
 
 import numpy as np
 import pytest
-from sklearn.preprocessing import KBinsDiscretizer, OneHotEncoder, PolynomialFeatures
+from sklearn.compose import ColumnTransformer
+from sklearn.preprocessing import (
+    KBinsDiscretizer,
+    OneHotEncoder,
+    PolynomialFeatures,
+    StandardScaler,
+)
 
 import dotsketch
 from dotsketch import (
@@ -58,6 +64,7 @@ ENCODER = OneHotEncoder().fit(COLORS)
 GROUPED = OneHotEncoder(max_categories=2).fit(COLORS)
 BINS = KBinsDiscretizer(n_bins=3).fit(NUMBERS)
 POWERS = PolynomialFeatures(2).fit(NUMBERS)
+JOINED = ColumnTransformer([("numbers", StandardScaler(), [0])]).fit(NUMBERS)
 
 
 @pytest.mark.parametrize(
@@ -79,6 +86,8 @@ POWERS = PolynomialFeatures(2).fit(NUMBERS)
         (POWERS, {"_max_degree": 2**62}),
         (POWERS, {"n_features_in_": 2**20}),
         (Polynomial(degree=3), {"degree": 2**63}),
+        (JOINED, {"n_jobs": 500}),
+        (FourierFeatures(Gaussian()), {"n_jobs": 500}),
     ],
     ids=lambda value: str(value)[:50].replace("\n", " "),
 )

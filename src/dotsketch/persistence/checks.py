@@ -19,7 +19,7 @@ import scipy.sparse
 
 from .errors import PersistenceError
 from .own_checks import check_own
-from .shapes import MAX_COLUMNS, MAX_DEGREE, Arrays, Shape, bounded, check_array
+from .shapes import MAX_COLUMNS, MAX_DEGREE, MAX_JOBS, Arrays, Shape, bounded, check_array
 
 REAL = "fiu"
 ONE: tuple[Shape, ...] = (("d",),)
@@ -90,6 +90,9 @@ def _check_scikit_learn(name: str, instance: Any, state: dict[str, Any]) -> None
     if "n_features_in_" in state:
         lengths["d"] = bounded(f"{name}.n_features_in_", state["n_features_in_"])
     parameters = instance.get_params(deep=False)
+    jobs = parameters.get("n_jobs")
+    if jobs is not None and not (isinstance(jobs, int) and -MAX_JOBS <= jobs <= MAX_JOBS):
+        raise PersistenceError(f"{name}.n_jobs is {jobs!r}: at most {MAX_JOBS} are accepted.")
     for field, value in state.items():
         if field in parameters:
             continue

@@ -16,7 +16,7 @@ import numpy as np
 import scipy.sparse
 
 from .errors import PersistenceError
-from .shapes import MAX_COLUMNS, MAX_COUNT, MAX_DEGREE, Arrays, bounded, check_array
+from .shapes import MAX_COLUMNS, MAX_COUNT, MAX_DEGREE, MAX_JOBS, Arrays, bounded, check_array
 from .weight_checks import WEIGHTS, check_alone, check_frequencies, check_weights
 
 MAX_INTEGER = 2**53  # of numbers of rows
@@ -26,7 +26,7 @@ BOUNDS = (
     ("order", MAX_DEGREE),
     ("n_projections", MAX_COLUMNS),
     ("n_components", MAX_COLUMNS),
-    ("n_jobs", 1 << 12),
+    ("n_jobs", MAX_JOBS),
     ("n_", MAX_COUNT),
 )
 UNBOUNDED = ("random_state", "seed", "class_weight")
