@@ -243,7 +243,7 @@ def test_candidates_can_be_restricted(X):
         ([MaclaurinCandidate(mean_split=True)], "does not support"),
         ([], "empty"),
     ):
-        kernel = Gaussian() if "serve" in message else POLYNOMIAL
+        kernel = Gaussian() if "support" in message else POLYNOMIAL
         with pytest.raises(ValueError, match=message):
             AutoFeatures(kernel, n_components=40, candidates=bad).fit(X)
 
