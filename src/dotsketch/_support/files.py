@@ -7,11 +7,11 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
+from typing import BinaryIO
 
 
 @contextmanager
-def atomic_write(path: str | os.PathLike) -> Iterator[IO[bytes]]:
+def atomic_write(path: str | os.PathLike) -> Iterator[BinaryIO]:
     """A binary file that replaces `path` when the block ends without an exception.
 
     The bytes go to a temporary file in the same folder with a name of its own, so that several
@@ -30,7 +30,11 @@ def atomic_write(path: str | os.PathLike) -> Iterator[IO[bytes]]:
     # beside the target: a rename is atomic within one file system only
     temporary = path.with_name(f"{path.name[:100]}.{uuid.uuid4().hex[:12]}.part")
     try:
-        with open(temporary, "xb") as file:
+        opened = temporary.open("x+b")
+    except OSError as error:  # which names the temporary file, and the user named another
+        raise OSError(error.errno, error.strerror, str(path)) from None
+    try:
+        with opened as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -38,3 +42,9 @@ def atomic_write(path: str | os.PathLike) -> Iterator[IO[bytes]]:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+    if os.name == "posix":  # the new name, too, is to outlive a power cut
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)

@@ -20,15 +20,12 @@ import json
 import math
 import os
 import re
-import secrets
 import zipfile
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
 
+from .._support.files import atomic_write
 from .encoding import is_storable
 from .errors import PersistenceError
 
@@ -47,7 +44,7 @@ SEAL_BYTES = len("dotsketch-model format=0001 sha256=") + DIGITS
 
 def write(path: str | os.PathLike[str], tree: dict[str, Any], arrays: list[np.ndarray]) -> None:
     """Write tree and arrays to a file that replaces `path` once it is complete and on the disk."""
-    with _replacing(Path(os.path.realpath(path))) as file:
+    with atomic_write(os.path.realpath(path)) as file:
         with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
             text = json.dumps(tree, allow_nan=False, separators=(",", ":"))
             _check_tree_size(text.encode(), len(text) + sum(array.nbytes for array in arrays))
@@ -107,31 +104,6 @@ class Reader:
         flat = np.frombuffer(data, dtype=dtype, offset=start)
         array = flat.reshape(shape, order="F" if fortran else "C")
         return array.astype(dtype.newbyteorder("="), order="K")  # a copy, which can be written to
-
-
-@contextmanager
-def _replacing(path: Path) -> Iterator[BinaryIO]:
-    """A new file beside `path` that takes its place at the end, or vanishes."""
-    temporary = path.with_name(f".dotsketch-{secrets.token_hex(8)}.tmp")
-    try:
-        file = temporary.open("x+b")
-    except OSError as error:  # which names the temporary file, and the user named another
-        raise OSError(error.errno, error.strerror, str(path)) from None
-    try:
-        with file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-    if os.name == "posix":  # the new name, too, is to outlive a power cut
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
 
 
 def _check_seal(file: BinaryIO) -> int:
