@@ -21,7 +21,7 @@ from sklearn.kernel_approximation import PolynomialCountSketch
 from threadpoolctl import threadpool_limits
 
 from dotsketch import PolynomialSketch, _fast
-from dotsketch._threads import run_all
+from dotsketch._support.threads import run_all
 from dotsketch._transforms import fwht
 
 REPEATS = 9

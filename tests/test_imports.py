@@ -14,8 +14,8 @@ ROOT = Path(dotsketch.__file__).parent
 
 # Modules of one group may import those of the groups before it.
 LAYERS = [
-    ("_fast", "_progress", "_support", "_threads"),
-    ("_arrays", "_transforms"),
+    ("_fast", "_support"),
+    ("_arrays", "_transforms", "_versions"),
     ("kernels", "pairs"),
     ("sketches",),
     ("expansions",),
@@ -34,7 +34,7 @@ LAYERS = [
     ("cli",),
 ]
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
-OUTSIDE = ("__init__", "__main__", "_versions")  # the flat API and the bug report see everything
+OUTSIDE = ("__init__", "__main__")  # the flat API sees everything
 OPTIONAL = {"torch", "jax", "cupy", "dask", "matplotlib", "rich", "pandas", "pyarrow"}
 # Within a layer of two modules the order is fixed too
 WITHIN = {("_transforms", "_arrays")}

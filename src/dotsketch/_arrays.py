@@ -23,7 +23,7 @@ from joblib import effective_n_jobs
 from sklearn.utils import check_random_state
 
 from . import _fast
-from ._threads import run_all
+from ._support.threads import run_all
 
 Array = Any
 Parts = tuple[Array, Array | None]  # real part, imaginary part (None for real features)

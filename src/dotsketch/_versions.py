@@ -1,4 +1,4 @@
-"""What a bug report should say of the installation."""
+"""What a bug report should say about the installation."""
 
 from __future__ import annotations
 
@@ -15,17 +15,26 @@ _LIBRARIES = (
     "array-api-compat",
     "torch",
     "jax",
+    "pandas",
+    "pyarrow",
+    "matplotlib",
 )
 
 
-def show_versions() -> None:
-    """Print the versions of Python, of the libraries in use, and whether fast kernels are there."""
-    print(f"{'python':18s}{platform.python_version()} ({platform.platform()})")
+def versions() -> dict[str, str]:
+    """Versions of Python and of the libraries in use, and whether compiled kernels are in use."""
+    found = {"python": f"{platform.python_version()} ({platform.platform()})"}
     for name in _LIBRARIES:
         try:
-            found = version(name)
+            found[name] = version(name)
         except PackageNotFoundError:
-            found = "not installed"
-        print(f"{name:18s}{found}")
-    state = f"compiled, {_fast.ISA}" if _fast.AVAILABLE else "not available (portable code is used)"
-    print(f"{'fast kernels':18s}{state}")
+            found[name] = "not installed"
+    compiled = f"compiled, {_fast.ISA}"
+    found["fast kernels"] = compiled if _fast.AVAILABLE else "not available (portable code is used)"
+    return found
+
+
+def show_versions() -> None:
+    """Print the versions of Python and of the libraries, and whether compiled kernels are used."""
+    for name, text in versions().items():
+        print(f"{name:18s}{text}")

@@ -1,1 +1,1 @@
-"""What every layer may use and that knows nothing of this library."""
+"""Threads, progress bars and atomic files: what every layer may use, independent of the rest."""

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import platform
-from importlib.metadata import PackageNotFoundError, version
-
 import click
 from click.shell_completion import get_completion_class
 
-from .. import _fast
+from .._versions import versions as installed_versions
 from .compare import compare
 from .data import datasets
 from .errors import OneLineErrors
@@ -17,7 +14,6 @@ from .options import speaking
 from .output import Output, facts
 from .predict import info, predict
 
-LIBRARIES = ("dotsketch", "numpy", "scipy", "scikit-learn", "pandas", "pyarrow", "matplotlib")
 SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 
@@ -46,13 +42,7 @@ def versions(as_json: bool, verbose: bool) -> None:
     Example:
       dotsketch versions
     """
-    found = {"python": f"{platform.python_version()} ({platform.platform()})"}
-    for name in LIBRARIES:
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            found[name] = "not installed"
-    found["fast kernels"] = f"compiled, {_fast.ISA}" if _fast.AVAILABLE else "not available"
+    found = installed_versions()
     Output(as_json, verbose).result(found, facts(found))
 
 

@@ -17,8 +17,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from .._arrays import is_sparse
-from .._progress import progress
 from .._support.files import atomic_write
+from .._support.progress import progress
 from ..chunks import Block, Rows, len_of
 
 

@@ -8,7 +8,7 @@ from numbers import Real
 from typing import Any, NamedTuple
 
 from .._arrays import Array, positive_integer
-from .._progress import progress
+from .._support.progress import progress
 from ..kernels import DotProductKernel
 from .candidates import Candidate, MaclaurinCandidate, Setup
 from .families import FAMILIES, all_candidates

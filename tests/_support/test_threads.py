@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from sklearn import config_context, get_config
 
-from dotsketch import _threads
-from dotsketch._threads import run_all
+from dotsketch._support import threads as pool
+from dotsketch._support.threads import run_all
 
 
 class Library:
@@ -33,9 +33,9 @@ class Library:
 def blas(monkeypatch):
     """A BLAS with eight threads in the place of the machine's."""
     library = Library(8)
-    pools = _threads.ThreadpoolController()
+    pools = pool.ThreadpoolController()
     pools.lib_controllers = [library]
-    monkeypatch.setattr(_threads, "_blas_pools", lambda: pools)
+    monkeypatch.setattr(pool, "_blas_pools", lambda: pools)
     return library
 
 
@@ -100,7 +100,7 @@ def test_errstate_of_the_caller_holds_on_all_threads():
 
 FORK = """
 import os, threading
-from dotsketch._threads import run_all
+from dotsketch._support.threads import run_all
 
 def meet():
     meeting = threading.Barrier(3, timeout=30)
@@ -180,18 +180,18 @@ def test_configuration_of_the_caller_holds_on_all_threads():
 
 FORK_INSIDE = """
 import os
-from dotsketch import _threads
-from dotsketch._threads import run_all
+from dotsketch._support import threads as pool
+from dotsketch._support.threads import run_all
 
 def threads():
-    pools = _threads._blas_pools().info()
-    return [pool["num_threads"] for pool in pools if pool["user_api"] == "blas"]
+    pools = pool._blas_pools().info()
+    return [p["num_threads"] for p in pools if p["user_api"] == "blas"]
 
 caller, before = os.getpid(), threads()
-main = _threads.threading.get_ident()
+main = pool.threading.get_ident()
 
 def function(item):
-    if _threads.threading.get_ident() == main and not children:
+    if pool.threading.get_ident() == main and not children:
         children.append(os.fork())
         if os.getpid() != caller:
             # nobody in the child would ever release the limit: it is free
@@ -203,10 +203,10 @@ while not children:
     run_all(function, range(100), 2)
 if os.getpid() != caller:
     run_all(lambda _: None, range(4), 2)
-    assert threads() == before and _threads._blas_limit.holders == 0
+    assert threads() == before and pool._blas_limit.holders == 0
     os._exit(0)
 assert os.waitpid(children[0], 0)[1] == 0
-assert threads() == before and _threads._blas_limit.holders == 0
+assert threads() == before and pool._blas_limit.holders == 0
 """
 
 
