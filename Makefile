@@ -35,7 +35,7 @@ demo: $(VENV)/.demo
 	$(VENV)/bin/dotsketch compare digits --components 500 --report out/demo.html
 
 # Tests of what the compiled kernels do not change, and of these kernels themselves: one run is enough.
-ONCE := tests/cli tests/experiments tests/test_chunks.py tests/test_datasets.py tests/test_distribution.py \
+ONCE := tests/cli tests/experiments tests/rows tests/test_datasets.py tests/test_distribution.py \
     tests/test_docs.py tests/test_examples.py tests/test_fast.py tests/test_fast_pair_sums.py tests/test_fast_tensor_sketch.py \
     tests/test_imports.py tests/test_kernels.py tests/test_linear_gaussian.py tests/test_metrics.py \
     tests/test_packed.py tests/test_pairs.py tests/test_persistence.py tests/test_persistence_attacks.py \

@@ -23,7 +23,6 @@ from importlib.metadata import version as _version
 from ._versions import show_versions
 from .allocation import Allocation
 from .auto import AutoFeatures
-from .chunks import parquet_batches
 from .datasets import Dataset, DatasetError, fetch_dataset, list_datasets, load_dataset
 from .features import (
     FourierFeatures,
@@ -68,6 +67,7 @@ from .planning import (
     required_components,
 )
 from .positive import PositiveMap
+from .rows import parquet_batches
 from .sketches import (
     SKETCHES,
     BalancedTensorSketch,

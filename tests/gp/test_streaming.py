@@ -11,8 +11,8 @@ import pytest
 import scipy.sparse
 
 import dotsketch.gp.base
-import dotsketch.gp.checkpoint
 import dotsketch.gp.regression
+import dotsketch.rows.fold
 from dotsketch import FeatureGPClassifier, FeatureGPRegressor, PolynomialSketch, parquet_batches
 from gp.data import (
     class_data,
@@ -381,7 +381,7 @@ def test_a_torn_write_leaves_the_last_checkpoint(tmp_path, monkeypatch):
             raise KeyboardInterrupt
         savez(file, **arrays)
 
-    monkeypatch.setattr(dotsketch.gp.checkpoint.np, "savez", dying)
+    monkeypatch.setattr(dotsketch.rows.fold.np, "savez", dying)
     with pytest.raises(KeyboardInterrupt):
         regressor().fit(X, y, checkpoint=path)
     monkeypatch.undo()
@@ -406,7 +406,7 @@ def test_two_fits_may_write_one_checkpoint(tmp_path, monkeypatch):
             file.truncate()
         savez(file, **arrays)
 
-    monkeypatch.setattr(dotsketch.gp.checkpoint.np, "savez", overtaken)
+    monkeypatch.setattr(dotsketch.rows.fold.np, "savez", overtaken)
     first = regressor().fit(X, y, checkpoint=path)
     monkeypatch.undo()
     assert list(tmp_path.iterdir()) == [path]

@@ -20,10 +20,10 @@ from sklearn.utils.validation import (
 
 from .._arrays import Array, host
 from ..auto import AutoFeatures
-from ..chunks import Rows, is_on_disk, is_stream
 from ..features import MaclaurinFeatures
 from ..features.base import FeatureMap, is_valid
-from .checkpoint import Sums, accumulate, fingerprint
+from ..rows.fold import Sums, accumulate, fingerprint
+from ..rows.sources import Rows, is_on_disk, is_stream
 
 SAMPLE_ROWS = 10_000  # features are fitted on so many rows of data that are not in memory
 BLOCK_BYTES = 1 << 26

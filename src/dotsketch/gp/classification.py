@@ -17,7 +17,6 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .. import _packed
 from .._arrays import host
-from ..chunks import Block, Rows, is_on_disk, is_stream
 from ..linear_gaussian import (
     Posterior,
     SufficientStatistics,
@@ -26,6 +25,7 @@ from ..linear_gaussian import (
     predict_mean,
     predict_variance,
 )
+from ..rows.sources import Block, Rows, is_on_disk, is_stream
 from .base import DTYPES, FeatureGP
 from .classifier import VALIDATION_ROWS, DirichletClassifier, check_two_classes
 from .dirichlet import DirichletLabels, Reservoir

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from .._arrays import Array, as_generator
-from ..chunks import Block, Rows, is_on_disk, is_stream
 from ..features.base import check_fitted
 from ..linear_gaussian import (
     Posterior,
@@ -20,6 +19,7 @@ from ..linear_gaussian import (
     predict_variance,
     sample_weights,
 )
+from ..rows.sources import Block, Rows, is_on_disk, is_stream
 from .base import SAMPLE_ROWS, FeatureGP
 from .corrected import CorrectedRows
 from .evidence import Spectrum, best_variances

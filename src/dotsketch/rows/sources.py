@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from ._arrays import Array, host, is_sparse
+from .._arrays import Array, host, is_sparse
 
 Block = tuple[Array, ...]  # columns of one block of rows: (X, y), or (X, y, noise variance)
 

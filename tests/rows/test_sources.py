@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse
 
 from dotsketch import parquet_batches
-from dotsketch.chunks import Rows, is_on_disk, is_stream, regroup
+from dotsketch.rows.sources import Rows, is_on_disk, is_stream, regroup
 
 
 @pytest.fixture

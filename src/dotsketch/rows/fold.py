@@ -19,7 +19,7 @@ import numpy as np
 from .._arrays import is_sparse
 from .._support.files import atomic_write
 from .._support.progress import progress
-from ..chunks import Block, Rows, len_of
+from .sources import Block, Rows, len_of
 
 
 class Sums(Protocol):

@@ -1,0 +1,9 @@
+"""Where rows come from, and one fold over blocks of them.
+
+- `sources`: `Rows` over arrays, sparse matrices, memory maps, h5py, zarr, streams, Parquet files
+- `fold`: sums over blocks in a fixed order, with a checkpoint and a progress bar
+"""
+
+from .sources import Rows, parquet_batches
+
+__all__ = ["Rows", "parquet_batches"]
