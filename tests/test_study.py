@@ -84,7 +84,7 @@ def test_measured_errors_are_those_of_the_sample(X):
     assert found.n_fitting == 300
     assert len(seen) == 3
     for fitting, held in seen:
-        assert held is study.sample
+        assert rows_of(held) == rows_of(study.sample)
         assert len(fitting) == 300
         assert not rows_of(fitting) & rows_of(held)
     assert rows_of(seen[0][0]) != rows_of(seen[1][0])
@@ -145,6 +145,25 @@ def test_a_standard_error_is_that_of_the_root_mean_square(X):
     assert found.relative_error == pytest.approx(np.sqrt(0.09))
     expected = np.std(squares, ddof=1) / np.sqrt(3) / (2 * 0.3)
     assert found.standard_error == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("errors", "n_draws"), [([0.1], 16), ([0.1, 0.15], 16), ([0, 0, 0, 1], 128)]
+)
+def test_draws_end_where_they_agree(X, errors, n_draws):
+    study = Study(Gaussian(lengthscale=2.0), X, n_pairs_sample=200)
+    draws = iter(errors * 200)
+    held_out = []
+
+    def approximate(fitting, held, rng):
+        held_out.append(rows_of(held))
+        return study.kernel(held) * (1 + next(draws))
+
+    found = study.measure(approximate, 1, 1.0)
+    assert len(held_out) == n_draws
+    assert {len(rows) for rows in held_out} == {150}
+    assert held_out[0] != held_out[1]
+    assert found.relative_error == pytest.approx(np.sqrt(np.mean(np.square(errors))))
 
 
 def test_wide_rows_are_fewer_and_a_plan_reports_it():

@@ -102,7 +102,7 @@ class Candidate:
             Z = features.fit(fitting).transform(held)
             return Z @ Z.T
 
-        m = len(study.sample)
+        m = study.n_held
         found = study.measure(approximate, 1, m * cost + m * m * n_components)
         return self._measured_row(n_components, found, cost)
 
@@ -304,7 +304,7 @@ class NystromCandidate(Candidate):
             )
             return B.T @ B
 
-        m, D, d = len(study.sample), n_components, study.dimension
+        m, D, d = study.n_held, n_components, study.dimension
         operations = D * D * (D / 3 + m + 2 * d) + 2.0 * D * m * (m + d)
         found = study.measure(approximate, D, operations)
         fewer = found.n_fitting if found.n_fitting < D else None
