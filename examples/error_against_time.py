@@ -3,7 +3,7 @@
     python examples/error_against_time.py [figure.svg]
 
 Fashion-MNIST (20,000 training rows) if it is at hand: in the folder `DOTSKETCH_DATA`, or in the
-cache after `dotsketch datasets --fetch fashion_mnist`; otherwise scikit-learn's digits. Seconds are
+cache after `dotsketch datasets fetch fashion_mnist`; otherwise scikit-learn's digits. Seconds are
 those of the processor for everything: fit of the features, features of all rows, ridge regression,
 prediction; one thread, the least of two runs.
 """

@@ -34,7 +34,7 @@ from dotsketch.features.base import FeatureMap
 from dotsketch.kernels import DotProductKernel
 from dotsketch.persistence import checks, container, own_checks, weight_checks
 from dotsketch.persistence.encoding import Encoder
-from dotsketch.persistence.files import _versions
+from dotsketch.persistence.files import written_versions
 from dotsketch.persistence.registry import Registry, is_named_tuple
 from dotsketch.planning.candidates import Candidate
 from dotsketch.sketches.base import Sketch
@@ -46,7 +46,11 @@ NUMBERS = np.linspace(0, 1, 30).reshape(10, 3)
 def write(path, value):
     """A file of the value, without the checks of `save`."""
     encoder = Encoder(Registry())
-    tree = {"versions": _versions(), "value": encoder.encode(value, "value"), "classes": []}
+    tree = {
+        "versions": written_versions(),
+        "value": encoder.encode(value, "value"),
+        "classes": [],
+    }
     container.write(path, tree, encoder.arrays)
 
 

@@ -14,11 +14,13 @@ import os
 import platform
 from collections.abc import Iterable
 from functools import cache
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import threadpoolctl
+
+from dotsketch._support.files import atomic_write
+from dotsketch._support.versions import installed_versions
 
 from .experiment import Row, Unit
 
@@ -66,14 +68,10 @@ class Store:
 
 
 def write_atomically(path: Path, text: str | bytes) -> None:
-    """Write beside the path, flush to disk, then rename: never a half-written file."""
+    """A complete file, in a folder that is made for it."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    with open(beside, "wb") as file:
+    with atomic_write(path) as file:
         file.write(text.encode() if isinstance(text, str) else text)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(beside, path)
 
 
 def write_csv(path: Path, rows: list[Row]) -> None:
@@ -110,9 +108,8 @@ def environment() -> Row:
         if library.get("user_api") == "blas"
     ]
     return {
-        "python": platform.python_version(),
         "system": f"{platform.system()} {platform.machine()}",
         "cores": os.cpu_count(),
-        **{name: version(name) for name in LIBRARIES},
+        **installed_versions(*LIBRARIES),
         "blas": sorted(set(blas)),
     }

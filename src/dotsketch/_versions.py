@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import platform
-from importlib.metadata import PackageNotFoundError, version
 
 from . import _fast
+from ._support.versions import installed_versions
 
 _LIBRARIES = (
     "dotsketch",
@@ -23,12 +23,8 @@ _LIBRARIES = (
 
 def versions() -> dict[str, str]:
     """Versions of Python and of the libraries in use, and whether compiled kernels are in use."""
-    found = {"python": f"{platform.python_version()} ({platform.platform()})"}
-    for name in _LIBRARIES:
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            found[name] = "not installed"
+    found = installed_versions(*_LIBRARIES)
+    found["python"] += f" ({platform.platform()})"
     compiled = f"compiled, {_fast.ISA}"
     found["fast kernels"] = compiled if _fast.AVAILABLE else "not available (portable code is used)"
     return found

@@ -12,7 +12,8 @@ from click.testing import CliRunner
 
 from dotsketch import Gaussian, plan
 from dotsketch.cli import modelling
-from dotsketch.cli.comparing import (
+from dotsketch.cli.main import main
+from dotsketch.cli.measure import (
     ERROR_DRAWS,
     Compared,
     HeldOut,
@@ -20,7 +21,6 @@ from dotsketch.cli.comparing import (
     recommend,
     shortlist,
 )
-from dotsketch.cli.main import main
 from dotsketch.cli.modelling import LEAST_KERNEL, choose_kernel
 from dotsketch.cli.report import plot_confusion, plot_curves
 from dotsketch.cli.scoring import ClassPrediction, NumberPrediction

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from dotsketch.cli.encoding import Wanted, encoded, frame_of, make_encoder, target_of
+from dotsketch.cli.encoding import Wanted, encode_chunks, frame_of, make_encoder, target_of
 from dotsketch.cli.errors import UserMistake
 from dotsketch.cli.schema import scan
 
@@ -30,7 +30,7 @@ def all_rows(frame, impute=False, target="price", step=7):
     table = table_of(frame, step)
     schema = scan(table, target, impute=impute)
     encoder = make_encoder(schema, impute)
-    parts = list(encoded(table, schema, encoder, impute))
+    parts = list(encode_chunks(table, schema, encoder, impute))
     return np.concatenate([p[0] for p in parts]), np.concatenate([p[1] for p in parts]), encoder
 
 

@@ -63,17 +63,13 @@ def test_many_chunks_give_the_same_model(folder, run, monkeypatch):
     np.testing.assert_allclose(many, one, rtol=1e-8)
 
 
-@pytest.mark.parametrize("suffix", ["arff", "parquet", "npz", "libsvm"])
+@pytest.mark.parametrize("suffix", ["parquet", "npz", "libsvm"])
 def test_all_formats_are_fitted_and_predicted(folder, run_json, houses, suffix):
     numbers = houses[["size", "rooms", "price"]]
     name = f"houses.{suffix}"
     target = ("--target", "price")
     if suffix == "parquet":
         numbers.to_parquet(name)
-    elif suffix == "arff":
-        head = "\n".join(f"@attribute {column} numeric" for column in numbers)
-        rows = numbers.to_csv(index=False, header=False)
-        (folder / name).write_text(f"@relation houses\n{head}\n@data\n{rows}")
     else:
         X, y = numbers[["size", "rooms"]].to_numpy(), numbers["price"].to_numpy()
         target = ()
@@ -117,14 +113,14 @@ def test_unseen_categories_and_missing_values(folder, run, houses, fails):
 
 
 def test_declared_categories_are_no_numbers(folder, run, run_json):
-    """The nominal attribute {1, 2} of an ARFF file is categorical, and so is the target {0, 1}."""
+    """The column of 1 and 2 is categorical by the user's word, and so is the target of 0 and 1."""
     rows = "\n".join(f"{i % 7 / 7:.2f},{1 + i % 2},{int(i % 7 > 3)}" for i in range(60))
-    head = "@attribute x real\n@attribute kind {1, 2}\n@attribute y {0, 1}"
-    (folder / "a.arff").write_text(f"@relation r\n{head}\n@data\n{rows}\n")
-    known = run_json("fit", "a.arff", "--target", "y", *FAST, "-o", "a.model")
+    (folder / "a.csv").write_text(f"x,kind,y\n{rows}\n")
+    words = ("--target", "y", "--categorical", "kind", "--categorical", "y")
+    known = run_json("fit", "a.csv", *words, *FAST, "-o", "a.model")
     assert (known["numeric"], known["categorical"]) == (["x"], {"kind": ["1", "2"]})
     assert known["classes"] == ["0", "1"]
-    assert run_json("predict", "a.model", "a.arff", "-o", "out.csv")["score"]["accuracy"] == 1
+    assert run_json("predict", "a.model", "a.csv", "-o", "out.csv")["score"]["accuracy"] == 1
 
 
 def test_truth_values_are_the_same_in_every_format(folder, run, run_json, houses):

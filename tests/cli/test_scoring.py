@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import norm
 from sklearn.metrics import accuracy_score, log_loss, r2_score, root_mean_squared_error
 
-from dotsketch.cli.scoring import ClassPrediction, NumberPrediction, Score, shown
+from dotsketch.cli.scoring import ClassPrediction, NumberPrediction, Score, describe_figures
 
 
 @pytest.mark.parametrize("step", [1, 7, 50])
@@ -32,7 +32,7 @@ def test_classification(rng):
     figures = total.figures()
     hits = accuracy_score(y, classes[probabilities.argmax(axis=1)])
     assert figures == pytest.approx({"accuracy": hits, "mnll": log_loss(y, probabilities)})
-    assert shown(figures).startswith(f"accuracy {hits:.4g}, MNLL ")
+    assert describe_figures(figures).startswith(f"accuracy {hits:.4g}, MNLL ")
 
 
 def test_an_unknown_class_is_infinitely_surprising():

@@ -11,22 +11,7 @@ from sklearn.datasets import dump_svmlight_file
 
 from dotsketch.cli import tables
 from dotsketch.cli.errors import UserMistake
-from dotsketch.cli.tables import beginning, open_table, sniff_delimiter
-
-ARFF = """% sold in 1999
-@RELATION 'houses of \'99'
-@attribute 'living area' numeric
-@attribute town {Bern, 'La Chaux, Jura', Genève}
-@attribute rooms{2,3}
-@attribute note string
-@attribute price REAL [0, 100]
-
-@DATA
-1.5, Bern, 2, O'Hara's, 10
-% a quote comes only now
-2.5, 'La Chaux, Jura', 3, 'it\\'s fine', 2e1
-?, "Genève", 2, ?, 30
-"""
+from dotsketch.cli.tables import open_table, read_start, sniff_delimiter
 
 
 def as_frame(table):
@@ -59,7 +44,7 @@ def test_a_given_delimiter_is_used(tmp_path):
 def test_quoted_delimiters_do_not_mislead(tmp_path):
     path = tmp_path / "quoted.csv"
     path.write_text('name;size\n"a, b, c";1\n"d, e, f";2\n')
-    assert sniff_delimiter(beginning(path, "utf-8")) == ";"
+    assert sniff_delimiter(read_start(path, "utf-8")) == ";"
     assert as_frame(open_table(str(path)))["name"].tolist() == ["a, b, c", "d, e, f"]
 
 
@@ -109,7 +94,7 @@ def test_csv_without_header(tmp_path):
     path.write_text("1,2\n3,4\n")
     with pytest.raises(UserMistake, match="--no-header"):
         open_table(str(path))
-    table = open_table(str(path), header=False)
+    table = open_table(str(path), no_header=True)
     assert table.names == ("f0", "f1")
     assert len(as_frame(table)) == 2
 
@@ -177,45 +162,6 @@ def test_libsvm(tmp_path, rng):
     assert list(found.columns) == ["x1", "x2", "x3", "y"]
 
 
-def test_arff(tmp_path):
-    path = tmp_path / "houses.arff"
-    path.write_text(ARFF, encoding="utf-8")
-    table = open_table(str(path))
-    assert table.names == ("living area", "town", "rooms", "note", "price")
-    assert table.categorical == {"town", "rooms", "note"}
-    assert as_frame(table).to_numpy().tolist() == [
-        ["1.5", "Bern", "2", "O'Hara's", "10"],
-        ["2.5", "La Chaux, Jura", "3", "it's fine", "2e1"],
-        ["?", "Genève", "2", "?", "30"],
-    ]
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ("@relation r\n@data\n1\n", "no @attribute before @data"),
-        ("@attribute a real\n@data\n{0 1}\n", "rows are sparse"),
-        ("@attribute a real\n@attribute b real\n@data\n1,2\n3\n", "row 2 has 1 values, and not 2"),
-        ("@attribute a real\n1,2\n", "'1,2' stands before @data"),
-        ("@attribute a\n@data\n1\n", "has no name and type"),
-        ("@attribute a real\n", "no line @data"),
-    ],
-)
-def test_what_is_wrong_with_an_arff_file_is_told(tmp_path, content, message):
-    path = tmp_path / "a.arff"
-    path.write_text(content)
-    with pytest.raises(UserMistake, match=message):
-        open_table(str(path))
-
-
-def test_arff_in_another_encoding(tmp_path):
-    path = tmp_path / "a.arff"
-    path.write_bytes("@attribute a string\n@data\nGenève\n".encode("latin-1"))
-    with pytest.raises(UserMistake, match="--encoding latin-1"):
-        open_table(str(path))
-    assert as_frame(open_table(str(path), encoding="latin-1"))["a"].tolist() == ["Genève"]
-
-
 def test_a_named_data_set():
     table = open_table("iris")
     assert (table.target, table.task) == ("y", "classification")
@@ -241,7 +187,6 @@ def test_columns_by_name_and_position(tmp_path, frame):
         ("a.npz", b"no zip", "not an NPZ file"),
         ("a.parquet", b"no parquet", "a.parquet: "),
         ("a.libsvm", b"1 x:2\n", "not a LIBSVM file"),
-        ("a.arff", b"nothing\n", "not an ARFF file"),
     ],
 )
 def test_what_is_no_table_is_refused_in_one_line(tmp_path, name, content, message):

@@ -11,7 +11,10 @@ import numpy as np
 from rich.table import Table as RichTable
 
 from ..planning import Study, select
-from .comparing import (
+from .encoding import encode, make_encoder
+from .errors import UserMistake, check_ending, check_output
+from .kernel_names import kernel_words, parse_kernel
+from .measure import (
     EXACT_ROWS,
     Compared,
     HeldOut,
@@ -21,10 +24,7 @@ from .comparing import (
     recommend,
     shortlist,
 )
-from .encoding import encode, make_encoder
-from .errors import UserMistake, check_ending, check_output
-from .kernel_names import kernel_words, parse_kernel
-from .modelling import capped, choose_kernel, make_gp, ranked
+from .modelling import choose_kernel, describe_cap, make_gp, rank
 from .options import Reading, components_option, kernel_option, learning, threads, working
 from .output import Output
 from .python_source import imports_of, source_of
@@ -96,8 +96,8 @@ def compare(
             chosen = choose_kernel(kernel, split.X, split.y, schema.task, seed)
             advance(0.3)
             study = Study(chosen, split.X, random_state=seed)
-            table_of_plan = ranked(study, select("all", study), components)
-        output.note(capped(table_of_plan, components, study.n_rows))
+            table_of_plan = rank(study, select("all", study), components)
+        output.note(describe_cap(table_of_plan, components, study.n_rows))
         rows = shortlist(table_of_plan, top)
         compared = []
         with output.progress("Measuring") as advance:
@@ -117,7 +117,7 @@ def compare(
         "data": summary_of(schema, split),
         "kernel": source_of(chosen),
         "n_components": components,
-        "candidates": [described(one) for one in compared],
+        "candidates": [describe_candidate(one) for one in compared],
         "plan": [
             {"features": str(row.candidate), "predicted_error": row.relative_error}
             for row in table_of_plan
@@ -195,7 +195,7 @@ def summary_of(schema: Schema, split: HeldOut) -> dict[str, Any]:
     }
 
 
-def described(one: Compared) -> dict[str, Any]:
+def describe_candidate(one: Compared) -> dict[str, Any]:
     """One candidate for machines."""
     return {
         "features": one.name,

@@ -118,7 +118,7 @@ def whole_column(batch: Batch, name: str) -> pa.Array:
     return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
 
 
-def encoded(
+def encode_chunks(
     table: Table, schema: Schema, encoder: Pipeline, impute: bool
 ) -> Iterator[tuple[np.ndarray, np.ndarray, float]]:
     """The second pass: X (m, d) and y (m,) of every chunk, and the part that is read so far."""

@@ -11,11 +11,11 @@ import click
 import numpy as np
 
 from ..planning import Plan, Study
-from .encoding import encode, encoded, make_encoder
+from .encoding import encode, encode_chunks, make_encoder
 from .errors import check_output
 from .kernel_names import parse_kernel
 from .model_file import Model
-from .modelling import capped, check_features, choose_features, choose_kernel, fit_stream
+from .modelling import check_features, choose_features, choose_kernel, describe_cap, fit_stream
 from .options import (
     Reading,
     components_option,
@@ -82,14 +82,14 @@ def fit(
             chosen = choose_kernel(kernel, X, y, schema.task, seed)
             advance(0.3)
             row = choose_features(features, Study(chosen, X, random_state=seed), components)
-        output.note(capped(Plan([row]), components, len(X)))
+        output.note(describe_cap(Plan([row]), components, len(X)))
         estimator = row.candidate.build(chosen, row.n_components, random_state=seed)
         output.detail(f"Features: {source_of(estimator)}")
         classes = schema.classes if schema.task == "classification" else None
         with output.progress("Fitting") as advance:
 
             def stream() -> Iterator[tuple[np.ndarray, np.ndarray]]:
-                for X, y, fraction in encoded(table, schema, encoder, reading.impute):
+                for X, y, fraction in encode_chunks(table, schema, encoder, reading.impute):
                     yield X, y
                     advance(fraction)
 

@@ -7,7 +7,7 @@ from click.shell_completion import get_completion_class
 
 from .._versions import versions as installed_versions
 from .compare import compare
-from .data import datasets
+from .datasets import datasets
 from .errors import OneLineErrors
 from .fit import fit
 from .options import speaking
@@ -22,7 +22,7 @@ SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 def main() -> None:
     """Random features and Gaussian processes for a table of data.
 
-    DATA is a file (CSV, Parquet, NPZ, LIBSVM, ARFF) or the name of a data set. Results go to
+    DATA is a file (CSV, Parquet, NPZ, LIBSVM) or the name of a data set. Results go to
     stdout, messages to stderr; a mistake ends with one line and exit code 2.
 
     \b

@@ -27,7 +27,7 @@ from ..planning import (
 )
 from .errors import UserMistake
 from .kernel_names import parse_kernel
-from .tables import listed
+from .tables import list_names
 
 # The lengthscale maximises the likelihood of so many rows under Nyström features with so many
 # columns. Fewer rows let the draw decide between a short and a long lengthscale: the likelihood of
@@ -86,21 +86,21 @@ def choose_features(text: str, study: Study, n_components: int) -> PlannedCandid
     candidates: Any = "all" if text == "auto" else text
     if text != "auto" and text not in FAMILIES:
         candidates = [named_candidate(text, study)]
-    return ranked(study, select(candidates, study), n_components).best
+    return rank(study, select(candidates, study), n_components).best
 
 
 def named_candidate(text: str, study: Study) -> Candidate:
     """The candidate that is called so in the table of `compare`."""
-    named = {spelled(str(candidate)): candidate for candidate in all_candidates(study)}
-    if spelled(text) not in named:
-        close = get_close_matches(spelled(text), [*named, *FAMILIES], 1)
+    named = {normalise_name(str(candidate)): candidate for candidate in all_candidates(study)}
+    if normalise_name(text) not in named:
+        close = get_close_matches(normalise_name(text), [*named, *FAMILIES], 1)
         hint = f" Did you mean {str(named.get(close[0], close[0]))!r}?" if close else ""
         raise UserMistake(
             f"the features {text!r} are not known for this kernel; give auto, a family "
             f"({', '.join(FAMILIES)}), or a name from the first column of "
             f"`dotsketch compare`.{hint}"
         )
-    return named[spelled(text)]
+    return named[normalise_name(text)]
 
 
 def check_features(text: str, kernel: str) -> None:
@@ -119,7 +119,7 @@ def check_features(text: str, kernel: str) -> None:
         named_candidate(text, study)
 
 
-def ranked(study: Study, selection: Selection, n_components: int) -> Plan:
+def rank(study: Study, selection: Selection, n_components: int) -> Plan:
     """The candidates at so many columns, by their predicted error.
 
     Landmarks are rows: where there are fewer rows than columns asked for, candidates that cannot
@@ -133,24 +133,24 @@ def ranked(study: Study, selection: Selection, n_components: int) -> Plan:
         rows = [*rows, *assess(study, rest, study.n_rows).rows]
     if not rows:
         raise UserMistake(
-            f"--components {n_components} is too few for {listed(map(str, candidates), 3)}: give "
-            "more."
+            f"--components {n_components} is too few for {list_names(map(str, candidates), 3)}: "
+            "give more."
         )
     return Plan(rows, left_out=left_out)
 
 
-def capped(table: Plan, n_components: int, n_rows: int) -> str | None:
+def describe_cap(table: Plan, n_components: int, n_rows: int) -> str | None:
     """A line about candidates that have fewer columns than asked for because rows are few."""
     names = [row.candidate.family for row in table if n_components > n_rows == row.n_components]
     if not names:
         return None
     return (
-        f"{listed(dict.fromkeys(names))}: {n_rows} columns, one per row, and not the "
+        f"{list_names(dict.fromkeys(names))}: {n_rows} columns, one per row, and not the "
         f"{n_components} of --components"
     )
 
 
-def spelled(name: str) -> str:
+def normalise_name(name: str) -> str:
     """A candidate's name without spaces and capitals."""
     return "".join(name.lower().split())
 

@@ -13,12 +13,12 @@ from threadpoolctl import threadpool_limits
 
 from .output import Output
 from .schema import Schema, scan
-from .tables import FORMATS, Table, listed, open_table
+from .tables import FORMATS, Table, list_names, open_table
 
 Command = Callable[..., Any]
 
 
-def combined(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
+def combine(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
     """Several options as one decorator, shown in this order."""
 
     def decorate(command: Command) -> Command:
@@ -29,7 +29,7 @@ def combined(*options: Callable[[Command], Command]) -> Callable[[Command], Comm
     return decorate
 
 
-speaking = combined(
+speaking = combine(
     click.option("--json", "as_json", is_flag=True, help="Print the result as JSON."),
     click.option("-v", "--verbose", is_flag=True, help="Say more; show tracebacks of errors."),
 )
@@ -41,7 +41,7 @@ jobs_option = click.option(
     help="Threads to use.  [default: one a processor]",
 )
 
-working = combined(
+working = combine(
     click.option(
         "--seed",
         default=0,
@@ -54,17 +54,30 @@ working = combined(
     speaking,
 )
 
-reading = combined(
+
+def parse_delimiter(context: click.Context, option: click.Parameter, given: str | None) -> Any:
+    """One character; a tab may be written as a word."""
+    delimiter = {"tab": "\t", "\\t": "\t"}.get(given or "", given)
+    if delimiter is not None and len(delimiter) != 1:
+        raise click.BadParameter(f"{given!r} must be one character, or tab.")
+    return delimiter
+
+
+reading = combine(
     click.option("--format", type=click.Choice(list(FORMATS)), help="If its ending does not say."),
-    click.option("--delimiter", help="Of a CSV file, if it is not found: , ; | or tab."),
-    click.option("--encoding", default="utf-8", show_default=True, help="Of CSV and ARFF."),
+    click.option(
+        "--delimiter",
+        callback=parse_delimiter,
+        help="Of a CSV file, if it is not found: , ; | or tab.",
+    ),
+    click.option("--encoding", default="utf-8", show_default=True, help="Of CSV."),
     click.option(
         "--decimal", default=".", show_default=True, type=click.Choice([".", ","]), help="Of CSV."
     ),
     click.option("--no-header", is_flag=True, help="A CSV file without names: f0, f1, …"),
 )
 
-learning = combined(
+learning = combine(
     click.option("--target", metavar="COLUMN", help="What to predict: a name, or a position."),
     click.option(
         "--task",
@@ -143,8 +156,13 @@ class Reading:
         return found
 
     def open(self, data: str) -> Table:
-        return opened(
-            data, self.format, self.delimiter, self.encoding, self.decimal, self.no_header
+        return open_table(
+            data,
+            format=self.format,
+            delimiter=self.delimiter,
+            encoding=self.encoding,
+            decimal=self.decimal,
+            no_header=self.no_header,
         )
 
     def scan(self, table: Table, seed: int, output: Output) -> Schema:
@@ -168,17 +186,17 @@ class Reading:
         used = {column.name for column in schema.features} | {schema.target.name}
         index = sorted(table.index - used - set(self.ignore))
         if index:
-            output.say(f"{schema.source}: left out, an index of pandas: {listed(index)}")
+            output.say(f"{schema.source}: left out, an index of pandas: {list_names(index)}")
         dates = sorted(table.dates - table.index - used - set(self.ignore))
         if dates:
             output.say(
-                f"{schema.source}: left out, dates or times: {listed(dates)}. To use one, write it "
-                "as a number, such as days."
+                f"{schema.source}: left out, dates or times: {list_names(dates)}. To use one, "
+                "write it as a number, such as days."
             )
         if schema.constant:
             output.say(
                 f"{schema.source}: the same value in every row, no use for a prediction: "
-                f"{listed(schema.constant)}"
+                f"{list_names(schema.constant)}"
             )
         output.say(
             f"{schema.source}: {schema.n_rows:,} rows, {len(schema.numeric)} numeric and "
@@ -188,39 +206,8 @@ class Reading:
         return schema
 
 
-def opened(
-    data: str,
-    format: str | None,
-    delimiter: str | None,
-    encoding: str,
-    decimal: str,
-    no_header: bool,
-) -> Table:
-    """The table that the options `reading` describe."""
-    return open_table(
-        data,
-        format=format,
-        delimiter=delimiter_of(delimiter),
-        encoding=encoding,
-        decimal=decimal,
-        header=not no_header,
-    )
-
-
 def field_names(cls: type[Reading]) -> list[str]:
     return [field.name for field in fields(cls)]
-
-
-def delimiter_of(given: str | None) -> str | None:
-    """One character; a tab may be written as a word."""
-    if given is None:
-        return None
-    given = {"tab": "\t", "\\t": "\t"}.get(given, given)
-    if len(given) != 1:
-        raise click.BadParameter(
-            f"{given!r} must be one character, or tab.", param_hint="--delimiter"
-        )
-    return given
 
 
 @contextmanager

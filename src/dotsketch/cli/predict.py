@@ -20,10 +20,10 @@ from .encoding import NO_LEVEL, frame_of, target_of
 from .errors import UserMistake, check_ending, check_output
 from .model_file import Model
 from .modelling import use_threads
-from .options import jobs_option, opened, reading, speaking, threads
+from .options import jobs_option, reading, speaking, threads
 from .output import Output, count, facts
-from .scoring import Prediction, Score, predict_rows, shown
-from .tables import Table, listed
+from .scoring import Prediction, Score, describe_figures, predict_rows
+from .tables import Table, list_names, open_table
 
 
 @click.command()
@@ -41,14 +41,10 @@ def predict(
     data: str,
     path: str | None,
     keep: tuple[str, ...],
-    format: str | None,
-    delimiter: str | None,
-    encoding: str,
-    decimal: str,
-    no_header: bool,
     jobs: int | None,
     as_json: bool,
     verbose: bool,
+    **options: Any,
 ) -> None:
     """Predict the rows of DATA with a MODEL that `fit` wrote.
 
@@ -64,7 +60,7 @@ def predict(
     output = Output(as_json, verbose)
     fitted = Model.load(model)
     use_threads(fitted.gp.features_, jobs)
-    table = opened(data, format, delimiter, encoding, decimal, no_header)
+    table = open_table(data, **options)
     kept = [table.column(name) for name in keep]
     check_columns(fitted, table, kept, output)
     score = Score(fitted.task) if fitted.facts["target"] in table.names else None
@@ -78,7 +74,7 @@ def predict(
         check_ending(path, "predictions", "", ".csv", ".txt", ".parquet", ".pq")
     with (
         threads(jobs),
-        writing(path) as write,
+        open_output(path) as write,
         output.progress(f"Predicting {table.source}") as advance,
     ):
         for batch, first_row, fraction in table.chunks():
@@ -107,7 +103,7 @@ def predict(
             f"{fitted.facts['target']!r}: not scored."
         )
     figures = None if score is None or not score.n else score.figures()
-    told = {"rows": f"{rows:,}"} | ({"score": shown(figures)} if figures else {})
+    told = {"rows": f"{rows:,}"} | ({"score": describe_figures(figures)} if figures else {})
     if path is None:
         output.say("; ".join(f"{name}: {value}" for name, value in told.items()))
         return
@@ -121,12 +117,13 @@ def check_columns(model: Model, table: Table, kept: list[str], output: Output) -
     missing = [name for name in wanted if name not in table.names]
     if missing:
         raise UserMistake(
-            f"{table.source} lacks {count(len(missing), 'column')} of the model: {listed(missing)}."
+            f"{table.source} lacks {count(len(missing), 'column')} of the model: "
+            f"{list_names(missing)}."
         )
     known = {*wanted, *kept, model.facts["target"]}
     extra = [name for name in table.names if name not in known]
     if extra:
-        output.say(f"{table.source}: not used by the model: {listed(extra)}")
+        output.say(f"{table.source}: not used by the model: {list_names(extra)}")
 
 
 def targets_of(
@@ -150,7 +147,7 @@ def predicted_columns(
 
 
 @contextmanager
-def writing(path: str | None) -> Iterator[Any]:
+def open_output(path: str | None) -> Iterator[Any]:
     """Yields the function that writes batches; a file appears when all of it is there."""
     if path is None:
         with csv_or_parquet(sys.stdout.buffer, "stdout.csv") as write:
@@ -202,13 +199,13 @@ def info(model: str, as_json: bool, verbose: bool) -> None:
         "model": f"{model}, {file['size'] / 1e6:.1f} MB, dotsketch {file['versions']['dotsketch']}",
         "task": f"{known['task']} of {known['target']!r}",
         "fitted to": f"{known['source']}, {known['rows']:,} rows",
-        "columns": listed([*known["numeric"], *known["categorical"]], 20),
+        "columns": list_names([*known["numeric"], *known["categorical"]], 20),
         "features": f"{known['features']}, {known['n_components']} columns",
         "predicted error": f"{known['relative_error']:.3g} of the kernel ({known['error_source']})",
         "python": known["python"],
     }
     if known["classes"] is not None:
-        lines["classes"] = listed(known["classes"], 20)
+        lines["classes"] = list_names(known["classes"], 20)
     else:
         lines["noise"] = f"{noise_of(found.gp):.4g} (standard deviation)"
     Output(as_json, verbose).result({"model": model, **known, "file": file}, facts(lines))

@@ -13,8 +13,8 @@ import matplotlib
 import numpy as np
 
 from .._support.files import atomic_write
-from .comparing import Compared, Curves, HeldOut
 from .errors import one_line
+from .measure import Compared, Curves, HeldOut
 from .scoring import ClassPrediction
 
 COLOURS = ("#1b9e77", "#d95f02", "#7570b3", "#e7298a", "#66a61e", "#e6ab02", "#a6761d", "#666666")
@@ -118,7 +118,7 @@ def legend_height(n_entries: int) -> float:
     return 4.5 + 0.12 * n_entries
 
 
-def inlined(figure: Any) -> str:
+def inline(figure: Any) -> str:
     """A figure as the address of its own bytes."""
     target = io.BytesIO()
     with matplotlib.rc_context({"svg.hashsalt": "dotsketch"}):
@@ -146,7 +146,7 @@ def plot_errors(compared: list[Compared], colours: dict[str, str]) -> str:
     else:
         axes.set_xlim(left=0)
     figure.legend(loc="outside upper right", ncols=2, frameon=False)
-    return inlined(figure)
+    return inline(figure)
 
 
 def plot_curves(curves: Curves, colours: dict[str, str]) -> str:
@@ -164,7 +164,7 @@ def plot_curves(curves: Curves, colours: dict[str, str]) -> str:
         axes.set_yscale("log")
         plain_numbers(axes.yaxis)
     figure.legend(loc="outside lower center", ncols=2, frameon=False)
-    return inlined(figure)
+    return inline(figure)
 
 
 def plain_numbers(axis: Any) -> None:
@@ -194,7 +194,7 @@ def plot_scores(compared: list[Compared], colours: dict[str, str]) -> str:
     )
     plain_numbers(axes.xaxis)
     figure.legend(loc="outside lower center", ncols=2, frameon=False)
-    return inlined(figure)
+    return inline(figure)
 
 
 def plot_predictions(best: Compared, split: HeldOut, target: str) -> str:
@@ -211,7 +211,7 @@ def plot_predictions(best: Compared, split: HeldOut, target: str) -> str:
     ends = [min(y.min(), mean.min()), max(y.max(), mean.max())]
     axes.plot(ends, ends, color="black", linewidth=1)
     axes.set(xlabel=f"{target}, observed", ylabel=f"{target}, predicted ± standard deviation")
-    return inlined(figure)
+    return inline(figure)
 
 
 def plot_confusion(prediction: ClassPrediction, y: np.ndarray, target: str) -> str:
@@ -234,4 +234,4 @@ def plot_confusion(prediction: ClassPrediction, y: np.ndarray, target: str) -> s
     axes.set_yticks(ticks, names)
     axes.set(xlabel=f"{target}, predicted", ylabel=f"{target}, observed")
     figure.colorbar(image, label="share of the observed class")
-    return inlined(figure)
+    return inline(figure)

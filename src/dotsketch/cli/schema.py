@@ -28,7 +28,7 @@ from .columns import (
     texts,
 )
 from .errors import UserMistake
-from .tables import DECIMAL_COMMA, Table, listed
+from .tables import DECIMAL_COMMA, Table, list_names
 
 MOST_CLASSES = 1000
 FEW_VALUES = 20  # whole numbers with at most so many values are taken for classes
@@ -254,11 +254,11 @@ def choose_columns(
     if wanted is None:
         raise UserMistake(
             f"which column of {table.source} is the target? Give --target, one of "
-            f"{listed(table.names)}."
+            f"{list_names(table.names)}."
         )
     name = table.column(wanted)
     left_out = {table.column(one) for one in ignore}
-    by_word = table.categorical | {table.column(one) for one in categorical}
+    by_word = {table.column(one) for one in categorical}
     left_out |= (table.index | table.dates) - {name} - by_word
     if name in left_out:
         raise UserMistake(f"the target {name!r} cannot be left out by --ignore.")

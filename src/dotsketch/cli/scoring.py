@@ -115,7 +115,7 @@ class Score:
         }
 
 
-def shown(figures: dict[str, float | None]) -> str:
+def describe_figures(figures: dict[str, float | None]) -> str:
     """The figures in words."""
     names = {"r2": "R²", "rmse": "RMSE", "accuracy": "accuracy", "mnll": "MNLL"}
     return ", ".join(

@@ -1,7 +1,7 @@
 """Tables of any format as chunks of Arrow columns, read again from the start as often as needed.
 
-CSV and Parquet are read piece by piece, so that a file may be larger than memory; NPZ, LIBSVM and
-ARFF files and the named data sets are small enough to be held. All values of a CSV file arrive as
+CSV and Parquet are read piece by piece, so that a file may be larger than memory; NPZ and
+LIBSVM files and the named data sets are small enough to be held. All values of a CSV file arrive as
 text: `schema` decides over the whole file what a column is, not over its first lines.
 """
 
@@ -26,7 +26,6 @@ from sklearn.datasets import load_svmlight_file
 
 from ..datasets import Dataset, list_datasets, load_dataset
 from ..datasets.folder import DAMAGE
-from .arff import read_arff
 from .errors import UserMistake
 
 FORMATS = {
@@ -34,7 +33,6 @@ FORMATS = {
     "parquet": (".parquet", ".pq"),
     "npz": (".npz",),
     "libsvm": (".libsvm", ".svm", ".svmlight"),
-    "arff": (".arff",),
 }
 BLOCK_BYTES = 8 << 20  # of a CSV file at a time
 START_BYTES = 1 << 16  # from which the delimiter is found
@@ -62,7 +60,6 @@ class Table:
     target: str | None = None  # the column that a format or a data set marks as the target
     task: str | None = None
     test: Table | None = None  # rows that a data set sets aside for testing
-    categorical: frozenset[str] = frozenset()  # columns that a format declares to be so
     index: frozenset[str] = frozenset()  # of a pandas frame: no features
     dates: frozenset[str] = frozenset()  # columns of dates and times: no features
 
@@ -78,7 +75,7 @@ class Table:
 
     def chunks(self) -> Iterator[Chunk]:
         row = 1
-        with readable(self.source):
+        with explain_errors(self.source):
             for batch, fraction in self.read():
                 if batch.num_rows:
                     yield Chunk(batch, row, fraction)
@@ -94,12 +91,12 @@ class Table:
             close = get_close_matches(wanted, self.names, 1)
             hint = f" Did you mean {close[0]!r}?" if close else ""
             raise UserMistake(
-                f"{self.source} has no column {wanted!r}; its columns are {listed(self.names)}."
+                f"{self.source} has no column {wanted!r}; its columns are {list_names(self.names)}."
                 f"{hint}"
             ) from None
 
 
-def listed(names: Any, most: int = 8) -> str:
+def list_names(names: Any, most: int = 8) -> str:
     """A few names in a row."""
     names = list(names)
     rest = f" and {len(names) - most} more" if len(names) > most else ""
@@ -107,7 +104,7 @@ def listed(names: Any, most: int = 8) -> str:
 
 
 @contextmanager
-def readable(source: str) -> Iterator[None]:
+def explain_errors(source: str) -> Iterator[None]:
     """Errors of the readers, as mistakes that name the file."""
     try:
         yield
@@ -135,8 +132,8 @@ def open_table(
     format: str | None = None,
     delimiter: str | None = None,
     encoding: str = "utf-8",
-    header: bool = True,
     decimal: str = ".",
+    no_header: bool = False,
 ) -> Table:
     """The table in a file, or the data set of a name."""
     path = Path(data)
@@ -155,9 +152,7 @@ def open_table(
     except LookupError:
         raise UserMistake(f"no encoding is called {encoding!r}; latin-1 is one.") from None
     if format == "csv":
-        return csv_table(path, delimiter, encoding, header, decimal)
-    if format == "arff":
-        return arff_table(path, encoding)
+        return csv_table(path, delimiter, encoding, not no_header, decimal)
     return {"parquet": parquet_table, "npz": npz_table, "libsvm": libsvm_table}[format](path)
 
 
@@ -176,7 +171,7 @@ def csv_table(
     path: Path, delimiter: str | None, encoding: str, header: bool, decimal: str
 ) -> Table:
     """All columns as text, in blocks of some megabytes."""
-    start = beginning(path, encoding)
+    start = read_start(path, encoding)
     delimiter = delimiter or sniff_delimiter(start)
     size = path.stat().st_size
     parse = pa.csv.ParseOptions(delimiter=delimiter, newlines_in_values=True)
@@ -192,7 +187,7 @@ def csv_table(
         )
 
     # Arrow's file and not Python's: its threads read ahead, also while the interpreter ends
-    with readable(str(path)), pa.OSFile(str(path)) as raw, open_reader(raw, {}) as reader:
+    with explain_errors(str(path)), pa.OSFile(str(path)) as raw, open_reader(raw, {}) as reader:
         raw_names = reader.schema.names
         dates = frozenset(name.strip() for name in dates_of(reader.schema))  # of the first block
     names = tuple(name.strip() for name in raw_names)
@@ -232,10 +227,10 @@ def is_number(text: str) -> bool:
     return True
 
 
-def beginning(path: Path, encoding: str) -> str:
+def read_start(path: Path, encoding: str) -> str:
     """The first characters of a file, which must be text."""
     if path.suffix == ".gz":
-        with readable(str(path)), pa.input_stream(str(path)) as stream:
+        with explain_errors(str(path)), pa.input_stream(str(path)) as stream:
             start = stream.read(START_BYTES)
     else:
         with path.open("rb") as stream:
@@ -263,7 +258,7 @@ def sniff_delimiter(start: str) -> str:
 
 def parquet_table(path: Path) -> Table:
     """Row groups in batches of rows."""
-    with readable(str(path)), pa.parquet.ParquetFile(path) as file:
+    with explain_errors(str(path)), pa.parquet.ParquetFile(path) as file:
         names = tuple(file.schema_arrow.names)
         dates = dates_of(file.schema_arrow)
         n_rows = file.metadata.num_rows
@@ -294,7 +289,7 @@ def npz_table(path: Path) -> Table:
     else:
         raise UserMistake(
             f"{path} must hold the arrays X and y, or X_train and y_train; it holds "
-            f"{listed(arrays) or 'nothing'}."
+            f"{list_names(arrays) or 'nothing'}."
         )
     test = None
     if "X_test" in arrays and "y_test" in arrays:
@@ -309,20 +304,6 @@ def libsvm_table(path: Path) -> Table:
     except (ValueError, OverflowError) as error:
         raise UserMistake(f"{path} is not a LIBSVM file: {error}.") from error
     return array_table(str(path), X, y, first=1)
-
-
-def arff_table(path: Path, encoding: str) -> Table:
-    """Numeric attributes, and others as texts."""
-    try:
-        with path.open(encoding=encoding) as file, readable(str(path)):
-            names, categorical, columns = read_arff(file)
-    except ValueError as error:
-        raise UserMistake(f"{path} is not an ARFF file we can read: {error}.") from error
-
-    def read() -> Iterator[tuple[pa.RecordBatch, float]]:
-        yield pa.RecordBatch.from_arrays(list(map(pa.array, columns)), names=list(names)), 1.0
-
-    return Table(str(path), names, read, categorical=categorical)
 
 
 def named_table(name: str) -> Table:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import tempfile
 import zipfile
 import zlib
 from pathlib import Path
@@ -19,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from .._support.files import atomic_write
 from .base import Dataset, DatasetError, DatasetInfo, infer_task, make_dataset
 
 MANIFEST = "manifest.json"
@@ -106,9 +106,8 @@ def write_dataset(folder: Path, dataset: Dataset, facts: dict[str, Any]) -> Path
     path = folder / f"{dataset.name}.npz"
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=folder, delete=False) as file:
+        with atomic_write(path) as file:
             np.savez_compressed(file, allow_pickle=False, **arrays)
-        os.replace(file.name, path)
         entry = {
             "file": path.name,
             "task": dataset.task,
@@ -118,9 +117,8 @@ def write_dataset(folder: Path, dataset: Dataset, facts: dict[str, Any]) -> Path
             "sha256": sha256(path),
         }
         manifest = read_manifest(folder) | {dataset.name: entry | facts}
-        with tempfile.NamedTemporaryFile("w", dir=folder, delete=False, encoding="utf-8") as text:
-            json.dump(manifest, text, indent=1)
-        os.replace(text.name, folder / MANIFEST)
+        with atomic_write(folder / MANIFEST) as file:
+            file.write(json.dumps(manifest, indent=1).encode())
     except OSError as error:
         raise DatasetError(f"{path} cannot be written: {one_line(error)}") from None
     return path

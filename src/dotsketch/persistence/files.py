@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import os
-import platform
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import sklearn
 
+from .._support.versions import installed_versions
 from .container import FORMAT, Reader, write
 from .decoding import Decoder
 from .encoding import Encoder
@@ -38,7 +36,7 @@ def save(estimator: Any, path: str | os.PathLike[str], *, classes: Iterable[type
     registry = Registry(classes)
     encoder = Encoder(registry)
     tree = {
-        "versions": _versions(),
+        "versions": written_versions(),
         "value": encoder.encode(estimator, type(estimator).__name__),
         "classes": sorted(encoder.names),
     }
@@ -109,13 +107,8 @@ def _check_head(tree: dict[str, Any]) -> None:
         raise PersistenceError("The head of model.json is not that of a model.")
 
 
-def _versions() -> dict[str, str]:
-    return {
-        "dotsketch": version("dotsketch"),
-        "numpy": np.__version__,
-        "python": platform.python_version(),
-        "scikit-learn": sklearn.__version__,
-    }
+def written_versions() -> dict[str, str]:
+    return installed_versions("dotsketch", "numpy", "scikit-learn")
 
 
 def _warn_of_versions(versions: dict[str, str], names: set[str]) -> None:

@@ -117,7 +117,7 @@ def compare_one(
         row,
         error,
         spread,
-        **scored(gp, split, task),
+        **score_process(gp, split, task),
         microseconds=microseconds_a_row(fitted.transform, split.X_test),
         fit_seconds=seconds,
         features=features,
@@ -134,13 +134,13 @@ def compare_exact(kernel: DotProductKernel, split: HeldOut, task: str) -> Compar
         None,
         None,
         None,
-        **scored(gp, split, task),
+        **score_process(gp, split, task),
         microseconds=None,
         fit_seconds=seconds,
     )
 
 
-def scored(gp: Any, split: HeldOut, task: str) -> dict[str, Any]:
+def score_process(gp: Any, split: HeldOut, task: str) -> dict[str, Any]:
     prediction = predict_rows(gp, split.X_test)
     total = Score(task)
     total.add(prediction, split.y_test)
