@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from sklearn.compose import ColumnTransformer
 from sklearn.preprocessing import (
+    Binarizer,
     KBinsDiscretizer,
     OneHotEncoder,
     PolynomialFeatures,
@@ -89,6 +90,7 @@ JOINED = ColumnTransformer([("numbers", StandardScaler(), [0])]).fit(NUMBERS)
         (BINS, {"bin_edges_": BINS.bin_edges_[:2]}),
         (POWERS, {"_max_degree": 2**62}),
         (POWERS, {"n_features_in_": 2**20}),
+        (Binarizer().fit(NUMBERS), {"n_features_in_": 2**31 - 1}),
         (Polynomial(degree=3), {"degree": 2**63}),
         (JOINED, {"n_jobs": 500}),
         (FourierFeatures(Gaussian()), {"n_jobs": 500}),

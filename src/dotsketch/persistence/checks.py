@@ -19,7 +19,16 @@ import scipy.sparse
 
 from .errors import PersistenceError
 from .own_checks import check_own
-from .shapes import MAX_COLUMNS, MAX_DEGREE, MAX_JOBS, Arrays, Shape, bounded, check_array
+from .shapes import (
+    MAX_COLUMNS,
+    MAX_COUNT,
+    MAX_DEGREE,
+    MAX_JOBS,
+    Arrays,
+    Shape,
+    bounded,
+    check_array,
+)
 
 REAL = "fiu"
 ONE: tuple[Shape, ...] = (("d",),)
@@ -88,7 +97,9 @@ def _check_scikit_learn(name: str, instance: Any, state: dict[str, Any]) -> None
     arrays = SCIKIT_LEARN[name] | ANY_ESTIMATOR
     lengths: dict[str, int] = {}
     if "n_features_in_" in state:
-        lengths["d"] = bounded(f"{name}.n_features_in_", state["n_features_in_"])
+        # Without an array of that length in the file, names of columns would be all that it costs
+        largest = MAX_COUNT if SCIKIT_LEARN[name] else MAX_COLUMNS
+        lengths["d"] = bounded(f"{name}.n_features_in_", state["n_features_in_"], largest)
     parameters = instance.get_params(deep=False)
     jobs = parameters.get("n_jobs")
     if jobs is not None and not (isinstance(jobs, int) and -MAX_JOBS <= jobs <= MAX_JOBS):
