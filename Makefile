@@ -39,7 +39,7 @@ ONCE := tests/cli tests/experiments tests/rows tests/test_datasets.py tests/test
     tests/test_docs.py tests/test_examples.py tests/test_fast.py tests/test_fast_pair_sums.py tests/test_fast_tensor_sketch.py \
     tests/test_imports.py tests/test_kernels.py tests/test_linear_gaussian.py tests/test_metrics.py \
     tests/test_packed.py tests/test_pairs.py tests/test_persistence.py tests/test_persistence_attacks.py \
-    tests/test_persistence_damage.py tests/test_spherical.py tests/laws/test_formulas.py
+    tests/test_persistence_damage.py tests/features/test_spherical_density.py tests/laws/test_formulas.py
 
 # The tests run side by side, so that each process needs one thread only. Both halves always run.
 test: export OMP_NUM_THREADS := 1

@@ -26,7 +26,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from dotsketch import MaclaurinFeatures, Polynomial, SphericalFeatures, SphericalMap
-from dotsketch.spherical import kernel_density
+from dotsketch.features.spherical.density import kernel_density
 
 try:  # as a script, or as a module of the package `benchmarks`
     from published import prepared, published, reference_rows, relative_error

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from sklearn.metrics import pairwise_distances
 
+from dotsketch.features.spherical.density import SphericalMap, kernel_density
 from dotsketch.kernels import Polynomial
-from dotsketch.spherical import SphericalMap, kernel_density
 
 from .harness import plots
 from .harness.data import PAPER_NAMES, Prepared, prepare

@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from dotsketch.expansion_moments import ExpansionMoments
-from dotsketch.expansions import column_means, expand
+from dotsketch.features.maclaurin.moments import ExpansionMoments
+from dotsketch.features.maclaurin.series import expand
+from dotsketch.features.study import column_means
 from dotsketch.kernels import Gaussian, Polynomial
 from dotsketch.sketches import separable_sketch
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from dotsketch.auto import AutoFeatures
 from dotsketch.features import (
     FourierFeatures,
     MaclaurinFeatures,
@@ -19,6 +18,7 @@ from dotsketch.features import (
     SphericalFeatures,
 )
 from dotsketch.kernels import DotProductKernel
+from dotsketch.planning import AutoFeatures
 from dotsketch.sketches import Sketch, TreeSketch
 
 # The paper's optimised Maclaurin features: truncation in 2 … 10, nothing written out in monomials

@@ -5,12 +5,9 @@ The layers, each importing only those above it:
 - `kernels`: what is approximated, k(x, y) = w(x) w(y) Σ a_n ⟨s(x), s(y)⟩ⁿ
 - `pairs`: the statistics of a pair of inputs that every variance depends on
 - `sketches`: random feature maps of ⟨x, y⟩ᵖ, with variance and pseudo-variance in closed form
-- `expansions`: a kernel as a weighted sum of powers of one dot product
-- `expansion_moments`: averages over pairs of rows that decide an allocation
-- `allocation`: how a budget is spread over the powers, and their coefficients fitted
-- `features`: the scikit-learn transformers
-- `planning`: the predicted error of every candidate; the features needed to reach a tolerance
-- `auto`: the transformer that follows the plan
+- `features`: the scikit-learn transformers, one file per family
+- `planning`: the predicted error of every candidate; the features needed to reach a tolerance; the
+  transformer that follows it
 - `linear_gaussian`: mergeable sufficient statistics → posterior → prediction
 - `metrics`: how good an approximation is
 - `gp`: Gaussian processes on features, and exact ones
@@ -21,18 +18,20 @@ The layers, each importing only those above it:
 from importlib.metadata import version as _version
 
 from ._versions import show_versions
-from .allocation import Allocation
-from .auto import AutoFeatures
 from .datasets import Dataset, DatasetError, fetch_dataset, list_datasets, load_dataset
 from .features import (
+    Allocation,
     FourierFeatures,
+    FourierMap,
     MaclaurinFeatures,
     NystromFeatures,
     PolynomialSketch,
     PositiveFeatures,
+    PositiveMap,
+    RadialDensity,
     SphericalFeatures,
+    SphericalMap,
 )
-from .fourier import FourierMap
 from .frequencies import Frequencies
 from .gp import (
     ExactGPClassifier,
@@ -53,6 +52,7 @@ from .metrics import (
 from .pairs import PairStatistics
 from .persistence import PersistenceError, load, save
 from .planning import (
+    AutoFeatures,
     Candidate,
     FourierCandidate,
     MaclaurinCandidate,
@@ -66,7 +66,6 @@ from .planning import (
     plan,
     required_components,
 )
-from .positive import PositiveMap
 from .rows import parquet_batches
 from .sketches import (
     SKETCHES,
@@ -82,7 +81,6 @@ from .sketches import (
     TensorSRHT,
     make_sketch,
 )
-from .spherical import RadialDensity, SphericalMap
 
 __version__ = _version("dotsketch")
 

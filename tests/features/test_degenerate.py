@@ -18,7 +18,7 @@ from dotsketch import (
     SphericalFeatures,
 )
 from dotsketch.features.degenerate import warn_if_degenerate
-from dotsketch.spherical import kernel_density
+from dotsketch.features.spherical.density import kernel_density
 
 NARROW = "nearly zero between all pairs.*Use a larger lengthscale"
 FAMILIES = [FourierFeatures, MaclaurinFeatures, NystromFeatures, PositiveFeatures]

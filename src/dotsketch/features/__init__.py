@@ -6,19 +6,24 @@ gives features of that library, on its device, with gradients.
 """
 
 from .base import FeatureMap
-from .fourier import FourierFeatures
-from .maclaurin import MaclaurinFeatures
+from .fourier import FourierFeatures, FourierMap
+from .maclaurin import Allocation, MaclaurinFeatures
 from .nystrom import NystromFeatures
 from .polynomial import PolynomialSketch
-from .positive import PositiveFeatures
-from .spherical import SphericalFeatures
+from .positive import PositiveFeatures, PositiveMap
+from .spherical import RadialDensity, SphericalFeatures, SphericalMap
 
 __all__ = [
+    "Allocation",
     "FeatureMap",
     "FourierFeatures",
+    "FourierMap",
     "MaclaurinFeatures",
     "NystromFeatures",
     "PolynomialSketch",
     "PositiveFeatures",
+    "PositiveMap",
+    "RadialDensity",
     "SphericalFeatures",
+    "SphericalMap",
 ]

@@ -10,8 +10,8 @@ from contextvars import ContextVar
 import numpy as np
 
 from .._arrays import Array, is_traced
-from ..expansions import take_rows
 from ..kernels import DotProductKernel, Gaussian
+from .study import take_rows
 
 NEGLIGIBLE = 1e-6  # of k(x, x): rows more than 5.3 lengthscales apart
 LEAST_SHARE = 0.01  # of k(x, x), which the features of half of the rows hold at least

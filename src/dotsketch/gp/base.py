@@ -19,9 +19,9 @@ from sklearn.utils.validation import (
 )
 
 from .._arrays import Array, host
-from ..auto import AutoFeatures
 from ..features import MaclaurinFeatures
 from ..features.base import FeatureMap, is_valid
+from ..planning import AutoFeatures
 from ..rows.fold import Sums, accumulate, fingerprint
 from ..rows.sources import Rows, is_on_disk, is_stream
 

@@ -9,8 +9,8 @@ import numpy as np
 from sklearn.base import clone
 
 from .._arrays import Array, plain
-from ..auto import AutoFeatures
 from ..features.degenerate import without_degenerate_warnings
+from ..planning import AutoFeatures
 from .evidence import maximise
 
 SPAN = 1 / 16, 16.0  # of the lengthscale given

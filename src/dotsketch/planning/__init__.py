@@ -5,9 +5,11 @@
 - `candidates`, `frequency_candidates`: one class per family of features: which kernels it supports,
   its error, how it is built; `families` lists all that are compared
 - `search`: `plan` and `required_components`
+- `auto`: the transformer that follows the plan
 - `bounds`: the worst-case guarantee of the paper's Section 3.4; whether complex weights pay
 """
 
+from .auto import AutoFeatures
 from .bounds import ComplexAdvantage, complex_advantage, error_bound
 from .candidates import (
     Candidate,
@@ -33,6 +35,7 @@ from .table import LeftOut, Plan, PlannedCandidate
 __all__ = [
     "FAMILIES",
     "Assessment",
+    "AutoFeatures",
     "Candidate",
     "ComplexAdvantage",
     "FourierCandidate",

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils import check_array
 
 from .._arrays import Array, as_generator, host
-from ..expansions import sample_rows
+from ..features.study import sample_rows
 from ..pairs import PairStatistics
 from ..sketches.rademacher import RademacherSketch
 from .study import check_rows

@@ -14,10 +14,10 @@ import numpy as np
 import scipy.linalg
 
 from .._arrays import OUTPUTS
-from ..allocation import COEFFICIENTS, allocate, evaluate, random_projections
-from ..expansion_moments import relative_error
 from ..features import MaclaurinFeatures, NystromFeatures, PolynomialSketch
 from ..features.base import FeatureMap
+from ..features.maclaurin.allocation import COEFFICIENTS, allocate, evaluate, random_projections
+from ..features.maclaurin.moments import relative_error
 from ..kernels import DotProductKernel, Polynomial
 from ..sketches import SKETCHES, make_sketch, separable_sketch
 from .study import Measurement, Study

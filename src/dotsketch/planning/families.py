@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..allocation import COEFFICIENTS
+from ..features.maclaurin.allocation import COEFFICIENTS
 from ..frequencies import PROJECTIONS
 from ..sketches import SKETCHES
 from .candidates import (

@@ -9,12 +9,12 @@ import numpy as np
 
 from ..features import FourierFeatures, PositiveFeatures, SphericalFeatures
 from ..features.base import FeatureMap
-from ..fourier import NORMS, FourierMap
+from ..features.fourier import NORMS, FourierMap
+from ..features.positive import PositiveMap
+from ..features.spherical.density import is_nearly_uniform, predicted_errors
+from ..features.waves import Waves
 from ..frequencies import PROJECTIONS, Frequencies
 from ..kernels import DotProductKernel, Exponential, Gaussian, Polynomial
-from ..positive import PositiveMap
-from ..spherical import is_nearly_uniform, predicted_errors
-from ..waves import Waves
 from .candidates import Candidate, Setup, check_option
 from .study import Study
 from .table import PlannedCandidate

@@ -10,8 +10,9 @@ import numpy as np
 from sklearn.utils import check_array
 
 from .._arrays import Array, as_generator, double, is_foreign, namespace, positive_integer
-from ..expansion_moments import ExpansionMoments, relative_error
-from ..expansions import OVERFLOW, data_centre, expand, most_rows, take_rows
+from ..features.maclaurin.moments import ExpansionMoments, relative_error
+from ..features.maclaurin.series import OVERFLOW, expand
+from ..features.study import data_centre, most_rows, take_rows
 from ..kernels import DotProductKernel
 from ..pairs import PairStatistics
 from ..sketches import separable_sketch

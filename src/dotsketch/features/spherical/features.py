@@ -12,7 +12,7 @@ from sklearn.base import clone
 from sklearn.preprocessing import normalize as normalize_rows
 from sklearn.utils.validation import check_is_fitted
 
-from .._arrays import (
+from ..._arrays import (
     Array,
     as_generator,
     double,
@@ -23,9 +23,11 @@ from .._arrays import (
     namespace,
     square_root,
 )
-from ..frequencies import Frequencies
-from ..kernels import DotProductKernel, directions
-from ..spherical import (
+from ...frequencies import Frequencies
+from ...kernels import DotProductKernel, directions
+from ..base import FeatureMap
+from ..degenerate import warn_if_degenerate
+from .density import (
     RadialDensity,
     SphericalMap,
     SphericalMoments,
@@ -35,8 +37,6 @@ from ..spherical import (
     kernel_density,
     peak,
 )
-from .base import FeatureMap
-from .degenerate import warn_if_degenerate
 
 UNIT_TOLERANCE = 1e-4  # rows that were normalised in single precision pass
 POOR_FIT = 0.1  # root mean square of k̃ − k relative to k(x, x), from which on we warn

@@ -12,7 +12,7 @@ from array_api_compat import is_numpy_array
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from .._arrays import (
+from ..._arrays import (
     Array,
     Parts,
     as_generator,
@@ -24,8 +24,13 @@ from .._arrays import (
     namespace,
     positive_integer,
 )
-from .._transforms import scaled
-from ..allocation import (
+from ..._transforms import scaled
+from ...kernels import DotProductKernel
+from ...sketches import MonomialSketch, Sketch, make_sketch, separable_sketch
+from ..base import FeatureMap
+from ..degenerate import warn_if_degenerate
+from ..study import data_centre, sample_rows
+from .allocation import (
     COEFFICIENTS,
     SOLVERS,
     Allocation,
@@ -33,12 +38,8 @@ from ..allocation import (
     evaluate,
     random_projections,
 )
-from ..expansion_moments import ExpansionMoments
-from ..expansions import Inputs, data_centre, expand, sample_rows
-from ..kernels import DotProductKernel
-from ..sketches import MonomialSketch, Sketch, make_sketch, separable_sketch
-from .base import FeatureMap
-from .degenerate import warn_if_degenerate
+from .moments import ExpansionMoments
+from .series import Inputs, expand
 
 
 class SketchedBlock(NamedTuple):

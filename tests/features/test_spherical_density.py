@@ -5,13 +5,13 @@ import pytest
 from scipy.special import gammaln, hyp0f1, jv, jve
 
 from dotsketch import ArcCosine, Exponential, Gaussian, Polynomial, RadialDensity, SphericalMap
-from dotsketch.frequencies import PROJECTIONS, Frequencies, sphere_mean
-from dotsketch.spherical import (
+from dotsketch.features.spherical.density import (
     fit_density,
     kernel_density,
     on_circle,
     predicted_errors,
 )
+from dotsketch.frequencies import PROJECTIONS, Frequencies, sphere_mean
 from rounding import assert_same_to_rounding
 
 GRID = np.linspace(0, 2, 401)  # finer than the grid of the fit

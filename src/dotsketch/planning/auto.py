@@ -10,20 +10,12 @@ from typing import Any
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
-from ._arrays import Array, as_generator, positive_integer
-from .features.base import FeatureMap
-from .kernels import DotProductKernel
-from .planning import (
-    Assessment,
-    Plan,
-    PlannedCandidate,
-    Selection,
-    Study,
-    assess,
-    least_components,
-    select,
-    tabulate,
-)
+from .._arrays import Array, as_generator, positive_integer
+from ..features.base import FeatureMap
+from ..kernels import DotProductKernel
+from .search import Assessment, Selection, assess, least_components, select, tabulate
+from .study import Study
+from .table import Plan, PlannedCandidate
 
 
 class AutoFeatures(FeatureMap):

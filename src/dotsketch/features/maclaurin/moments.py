@@ -14,12 +14,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ._transforms import pair_gram_into, pair_terms, uses_fast
-from .expansions import OVERFLOW, Inputs
-from .kernels import DotProductKernel
-from .pairs import PairStatistics
-from .sketches.base import PairSumTerms, SeparableSketch
-from .sketches.monomials import monomial_projections
+from ..._transforms import pair_gram_into, pair_terms, uses_fast
+from ...kernels import DotProductKernel
+from ...pairs import PairStatistics
+from ...sketches.base import PairSumTerms, SeparableSketch
+from ...sketches.monomials import monomial_projections
+from .series import OVERFLOW, Inputs
 
 
 @dataclass(frozen=True)

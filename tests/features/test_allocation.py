@@ -15,18 +15,19 @@ from dotsketch import (
     Polynomial,
     _fast,
     _transforms,
-    expansion_moments,
     make_sketch,
 )
-from dotsketch.allocation import (
+from dotsketch.features.maclaurin import moments as moments_module
+from dotsketch.features.maclaurin.allocation import (
     _Search,
     allocate,
     evaluate,
     fitted_coefficients,
     random_projections,
 )
-from dotsketch.expansion_moments import ExpansionMoments
-from dotsketch.expansions import column_means, expand
+from dotsketch.features.maclaurin.moments import ExpansionMoments
+from dotsketch.features.maclaurin.series import expand
+from dotsketch.features.study import column_means
 
 SKETCHES = ["gaussian", "rademacher", "tensor_srht", "tensor_sketch", "balanced_tensor_sketch"]
 
@@ -91,7 +92,7 @@ def test_compiled_and_portable_moments_agree(d, monkeypatch):
         calls.append(shape)
         return _transforms.pair_terms(arguments, shape)
 
-    monkeypatch.setattr(expansion_moments, "pair_terms", counted)
+    monkeypatch.setattr(moments_module, "pair_terms", counted)
 
     def moments():
         inputs = expansion.inputs(X)
@@ -101,7 +102,7 @@ def test_compiled_and_portable_moments_agree(d, monkeypatch):
     assert len(calls) > 0
     assert len(calls) % len(sketches) == 0
     calls.clear()
-    monkeypatch.setattr(expansion_moments, "uses_fast", lambda X: False)
+    monkeypatch.setattr(moments_module, "uses_fast", lambda X: False)
     for one, other in zip(compiled, moments(), strict=True):
         for name in ("gram", "tail", "tail_square", "kernel_square"):
             expected = getattr(other, name)

@@ -17,8 +17,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import gammaln
 
-from ._arrays import Array, host, is_sparse, like, namespace, square_root
-from .kernels import DotProductKernel, directions
+from ..._arrays import Array, like, namespace, square_root
+from ...kernels import DotProductKernel, directions
 
 OVERFLOW = (
     "The squares of the kernel's values overflow on these data: scale X down, or use a larger "
@@ -164,53 +164,6 @@ def expand(
         if split.degrees:  # none where the kernel is zero on the sample
             return split
     return MaclaurinExpansion.of(kernel, max_degree)
-
-
-def sample_rows(X: Array, n_rows: int, rng: np.random.Generator) -> np.ndarray:
-    """At most n_rows rows of X (and 32 MiB), drawn without replacement, as float64 on the host."""
-    n_rows = min(n_rows, most_rows(X.shape[1]))
-    rows = np.arange(X.shape[0])
-    if X.shape[0] > n_rows:
-        rows = np.sort(rng.choice(X.shape[0], n_rows, replace=False))
-    return take_rows(X, rows)
-
-
-def most_rows(dimension: int) -> int:
-    """How many rows take 32 MiB; 50 at least."""
-    return max(50, (1 << 22) // dimension)
-
-
-def take_rows(X: Array, rows: np.ndarray) -> np.ndarray:
-    """The rows of X of these numbers, dense, as float64 on the host."""
-    sample = host(X[rows] if is_sparse(X) else namespace(X).take(X, like(rows, X), axis=0))
-    return np.asarray(sample.toarray() if is_sparse(sample) else sample, dtype=np.float64)
-
-
-def column_means(X: Array) -> np.ndarray:
-    """Means of the columns, float64 on the host."""
-    if is_sparse(X):
-        return np.asarray(X.mean(axis=0), dtype=np.float64).ravel()
-    return np.asarray(host(namespace(X).mean(X, axis=0)), dtype=np.float64)
-
-
-def data_centre(X: Array, kernel: DotProductKernel) -> np.ndarray:  # (n, d) -> (d,)
-    """What a shift-invariant kernel subtracts: the mean, unless outliers pull it off the rows.
-
-    One cell of 10⁶ among 1000 rows moves the mean by 1000, and the weights exp(−|x − c|²/2l²) of
-    all rows underflow. Where half of (an even subsample of) the rows are more than twice as far
-    from the mean as from the median of every column, in lengthscales, the median is the centre.
-    """
-    with np.errstate(over="ignore", invalid="ignore"):
-        mean = column_means(X)
-        if not kernel.shift_invariant:
-            return mean
-        rows = np.unique(np.linspace(0, X.shape[0] - 1, 1000).round().astype(int))
-        sample = host(X)[rows]
-        sample = np.asarray(sample.toarray() if is_sparse(sample) else sample, dtype=np.float64)
-        median = np.median(sample, axis=0)
-        scale = kernel.detached().scale
-        near, far = (np.median(np.linalg.norm(scale(sample - c), axis=1)) for c in (median, mean))
-    return mean if far <= 2 * near else median  # a mean that overflows compares as False
 
 
 def _centred(X: Array, mean: np.ndarray | None) -> Array:

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ._arrays import OUTPUTS, Array, Parts, like, map_rows, namespace
-from .frequencies import Frequencies
+from .._arrays import OUTPUTS, Array, Parts, like, map_rows, namespace
+from ..frequencies import Frequencies
 
 
 class WaveWeights(NamedTuple):

@@ -13,7 +13,7 @@ from dotsketch import (
     Polynomial,
     plan,
 )
-from dotsketch.allocation import allocate, evaluate
+from dotsketch.features.maclaurin.allocation import allocate, evaluate
 from dotsketch.planning import Plan, Study
 
 

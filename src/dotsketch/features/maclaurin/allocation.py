@@ -21,7 +21,7 @@ from scipy.linalg import LinAlgError, cholesky, solve_triangular
 from scipy.optimize import nnls
 from sklearn.isotonic import isotonic_regression
 
-from .expansion_moments import ExpansionMoments, relative_error
+from .moments import ExpansionMoments, relative_error
 
 SOLVERS = ("greedy", "exact")
 COEFFICIENTS = ("taylor", "fitted")

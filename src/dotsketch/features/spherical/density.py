@@ -24,11 +24,11 @@ from functools import lru_cache
 import numpy as np
 from scipy.optimize import nnls
 
-from ._arrays import Array, host, namespace
-from ._transforms import power_of_two
-from .frequencies import Frequencies, sphere_mean
-from .kernels import DotProductKernel
-from .waves import Waves, WaveWeights, check_part
+from ..._arrays import Array, host, namespace
+from ..._transforms import power_of_two
+from ...frequencies import Frequencies, sphere_mean
+from ...kernels import DotProductKernel
+from ..waves import Waves, WaveWeights, check_part
 
 N_RADII = 200
 N_DISTANCES = 200

@@ -1,0 +1,12 @@
+"""Features of a dot product kernel through its Maclaurin series.
+
+- `series`: a kernel as a weighted sum of powers of one dot product
+- `moments`: averages over pairs of rows that decide an allocation
+- `allocation`: how a budget is spread over the powers, and their coefficients fitted
+- `features`: the estimator
+"""
+
+from .allocation import Allocation
+from .features import MaclaurinFeatures
+
+__all__ = ["Allocation", "MaclaurinFeatures"]

@@ -1,0 +1,193 @@
+"""The contract of a kernel, and the checks that kernels share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import array_api_compat
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from .._arrays import (
+    Array,
+    double,
+    host,
+    is_foreign,
+    is_sparse,
+    is_traced,
+    namespace,
+    plain,
+    square_root,
+)
+
+
+class DotProductKernel(BaseEstimator):
+    """k(x, y) = w(x) w(y) Σ_n a_n ⟨s(x), s(y)⟩ⁿ with a_n ≥ 0.
+
+    Methods take arrays of any library: X (n, d), Y (m, d).
+    """
+
+    shift_invariant = False  # whether k(x + c, y + c) = k(x, y): inputs may then be centred
+
+    def scale(self, X: Array) -> Array:  # (n, d) -> (n, d)
+        """s(x), row by row."""
+        return X
+
+    def log_weight(self, S: Array) -> Array:  # (n, d) -> (n,)
+        """log w(x), row by row, from the scaled inputs S = s(x)."""
+        return namespace(S).zeros_like(S[:, 0])
+
+    def weight(self, X: Array) -> Array:  # (n, d) -> (n,)
+        """w(x), row by row."""
+        return namespace(X).exp(self.log_weight(self.scale(X)))
+
+    def series(self, max_degree: int) -> np.ndarray:  # -> (max_degree + 1,)
+        """The Maclaurin coefficients of the kernel of variance 1."""
+        raise NotImplementedError
+
+    @property
+    def last_degree(self) -> int | None:
+        """The degree at which the series ends, or None if it does not."""
+        return None
+
+    def coefficients(self, max_degree: int) -> np.ndarray:  # -> (max_degree + 1,)
+        """The Maclaurin coefficients a_0 … a_max_degree."""
+        return float(host(self.variance)) * self.series(max_degree)
+
+    variance: Any
+
+    def profile(self, t: Array) -> Array:
+        """Σ_n a_n tⁿ, summed in closed form."""
+        raise NotImplementedError
+
+    def value(self, t: Array, log_weights: Array) -> Array:
+        """k(x, y) from t = s(x)·s(y) and log w(x) + log w(y)."""
+        return namespace(t).exp(log_weights) * self.profile(t)
+
+    def resolve(self, X: Array) -> DotProductKernel:
+        """This kernel with parameters that depend on data (`"median"`) set from X."""
+        return self
+
+    def __call__(self, X: Array, Y: Array | None = None) -> Array:  # (n, d), (m, d) -> (n, m)
+        """The exact Gram matrix between the rows of X and of Y (X if None)."""
+        X, Y = matching(X, Y)
+        S = self.scale(X)
+        T = S if Y is None else self.scale(Y)
+        w = self.log_weight(S)
+        v = w if Y is None else self.log_weight(T)
+        return self.value(S @ T.T, w[:, None] + v[None, :])
+
+    def diag(self, X: Array) -> Array:  # (n, d) -> (n,)
+        """k(x, x) for every row."""
+        X, _ = matching(X, None)
+        S = self.scale(X)
+        return self.value(namespace(X).sum(S * S, axis=1), 2 * self.log_weight(S))
+
+    @property
+    def is_differentiable(self) -> bool:
+        """Whether a parameter is an array of another library, which may have a gradient."""
+        return any(is_foreign(value) for value in vars(self).values())
+
+    def detached(self) -> DotProductKernel:
+        """This kernel with plain numbers for parameters."""
+        return type(self)(**{name: plain(host(v)) for name, v in self.get_params().items()})
+
+    def validate(self) -> None:
+        """Raise ValueError if a parameter has no meaning."""
+
+    def set_params(self, **params: Any) -> DotProductKernel:
+        super().set_params(**params)
+        self.validate()
+        return self
+
+    def __eq__(self, other: object) -> bool:
+        if type(self) is not type(other):
+            return NotImplemented
+        mine, theirs = self.get_params(), other.get_params()
+        return all(np.array_equal(host(mine[k]), host(theirs[k])) for k in mine)
+
+    def __hash__(self) -> int:
+        values = (tuple(np.ravel(host(v)).tolist()) for v in self.get_params().values())
+        return hash((type(self), *values))
+
+
+def directions(S: Array) -> tuple[Array, Array]:  # (n, d) -> (n, d), (n,)
+    """Rows over their norms, and the norms; zero rows stay zero, with finite gradients."""
+    xp = namespace(S)
+    largest = xp.max(xp.abs(S), axis=1, keepdims=True)
+    largest = xp.where(largest > 0, largest, xp.ones_like(largest))
+    scaled = S / largest  # the squares of tiny and huge rows stay in range
+    squares = xp.sum(scaled * scaled, axis=1, keepdims=True)
+    zero = squares == 0
+    norms = xp.sqrt(xp.where(zero, xp.ones_like(squares), squares))
+    radius = xp.where(zero, xp.zeros_like(norms), norms * largest)
+    return scaled / norms, radius[:, 0]
+
+
+def matching(X: Array, Y: Array | None) -> tuple[Array, Array | None]:
+    """X and Y as two-dimensional floating arrays of one width."""
+    checked: list[Array | None] = []
+    A: Any
+    for name, A in (("X", X), ("Y", Y)):
+        if A is None:
+            checked.append(None)
+            continue
+        if is_sparse(A):
+            A = A.toarray()
+        if not array_api_compat.is_array_api_obj(A):
+            A = np.asarray(A)
+        xp = namespace(A)
+        if A.ndim != 2:
+            raise ValueError(f"{name} must have two dimensions (rows, features); got {A.shape}.")
+        if not xp.isdtype(A.dtype, ("bool", "real floating", "integral")):
+            raise ValueError(f"{name} must be real and numeric; its dtype is {A.dtype}.")
+        checked.append(A if xp.isdtype(A.dtype, "real floating") else _floating(A))
+    X, Y = checked
+    assert X is not None
+    if Y is not None and X.shape[1] != Y.shape[1]:
+        raise ValueError(f"X has {X.shape[1]} features and Y has {Y.shape[1]}.")
+    return X, Y
+
+
+def _floating(X: Array) -> Array:
+    return X.astype(np.float64) if isinstance(X, np.ndarray) else double(X)
+
+
+def times_root(X: Array, gamma: Any) -> Array:
+    return X if isinstance(gamma, (int, float)) and gamma == 1 else X * square_root(gamma)
+
+
+def lengthscale_of(value: Any, X: Array) -> Any:
+    """A number as it is; an array of lengthscales in the library of X."""
+    value = plain(value)
+    if not isinstance(value, (np.ndarray, list, tuple)):
+        return value
+    if len(value) != X.shape[1]:
+        raise ValueError(f"lengthscale has {len(value)} values for {X.shape[1]} features.")
+    xp = namespace(X)
+    return xp.asarray(np.asarray(value), dtype=X.dtype, device=array_api_compat.device(X))
+
+
+def check_positive(name: str, value: Any, most_dimensions: int = 0) -> None:
+    _check_sign(name, value, strict=True, why="", most_dimensions=most_dimensions)
+
+
+def check_nonnegative(name: str, value: Any, why: str) -> None:
+    _check_sign(name, value, strict=False, why=f": {why}")
+
+
+def _check_sign(name: str, value: Any, *, strict: bool, why: str, most_dimensions: int = 0) -> None:
+    if type(value) in (int, float) and (0 < value < np.inf or (value == 0 and not strict)):
+        return  # at once: `transform` asks this again for every batch
+    if is_traced(value):
+        return
+    try:
+        values = np.asarray(host(value) if hasattr(value, "shape") else value, dtype=float)
+    except (TypeError, ValueError):
+        values = np.array(np.nan)
+    if not np.all(np.isfinite(values)) or np.any(values < 0) or (strict and np.any(values == 0)):
+        kind = "positive" if strict else "nonnegative"
+        raise ValueError(f"{name} must be a {kind} number; got {value!r}{why}.")
+    if values.ndim > most_dimensions:
+        or_more = " or one for every feature" if most_dimensions else ""
+        raise ValueError(f"{name} must be one number{or_more}; got shape {values.shape}.")

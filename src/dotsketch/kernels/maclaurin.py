@@ -1,0 +1,71 @@
+"""A kernel given by the coefficients of its series."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .._arrays import Array, plain
+from .base import DotProductKernel, check_positive, times_root
+
+
+class Maclaurin(DotProductKernel):
+    """variance · Σ_n a_n (gamma x·y)ⁿ for a given finite list of coefficients a_0, a_1, …
+
+    >>> import numpy as np
+    >>> Maclaurin([1, 0, 0.5])(np.array([[2.0]]))
+    array([[9.]])
+    """
+
+    def __init__(self, coefficients: Any, *, gamma: float = 1.0, variance: float = 1.0):
+        # `coefficients` is the name of a method too, so the list has a name of its own
+        self._list = coefficients
+        self.gamma = gamma
+        self.variance = variance
+        self.validate()
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        return {"coefficients": self._list, "gamma": self.gamma, "variance": self.variance}
+
+    def set_params(self, **params: Any) -> Maclaurin:
+        self._list = params.pop("coefficients", self._list)
+        super().set_params(**params)
+        return self
+
+    def validate(self) -> None:
+        try:
+            a = np.asarray(self._list, dtype=float)
+        except (TypeError, ValueError):
+            a = np.empty(0)
+        if a.ndim != 1 or a.size == 0 or not np.all(np.isfinite(a)):
+            raise ValueError(
+                f"coefficients must be a list of finite numbers a_0, a_1, …; got {self._list!r}."
+            )
+        if np.any(a < 0):
+            n = int(np.argmax(a < 0))
+            raise ValueError(
+                f"coefficients must be nonnegative, or the kernel is not positive definite; "
+                f"got a_{n} = {a[n]}."
+            )
+        check_positive("gamma", self.gamma)
+        check_positive("variance", self.variance)
+
+    def scale(self, X: Array) -> Array:
+        return times_root(X, self.gamma)
+
+    @property
+    def last_degree(self) -> int:
+        return int(np.flatnonzero(np.asarray(self._list, dtype=float)).max(initial=0))
+
+    def series(self, max_degree: int) -> np.ndarray:
+        a = np.zeros(max_degree + 1)
+        given = np.asarray(self._list, dtype=float)[: max_degree + 1]
+        a[: len(given)] = given
+        return a
+
+    def profile(self, t: Array) -> Array:
+        total = 0 * t
+        for a in reversed(np.asarray(self._list, dtype=float).tolist()):
+            total = total * t + a
+        return plain(self.variance) * total

@@ -1,0 +1,63 @@
+"""The polynomial kernel."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from .._arrays import Array, host, plain, positive_integer
+from .base import DotProductKernel, check_nonnegative, check_positive, times_root
+
+
+class Polynomial(DotProductKernel):
+    """variance · (gamma x·y + coef0)^degree.
+
+    >>> import numpy as np
+    >>> X = np.array([[1.0, 2.0], [0.0, 1.0]])
+    >>> Polynomial(2)(X)
+    array([[36.,  9.],
+           [ 9.,  4.]])
+    >>> Polynomial(2).coefficients(3)
+    array([1., 2., 1., 0.])
+    """
+
+    def __init__(
+        self, degree: int = 3, *, gamma: float = 1.0, coef0: float = 1.0, variance: float = 1.0
+    ):
+        self.degree = degree
+        self.gamma = gamma
+        self.coef0 = coef0
+        self.variance = variance
+        self.validate()
+
+    def validate(self) -> None:
+        positive_integer("degree", self.degree)
+        check_positive("gamma", self.gamma)
+        check_positive("variance", self.variance)
+        check_nonnegative("coef0", self.coef0, "a negative coef0 gives negative coefficients")
+
+    def scale(self, X: Array) -> Array:
+        return times_root(X, self.gamma)
+
+    @property
+    def last_degree(self) -> int:
+        return int(self.degree)
+
+    def series(self, max_degree: int) -> np.ndarray:
+        n = np.arange(max_degree + 1)
+        binomial = np.array([float(math.comb(self.degree, int(k))) for k in n])
+        coef0 = float(host(self.coef0))
+        powers = np.where(n <= self.degree, coef0 ** np.maximum(self.degree - n, 0), 0)
+        return binomial * powers
+
+    def profile(self, t: Array) -> Array:
+        return plain(self.variance) * _integer_power(t + plain(self.coef0), self.degree)
+
+
+def _integer_power(t: Array, n: int) -> Array:
+    """tⁿ for n ≥ 1 by squaring: a few products, where a general power is slow."""
+    if n == 1:
+        return t
+    half = _integer_power(t, n // 2)
+    return half * half * t if n % 2 else half * half
