@@ -33,7 +33,8 @@ from dotsketch import (
 )
 from dotsketch.features.base import FeatureMap
 from dotsketch.kernels import DotProductKernel
-from dotsketch.persistence import checks, container, own_checks, weight_checks
+from dotsketch.persistence import classes as tables
+from dotsketch.persistence import container, shapes, weight_checks
 from dotsketch.persistence.encoding import Encoder
 from dotsketch.persistence.files import written_versions
 from dotsketch.persistence.registry import Registry, is_named_tuple
@@ -184,11 +185,11 @@ def own_classes():
 
 def test_every_class_of_the_list_has_a_check():
     classes = own_classes()
-    assert set(own_checks.OWN) <= set(classes), "a line for a class that is no more"
+    assert set(tables.OWN) <= set(classes), "a line for a class that is no more"
     for name in Registry().classes:
         package, _, short = name.partition(".")
-        assert short in (checks.SCIKIT_LEARN if package == "sklearn" else own_checks.OWN)
-    assert not [name for name in own_checks.OWN if hasattr(classes[name], "__del__")]
+        assert short in (tables.SCIKIT_LEARN if package == "sklearn" else tables.OWN)
+    assert not [name for name in tables.OWN if hasattr(classes[name], "__del__")]
 
 
 def test_every_class_that_an_estimator_holds_is_in_the_list():
@@ -201,7 +202,7 @@ def test_every_class_that_an_estimator_holds_is_in_the_list():
         if (issubclass(cls, bases) and cls not in bases)
         or (is_named_tuple(cls) and name.endswith(("Weights", "Frequencies")))
     }
-    assert expected - abstract <= set(own_checks.OWN)
+    assert expected - abstract <= set(tables.OWN)
     assert {c.__name__ for c in dotsketch.SKETCHES.values()} <= set(weight_checks.SKETCHES)
 
 
@@ -259,7 +260,7 @@ FOURIER = FourierFeatures(Gaussian(), n_components=8, random_state=0).fit(NUMBER
 SORF = FourierFeatures(Gaussian(), n_components=8, projection="sorf", random_state=0).fit(NUMBERS)
 POSITIVE = PositiveFeatures(Gaussian(), n_components=8, random_state=0).fit(NUMBERS)
 NYSTROM = NystromFeatures(Gaussian(), n_components=5, random_state=0).fit(NUMBERS)
-MANY = own_checks.MAX_COLUMNS + 1
+MANY = shapes.MAX_COLUMNS + 1
 FORGED = [
     (HASHED, {"weights_": HASHED.weights_._replace(buckets=HASHED.weights_.buckets + 8)}),
     (HASHED, {"weights_": HASHED.weights_._replace(turns=HASHED.weights_.turns + 9)}),

@@ -1,225 +1,97 @@
 """What the attributes of a loaded object may be: checked before native code sees them.
 
-Every class that a file may hold meets one of two sets of rules. scikit-learn's estimators have a
-line in `SCIKIT_LEARN`, with the arrays that `fit` leaves and how their lengths relate: a letter is
-a length, and the same letter is the same length within one object (`d` is `n_features_in_`). An
-array or object under a name that stands in no line is refused, and so is a class without a line.
-Values that `fit` derives from others are computed again and not read. Classes of dotsketch have
-bounded integers, and the weights that the compiled kernels index with have a line in `WEIGHTS`.
+Arrays must be those that `classes` states for the class. The integers of dotsketch's own classes
+are bounded, also inside lists, and its dataclasses are validated by their own `__post_init__`.
+`RELATIONS` compare the parts of an object, so that no count that a file claims is larger than the
+arrays behind it.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
+import dataclasses
 from typing import Any
 
 import numpy as np
 import scipy.sparse
 
+from . import encoder_checks, weight_checks
+from .classes import OWN, SCIKIT_LEARN
 from .errors import PersistenceError
-from .own_checks import check_own
-from .shapes import (
-    MAX_COLUMNS,
-    MAX_COUNT,
-    MAX_DEGREE,
-    MAX_JOBS,
-    Arrays,
-    Shape,
-    bounded,
-    check_array,
-)
+from .shapes import MAX_COLUMNS, MAX_COUNT, MAX_DEGREE, MAX_JOBS, bounded, check_array
 
-REAL = "fiu"
-ONE: tuple[Shape, ...] = (("d",),)
-LINEAR: Arrays = {
-    "coef_": (REAL, (("d",), ("k", "d"))),
-    "intercept_": (REAL, ((), ("k",))),
-    "classes_": ("iufbOUS", (("c",),)),
-    "n_iter_": ("iu", (("any",),)),
-    "singular_": (REAL, (("any",),)),
+MAX_INTEGER = 2**53  # of numbers of rows
+# What a name contains, and the largest integer under such a name; the first that fits
+BOUNDS = (
+    ("degree", MAX_DEGREE),
+    ("order", MAX_DEGREE),
+    ("n_projections", MAX_COLUMNS),
+    ("n_components", MAX_COLUMNS),
+    ("n_", MAX_COUNT),
+)
+UNBOUNDED = ("random_state", "seed", "class_weight")
+SPARSE = ("X_train_", "coef_")  # what may be sparse
+PACKAGES = {
+    "dotsketch": (OWN, weight_checks.RELATIONS),
+    "sklearn": (SCIKIT_LEARN, encoder_checks.RELATIONS),
 }
-SCALER = ("scale_", "min_", "mean_", "var_", "center_", "max_abs_", "n_samples_seen_")
-SCALERS: Arrays = dict.fromkeys((*SCALER, "data_min_", "data_max_", "data_range_"), (REAL, ONE))
-NONE: Arrays = {}
-SCIKIT_LEARN: dict[str, Arrays] = {
-    "Binarizer": NONE,
-    "ColumnTransformer": NONE,
-    "FeatureUnion": NONE,
-    "FrozenEstimator": NONE,
-    "KBinsDiscretizer": {"bin_edges_": ("O", ONE), "n_bins_": ("iu", ONE)},
-    "LabelBinarizer": {"classes_": ("iufbOUS", (("c",),))},
-    "LabelEncoder": {"classes_": ("iufbOUS", (("c",),))},
-    "LinearRegression": LINEAR,
-    "LinearSVC": LINEAR,
-    "LinearSVR": LINEAR,
-    "LogisticRegression": LINEAR,
-    "MaxAbsScaler": SCALERS,
-    "MinMaxScaler": SCALERS,
-    "MissingIndicator": {"features_": ("iu", (("any",),))},
-    "Normalizer": NONE,
-    "OneHotEncoder": {"drop_idx_": ("O", ONE), "_drop_idx_after_grouping": ("O", ONE)},
-    "OrdinalEncoder": NONE,
-    "PCA": {
-        "components_": (REAL, (("k", "d"),)),
-        "mean_": (REAL, ONE),
-        **dict.fromkeys(
-            ("explained_variance_", "explained_variance_ratio_", "singular_values_"),
-            (REAL, (("k",),)),
-        ),
-    },
-    "Pipeline": NONE,
-    "PolynomialFeatures": NONE,
-    "PowerTransformer": {"lambdas_": (REAL, ONE)},
-    "QuantileTransformer": {"references_": (REAL, (("q",),)), "quantiles_": (REAL, (("q", "d"),))},
-    "Ridge": LINEAR,
-    "RidgeClassifier": LINEAR,
-    "RobustScaler": SCALERS,
-    "SimpleImputer": {"statistics_": ("fiuOUS", ONE)},
-    "StandardScaler": SCALERS,
-    "TransformedTargetRegressor": NONE,
-}
-ANY_ESTIMATOR: Arrays = {"feature_names_in_": ("O", ONE)}
 
 
 def check(name: str, instance: Any, state: dict[str, Any]) -> None:
     """Raise PersistenceError unless an object of the class `name` may have this state."""
     package, _, short = name.partition(".")
-    if package == "sklearn":
-        _check_scikit_learn(short, instance, state)
-    elif package == "dotsketch":
-        check_own(short, instance, state)
+    classes, relations = PACKAGES[package]
+    is_own = package == "dotsketch"
+    if is_own:
+        for field, value in state.items():
+            _check_integers(f"{short}.{field}", field, value)
+    if state.get("n_jobs") is not None:
+        bounded(f"{short}.n_jobs", state["n_jobs"], MAX_JOBS, least=-MAX_JOBS)
+    _check_arrays(short, instance, state, classes[short], is_own)
+    if is_own and dataclasses.is_dataclass(instance) and hasattr(instance, "__post_init__"):
+        instance.__post_init__()
+    if short in relations:
+        relations[short](instance, state)
 
 
-def _check_scikit_learn(name: str, instance: Any, state: dict[str, Any]) -> None:
-    if name not in SCIKIT_LEARN:
-        raise PersistenceError(f"There are no checks of {name}.")
-    arrays = SCIKIT_LEARN[name] | ANY_ESTIMATOR
+def _check_arrays(
+    name: str, instance: Any, state: dict[str, Any], arrays: dict[str, str], is_own: bool
+) -> None:
+    """Raise unless the arrays are those of the class; scikit-learn may have a scalar instead."""
+    parameters = instance.get_params(deep=False) if hasattr(instance, "get_params") else {}
     lengths: dict[str, int] = {}
     if "n_features_in_" in state:
         # Without an array of that length in the file, names of columns would be all that it costs
-        largest = MAX_COUNT if SCIKIT_LEARN[name] else MAX_COLUMNS
+        largest = MAX_COUNT if is_own or arrays else MAX_COLUMNS
         lengths["d"] = bounded(f"{name}.n_features_in_", state["n_features_in_"], largest)
-    parameters = instance.get_params(deep=False)
-    jobs = parameters.get("n_jobs")
-    if jobs is not None and not (isinstance(jobs, int) and -MAX_JOBS <= jobs <= MAX_JOBS):
-        raise PersistenceError(f"{name}.n_jobs is {jobs!r}: at most {MAX_JOBS} are accepted.")
+    if not is_own:
+        arrays = arrays | {"feature_names_in_": "O: d"}
     for field, value in state.items():
-        if field in parameters:
-            continue
-        if scipy.sparse.issparse(value) and field != "coef_":
-            raise PersistenceError(f"{name}.{field} is sparse.")
-        if not isinstance(value, np.ndarray):
-            continue
-        if field not in arrays:
+        is_array = isinstance(value, np.ndarray) or scipy.sparse.issparse(value)
+        if is_array and field not in arrays and field not in parameters:
             raise PersistenceError(f"{name}.{field} is an array, and {name} has none there.")
-        check_array(f"{name}.{field}", value, *arrays[field], lengths)
-    if name in RELATIONS:
-        RELATIONS[name](instance, state)
+    for field, description in arrays.items():  # in this order, which says what letters are
+        value = state.get(field)
+        is_sparse = scipy.sparse.issparse(value)
+        if is_sparse and field in SPARSE:
+            continue
+        if isinstance(value, np.ndarray) or is_sparse or (is_own and value is not None):
+            check_array(f"{name}.{field}", value, description, lengths)
+    D = lengths.get("D", 0)
+    if lengths.get("packed", D * (D + 1) // 2) != D * (D + 1) // 2:
+        raise PersistenceError(f"A triangle of {name} does not fit its other arrays.")
 
 
-def _indices(where: str, values: Any, stop: int) -> None:
-    """Raise unless these are integers in 0 … stop − 1."""
-    array = np.asarray(values)
-    if array.ndim > 1 or array.dtype.kind not in "iu":
-        raise PersistenceError(f"{where} are no integers.")
-    if array.size and not 0 <= array.min() <= array.max() < stop:
-        raise PersistenceError(f"{where} do not lie in 0 to {stop - 1}.")
-
-
-def _check_categories(name: str, state: dict[str, Any]) -> list[np.ndarray]:
-    """The categories: one ascending array per column, since scikit-learn searches by bisection."""
-    found = state["categories_"]
-    if not isinstance(found, list) or len(found) != state.get("n_features_in_"):
-        raise PersistenceError(f"{name}.categories_ is no list of one array per column.")
-    for values in found:
-        if not isinstance(values, np.ndarray) or values.ndim != 1 or values.dtype.kind in "cV":
-            raise PersistenceError(f"{name}.categories_ holds something that is no row of values.")
-        if values.dtype.kind in "iufb":
-            finite = (
-                values[:-1] if values.dtype.kind == "f" and np.isnan(values[-1:]).any() else values
-            )
-            if not np.all(finite[:-1] < finite[1:]):
-                raise PersistenceError(f"{name}.categories_ are not in ascending order.")
-    return found
-
-
-def _check_encoder(instance: Any, state: dict[str, Any]) -> None:
-    name = type(instance).__name__
-    if "categories_" not in state:
-        if set(state) & {"_n_features_outs", "drop_idx_", "_infrequent_indices"}:
-            raise PersistenceError(f"{name} lacks categories_.")
+def _check_integers(where: str, field: str, value: Any) -> None:
+    """Raise if an integer, also one inside of lists, is larger than anything it counts."""
+    if field.strip("_") in UNBOUNDED:
         return
-    categories = _check_categories(name, state)
-    for field in ("drop_idx_", "_drop_idx_after_grouping"):
-        for index, values in zip(
-            state[field] if state.get(field) is not None else (), categories, strict=False
-        ):
-            if index is not None:
-                _indices(f"{name}.{field}", index, len(values))
-    infrequent = state.get("_infrequent_indices", [None] * len(categories))
-    mappings = state.get("_default_to_infrequent_mappings", [None] * len(categories))
-    for indices, mapping, values in zip(infrequent, mappings, categories, strict=True):
-        if (indices is None) != (mapping is None):
-            raise PersistenceError(f"{name} has infrequent categories without a mapping.")
-        if indices is not None:
-            _indices(f"{name}._infrequent_indices", indices, len(values))
-            kept = len(values) - len(indices) + 1
-            _indices(f"{name}._default_to_infrequent_mappings", mapping, kept)
-            if len(mapping) != len(values) or len(np.unique(indices)) != len(indices):
-                raise PersistenceError(f"{name} has a mapping of another length.")
-    if state.get("_infrequent_enabled") not in (True, False):
-        raise PersistenceError(f"{name}._infrequent_enabled is no truth value.")
-    if state["_infrequent_enabled"] and "_infrequent_indices" not in state:
-        raise PersistenceError(f"{name} lacks _infrequent_indices.")
-    if name == "OneHotEncoder":  # how many columns follows from the categories
-        instance._n_features_outs = instance._compute_n_features_outs()
-
-
-def _check_bins(instance: Any, state: dict[str, Any]) -> None:
-    if "bin_edges_" not in state:
-        return
-    edges, n_bins = state["bin_edges_"], state["n_bins_"]
-    for row, count in zip(edges, n_bins, strict=True):
-        if not isinstance(row, np.ndarray) or row.dtype.kind != "f" or row.ndim != 1:
-            raise PersistenceError("KBinsDiscretizer.bin_edges_ are no rows of numbers.")
-        if len(row) != count + 1 or not np.all(row[:-1] <= row[1:]):
-            raise PersistenceError("KBinsDiscretizer.bin_edges_ do not fit n_bins_.")
-    encoder = state.get("_encoder")
-    if encoder is None and state["encode"] == "ordinal":
-        return
-    found = getattr(encoder, "categories_", None)
-    if type(encoder).__name__ != "OneHotEncoder" or found is None or len(found) != len(edges):
-        raise PersistenceError("KBinsDiscretizer._encoder is no fitted encoder.")
-    for values, count in zip(found, n_bins, strict=True):
-        if not np.array_equal(values, np.arange(count)):
-            raise PersistenceError("KBinsDiscretizer._encoder has other bins.")
-
-
-def _check_powers(instance: Any, state: dict[str, Any]) -> None:
-    if "n_output_features_" not in state:
-        return
-    d = bounded("PolynomialFeatures.n_features_in_", state.get("n_features_in_"))
-    least, largest = (
-        bounded(f"PolynomialFeatures.{n}", state[n]) for n in ("_min_degree", "_max_degree")
-    )
-    if (
-        not least <= largest <= MAX_DEGREE
-        or math.comb(d + min(largest, MAX_DEGREE), d) > MAX_COLUMNS
-    ):
-        raise PersistenceError(
-            f"PolynomialFeatures of degree {largest} has over {MAX_COLUMNS} columns."
-        )
-    options = {"interaction_only": instance.interaction_only, "include_bias": instance.include_bias}
-    count = type(instance)._num_combinations
-    full = count(n_features=d, min_degree=0, max_degree=largest, **options)
-    some = count(n_features=d, min_degree=least, max_degree=largest, **options)
-    instance.n_output_features_, instance._n_out_full = some, full
-
-
-RELATIONS: dict[str, Callable[[Any, dict[str, Any]], None]] = {
-    "KBinsDiscretizer": _check_bins,
-    "OneHotEncoder": _check_encoder,
-    "OrdinalEncoder": _check_encoder,
-    "PolynomialFeatures": _check_powers,
-}
+    if isinstance(value, (list, tuple)):
+        for item in value:
+            _check_integers(where, field, item)
+    elif isinstance(value, dict):
+        for item in value.values():
+            _check_integers(where, field, item)
+    elif isinstance(value, (int, np.integer)):
+        largest = next((bound for text, bound in BOUNDS if text in field), MAX_INTEGER)
+        if abs(int(value)) > largest:
+            raise PersistenceError(f"{where} is {value}, beyond {largest}.")

@@ -1,7 +1,7 @@
 """Which classes a file may hold, and how an instance is taken apart and put together.
 
-Known are the classes of dotsketch in the list `own_checks.OWN` whose modules are loaded, the
-transformers and linear models of scikit-learn named below, and the classes that the caller passes.
+Known are the classes of dotsketch in the table `classes.OWN` whose modules are loaded, the
+estimators of scikit-learn in `classes.SCIKIT_LEARN`, and the classes that the caller passes.
 A file names a class by package and class name, never by its module, and a name is only looked up
 here: nothing is imported.
 
@@ -31,43 +31,14 @@ from sklearn import (
 )
 from sklearn.base import BaseEstimator
 
+from .classes import OWN, SCIKIT_LEARN
 from .errors import PersistenceError
-from .own_checks import OWN
 
 PACKAGE = __name__.split(".", maxsplit=1)[0]
 
 REMEDY = "It was made by another version: fit and save it again."
 
-SCIKIT_LEARN: tuple[type, ...] = (
-    compose.ColumnTransformer,
-    compose.TransformedTargetRegressor,
-    decomposition.PCA,
-    frozen.FrozenEstimator,
-    impute.MissingIndicator,
-    impute.SimpleImputer,
-    linear_model.LinearRegression,
-    linear_model.LogisticRegression,
-    linear_model.Ridge,
-    linear_model.RidgeClassifier,
-    pipeline.FeatureUnion,
-    pipeline.Pipeline,
-    preprocessing.Binarizer,
-    preprocessing.KBinsDiscretizer,
-    preprocessing.LabelBinarizer,
-    preprocessing.LabelEncoder,
-    preprocessing.MaxAbsScaler,
-    preprocessing.MinMaxScaler,
-    preprocessing.Normalizer,
-    preprocessing.OneHotEncoder,
-    preprocessing.OrdinalEncoder,
-    preprocessing.PolynomialFeatures,
-    preprocessing.PowerTransformer,
-    preprocessing.QuantileTransformer,
-    preprocessing.RobustScaler,
-    preprocessing.StandardScaler,
-    svm.LinearSVC,
-    svm.LinearSVR,
-)
+MODULES = (compose, decomposition, frozen, impute, linear_model, pipeline, preprocessing, svm)
 
 
 class Registry:
@@ -76,7 +47,7 @@ class Registry:
     def __init__(self, extra: Iterable[type] = ()):
         extra = tuple(extra)
         self.classes: dict[str, type] = {}
-        for cls in (*_own_classes(), *SCIKIT_LEARN, *extra):
+        for cls in (*_own_classes(), *_scikit_learn_classes(), *extra):
             name = f"{cls.__module__.split('.', maxsplit=1)[0]}.{cls.__qualname__}"
             if self.classes.setdefault(name, cls) is not cls:
                 raise PersistenceError(f"Two classes are called {name}; rename one of them.")
@@ -99,6 +70,11 @@ def _own_classes() -> Iterator[type]:
         for cls in list(vars(module).values()):
             if inspect.isclass(cls) and cls.__module__ == name and cls.__qualname__ in OWN:
                 yield cls
+
+
+def _scikit_learn_classes() -> list[type]:
+    found = (getattr(module, name, None) for module in MODULES for name in SCIKIT_LEARN)
+    return [cls for cls in found if cls is not None]
 
 
 def is_named_tuple(cls: type) -> bool:

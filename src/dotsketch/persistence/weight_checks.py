@@ -1,146 +1,192 @@
-"""The random weights of a sketch against the sketch: shapes, ranges and permutations.
+"""The random weights of features against the features: classes, shapes and indices.
 
 What a sketch samples has shapes that follow from its degree, its number of projections and the
-dimension. A file in which they differ is refused, so that a forged count allocates nothing and no
-kernel reads an index that lies outside.
+dimension: `SKETCHES` states them. A file in which they differ is refused, so that a forged count
+allocates nothing and no kernel reads an index that lies outside.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from .._transforms import power_of_two
 from ..sketches.monomials import monomial_projections
 from .errors import PersistenceError
-
-# Weights with integers -> the range of each
-WEIGHTS: dict[str, dict[str, tuple[int, int]]] = {
-    "HashWeights": {"turns": (0, 3)},
-    "SRHTWeights": {"turns": (0, 3)},
-    "StructuredFrequencies": {"signs": (-1, 1)},
-    "TurnWeights": {"turns": (0, 3)},
-}
+from .shapes import check_range
 
 
-def check_alone(name: str, weights: Any) -> None:
-    """Raise unless the integers of the weights lie in their ranges."""
-    for field, (least, largest) in WEIGHTS[name].items():
-        check_range(f"{name}.{field}", getattr(weights, field), least, largest)
-    if name == "SRHTWeights":
-        places = weights.places
-        if not np.array_equal(
-            np.sort(places, axis=2), np.broadcast_to(np.arange(places.shape[2]), places.shape)
-        ):
-            raise PersistenceError("SRHTWeights.places are no permutations.")
+class Indices(NamedTuple):
+    """An array of this shape with values in 0 … stop − 1."""
+
+    shape: tuple[int, ...]
+    stop: int
 
 
-def check_range(where: str, values: np.ndarray, least: int, largest: int) -> None:
-    if values.size and not least <= values.min() <= values.max() <= largest:
-        raise PersistenceError(f"{where} has values outside {least} to {largest}.")
+class Expected(NamedTuple):
+    """An instance of the class of this name; a field is None, a shape, `Indices` or `Expected`."""
+
+    name: str
+    fields: dict[str, Any]
 
 
-def check_weights(sketch: Any, weights: Any, dimension: int) -> None:
-    """Raise unless the sketch could have drawn the weights for this dimension."""
+def check_weights(expected: Expected, found: Any) -> None:
+    """Raise unless the weights are what is expected."""
+    if type(found).__name__ != expected.name:
+        raise PersistenceError(f"The weights are no {expected.name}.")
+    for field, wanted in expected.fields.items():
+        value, where = getattr(found, field), f"{expected.name}.{field}"
+        if isinstance(wanted, Expected):
+            check_weights(wanted, value)
+            continue
+        if wanted is None:
+            if value is not None:
+                raise PersistenceError(f"{where} are there, and the sketch has none.")
+            continue
+        shape = wanted.shape if isinstance(wanted, Indices) else wanted
+        if value.shape != shape:
+            raise PersistenceError(f"{where} has the shape {value.shape}, not {shape}.")
+        if isinstance(wanted, Indices):
+            check_range(where, value, 0, wanted.stop - 1)
+
+
+def sketch_weights(sketch: Any, dimension: int) -> Expected:
+    """What the sketch draws for this dimension."""
     name = type(sketch).__name__
     if name not in SKETCHES:
         raise PersistenceError(f"{name} is no sketch.")
-    SKETCHES[name](sketch, weights, dimension)
+    return SKETCHES[name](sketch, dimension)
 
 
-def check_frequencies(frequencies: Any, weights: Any, dimension: int) -> None:
+def frequency_weights(frequencies: Any, dimension: int) -> Expected:
     """The same for `Frequencies`."""
     D = frequencies.n_frequencies
     if frequencies.projection == "sorf":
         p = power_of_two(dimension)
-        _expect(weights, "StructuredFrequencies", signs=(-(-D // p), 3, p), scales=(D,))
-    else:
-        _expect(weights, "DenseFrequencies", matrix=(D, dimension))
+        return Expected("StructuredFrequencies", {"signs": (-(-D // p), 3, p), "scales": (D,)})
+    return Expected("DenseFrequencies", {"matrix": (D, dimension)})
 
 
-def _expect(weights: Any, name: str, **shapes: tuple[int, ...]) -> None:
-    """Raise unless the weights are of this class, with arrays of these shapes."""
-    if type(weights).__name__ != name:
-        raise PersistenceError(f"The weights are no {name}.")
-    for field, shape in shapes.items():
-        found = getattr(weights, field).shape
-        if found != shape:
-            raise PersistenceError(f"{name}.{field} has the shape {found}, not {shape}.")
+def _turns(count: int, n_projections: int, dimension: int) -> Expected:
+    return Expected("TurnWeights", {"turns": (count, n_projections, dimension)})
 
 
-def _turns(weights: Any, count: int, n_projections: int, dimension: int) -> None:
-    _expect(weights, "TurnWeights", turns=(count, n_projections, dimension))
-
-
-def _srht(weights: Any, count: int, n_projections: int, dimension: int) -> None:
+def _srht(count: int, n_projections: int, dimension: int) -> Expected:
     d = power_of_two(dimension)
     shape = (count, -(-n_projections // d), d)
-    _expect(weights, "SRHTWeights", turns=shape, places=shape)
+    return Expected("SRHTWeights", {"turns": shape, "places": shape})
 
 
-def _check_product(sketch: Any, weights: Any, dimension: int) -> None:
-    _srht(weights, sketch.degree, sketch.n_projections, dimension)
-
-
-def _check_rademacher(sketch: Any, weights: Any, dimension: int) -> None:
+def _rademacher(sketch: Any, dimension: int) -> Expected:
+    shape = (sketch.degree, sketch.n_projections, dimension)
     if sketch.weights == "circle":
-        shape = (sketch.degree, sketch.n_projections, dimension)
-        _expect(weights, "AngleWeights", angles=shape)
-    else:
-        _turns(weights, sketch.degree, sketch.n_projections, dimension)
+        return Expected("AngleWeights", {"angles": shape})
+    return _turns(*shape)
 
 
-def _check_gaussian(sketch: Any, weights: Any, dimension: int) -> None:
+def _gaussian(sketch: Any, dimension: int) -> Expected:
     parts = 2 if sketch.is_complex else 1
     shape = (sketch.degree, parts, sketch.n_projections, dimension)
-    _expect(weights, "GaussianWeights", values=shape)
+    return Expected("GaussianWeights", {"values": shape})
 
 
-def _check_hashes(sketch: Any, weights: Any, dimension: int) -> None:
+def _hashes(sketch: Any, dimension: int) -> Expected:
     shape = (sketch.degree, dimension)
-    _expect(weights, "HashWeights", buckets=shape, turns=shape)
-    check_range("HashWeights.buckets", weights.buckets, 0, sketch.n_projections - 1)
+    buckets = Indices(shape, sketch.n_projections)
+    return Expected("HashWeights", {"buckets": buckets, "turns": shape})
 
 
-def _check_monomials(sketch: Any, weights: Any, dimension: int) -> None:
-    count = monomial_projections(sketch.degree, dimension)
-    second = 0 if sketch.degree == 1 else count
-    _expect(weights, "MonomialWeights", first=(count,), second=(second,), factor=(count,))
+def _monomials(sketch: Any, dimension: int) -> Expected:
     if sketch.n_projections != monomial_projections(sketch.degree, dimension, sketch.packed):
         raise PersistenceError("MonomialSketch.n_projections does not fit its degree.")
-    for field in ("first", "second"):
-        check_range(f"MonomialWeights.{field}", getattr(weights, field), 0, dimension - 1)
+    count = monomial_projections(sketch.degree, dimension)
+    second = (0 if sketch.degree == 1 else count,)
+    return Expected(
+        "MonomialWeights",
+        {
+            "first": Indices((count,), dimension),
+            "second": Indices(second, dimension),
+            "factor": (count,),
+        },
+    )
 
 
-def _check_tree(sketch: Any, weights: Any, dimension: int) -> None:
-    check = _turns if type(sketch).__name__ == "RademacherTree" else _srht
-    if type(weights).__name__ != "TreeWeights":
-        raise PersistenceError("The weights are no TreeWeights.")
-    D = sketch.n_projections
-    check(weights.leaves, power_of_two(sketch.degree), D, dimension)
-    inner = sketch._inner_projections
-    if inner:
-        check(weights.nodes, inner, D, D)
-    elif weights.nodes is not None:
-        raise PersistenceError("TreeWeights.nodes are there, and the tree has none.")
+def _tree(projections: Callable[[int, int, int], Expected]) -> Callable[[Any, int], Expected]:
+    def weights(sketch: Any, dimension: int) -> Expected:
+        D, inner = sketch.n_projections, sketch._inner_projections
+        leaves = projections(power_of_two(sketch.degree), D, dimension)
+        nodes = projections(inner, D, D) if inner else None
+        return Expected("TreeWeights", {"leaves": leaves, "nodes": nodes})
+
+    return weights
 
 
-def _check_compact(sketch: Any, weights: Any, dimension: int) -> None:
-    if type(weights).__name__ != "CompactWeights":
-        raise PersistenceError("The weights are no CompactWeights.")
-    check_weights(sketch.inner, weights.up, dimension)
-    _srht(weights.down, 1, sketch.n_projections, sketch.inner.n_projections)
+def _compact(sketch: Any, dimension: int) -> Expected:
+    up = sketch_weights(sketch.inner, dimension)
+    down = _srht(1, sketch.n_projections, sketch.inner.n_projections)
+    return Expected("CompactWeights", {"up": up, "down": down})
 
 
-SKETCHES = {
-    "BalancedTensorSketch": _check_hashes,
-    "CompactSketch": _check_compact,
-    "GaussianSketch": _check_gaussian,
-    "MonomialSketch": _check_monomials,
-    "RademacherSketch": _check_rademacher,
-    "RademacherTree": _check_tree,
-    "SRHTTree": _check_tree,
-    "TensorSRHT": _check_product,
-    "TensorSketch": _check_hashes,
+SKETCHES: dict[str, Callable[[Any, int], Expected]] = {
+    "BalancedTensorSketch": _hashes,
+    "CompactSketch": _compact,
+    "GaussianSketch": _gaussian,
+    "MonomialSketch": _monomials,
+    "RademacherSketch": _rademacher,
+    "RademacherTree": _tree(_turns),
+    "SRHTTree": _tree(_srht),
+    "TensorSRHT": lambda sketch, d: _srht(sketch.degree, sketch.n_projections, d),
+    "TensorSketch": _hashes,
+}
+
+
+def _check_polynomial(instance: Any, state: dict[str, Any]) -> None:
+    if "weights_" in state:
+        check_weights(sketch_weights(state["sketch_"], instance._dimension), state["weights_"])
+
+
+def _check_maclaurin(instance: Any, state: dict[str, Any]) -> None:
+    columns = 0
+    for block in state.get("blocks_", ()):
+        if type(block).__name__ != "SketchedBlock":
+            raise PersistenceError("MaclaurinFeatures.blocks_ are no blocks.")
+        if block.sketch is not None:
+            check_weights(sketch_weights(block.sketch, state["n_features_in_"]), block.weights)
+        columns += 1 if block.sketch is None else block.sketch.n_projections
+    if columns > state.get("n_projections_", 0):
+        raise PersistenceError("MaclaurinFeatures.blocks_ have more columns than n_projections_.")
+
+
+def _check_frequency_map(instance: Any, state: dict[str, Any]) -> None:
+    if "weights_" not in state:
+        return
+    expected = frequency_weights(state["map_"].frequencies, state["n_features_in_"])
+    if type(state["weights_"]).__name__ == "WaveWeights":
+        phase = (int(state["map_"].has_phase),)
+        expected = Expected("WaveWeights", {"phase": phase, "frequencies": expected})
+    check_weights(expected, state["weights_"])
+
+
+def _check_nystrom(instance: Any, state: dict[str, Any]) -> None:
+    if "basis_" in state:
+        rows = (state["n_projections_"], state["n_features_in_"])
+        check_weights(Expected("Basis", {"rows": rows}), state["basis_"])
+
+
+def _check_permutations(instance: Any, state: dict[str, Any]) -> None:
+    places = state["places"]
+    if np.any(np.sort(places, axis=2) != np.arange(places.shape[2])):
+        raise PersistenceError("SRHTWeights.places are no permutations.")
+
+
+RELATIONS: dict[str, Callable[[Any, dict[str, Any]], None]] = {
+    "FourierFeatures": _check_frequency_map,
+    "MaclaurinFeatures": _check_maclaurin,
+    "NystromFeatures": _check_nystrom,
+    "PolynomialSketch": _check_polynomial,
+    "PositiveFeatures": _check_frequency_map,
+    "SRHTWeights": _check_permutations,
+    "SphericalFeatures": _check_frequency_map,
 }

@@ -1,0 +1,109 @@
+"""The classes that a file may hold, and the arrays that each of them has (`shapes`).
+
+A class that stands in neither table is neither saved nor loaded, and an array under a name that
+does not stand beside its class is refused. The letter `d` is `n_features_in_`; `packed` is the
+length of a triangle of D columns.
+"""
+
+from __future__ import annotations
+
+from .shapes import Arrays
+
+
+def without_arrays(names: str) -> dict[str, Arrays]:
+    return {name: {} for name in names.split()}
+
+
+LABELS = "iufbOUS: c"
+CLASSES: Arrays = {"classes_": LABELS, "class_weights_": "f: c", "frequencies_": "f: c"}
+SCALES: Arrays = {"means_": "f: k", "scales_": "f: k"}
+OWN: dict[str, Arrays] = {
+    **without_arrays("ArcCosine Exponential Gaussian Maclaurin Polynomial"),
+    # feature maps
+    **without_arrays("AutoFeatures FourierFeatures MaclaurinFeatures NystromFeatures"),
+    **without_arrays("PolynomialSketch PositiveFeatures SphericalFeatures"),
+    **without_arrays("FourierMap PositiveMap SphericalMap"),
+    # sketches and weights
+    **without_arrays("BalancedTensorSketch CompactSketch GaussianSketch MonomialSketch"),
+    **without_arrays("RademacherSketch RademacherTree SRHTTree TensorSRHT TensorSketch"),
+    **without_arrays("CompactWeights SketchedBlock TreeWeights"),
+    "AngleWeights": {"angles": "f: p D d"},
+    "Basis": {
+        "rows": "f: D d",
+        "indices": "iu: D",
+        "normalization": "f: D D",
+        "relative_eigenvalues": "f: D",
+    },
+    "DenseFrequencies": {"matrix": "f: D d"},
+    "GaussianWeights": {"values": "f: p r D d"},
+    "HashWeights": {"buckets": "i: p d", "turns": "i: p d: 0 to 3"},
+    "MonomialWeights": {"first": "i: m", "second": "i: m | 0", "factor": "f: m"},
+    "SRHTWeights": {"turns": "i: p b d: 0 to 3", "places": "i: p b d"},
+    "Shift": {"centre": "f: d"},
+    "StructuredFrequencies": {"signs": "i: b 3 d: -1 to 1", "scales": "f: D"},
+    "TurnWeights": {"turns": "i: p D d: 0 to 3"},
+    "WaveWeights": {"phase": "f: 0 | 1"},
+    # expansions, allocations and plans
+    **without_arrays("FourierCandidate MaclaurinCandidate NystromCandidate PolynomialCandidate"),
+    **without_arrays("PositiveCandidate SphericalCandidate"),
+    **without_arrays("ComplexAdvantage LeftOut Plan PlannedCandidate"),
+    "Allocation": {
+        "degrees": "iu: b",
+        "projections": "iu: b",
+        "coefficients": "f: b",
+        "exact": "b: b",
+        "variances": "f: b",
+    },
+    "MaclaurinExpansion": {"mean": "f: d"},
+    "MeanSplitExpansion": {"direction": "f: d", "functions": "f: b n"},
+    "RadialDensity": {"radii": "f: r", "weights": "f: r"},
+    # Gaussian processes
+    "DirichletLabels": {"means": "f: c"},
+    "ExactGPClassifier": {"X_train_": "f: n d", "_codes": "iu: n", **CLASSES},
+    "ExactGPRegressor": {"X_train_": "f: n d", **SCALES},
+    "ExactPosterior": {"factor": "fc: packed", "weights": "fc: D k"},
+    "FeatureGPClassifier": {"_named": "iufbOUS: any", "_probe": "fc: any any", **CLASSES},
+    "FeatureGPRegressor": {"_probe": "fc: any any", "offset_": "f: k", **SCALES},
+    "Posterior": {"factor": "fc: packed", "mean": "fc: D k"},
+    "Reservoir": {"rows": "fc: n D", "labels": "iufbOUS: n"},
+    "SufficientStatistics": {
+        "second_moment": "fc: packed",
+        "cross": "fc: D k",
+        "plain": "f: 2 any",
+        "targets": "fc: k k",
+    },
+}
+
+LINEAR: Arrays = {
+    "coef_": "fiu: d | k d",
+    "intercept_": "fiu: | k",
+    "classes_": LABELS,
+    "n_iter_": "iu: any",
+    "singular_": "fiu: any",
+}
+SCALER: Arrays = {
+    **dict.fromkeys(("scale_", "min_", "mean_", "var_", "center_", "max_abs_"), "fiu: d"),
+    **dict.fromkeys(("n_samples_seen_", "data_min_", "data_max_", "data_range_"), "fiu: d"),
+}
+SCIKIT_LEARN: dict[str, Arrays] = {
+    **without_arrays("Binarizer ColumnTransformer FeatureUnion FrozenEstimator Normalizer"),
+    **without_arrays("OrdinalEncoder Pipeline PolynomialFeatures TransformedTargetRegressor"),
+    "LabelBinarizer": {"classes_": LABELS},
+    "LabelEncoder": {"classes_": LABELS},
+    **dict.fromkeys(("LinearRegression", "LinearSVC", "LinearSVR", "LogisticRegression"), LINEAR),
+    **dict.fromkeys(("Ridge", "RidgeClassifier"), LINEAR),
+    **dict.fromkeys(("MaxAbsScaler", "MinMaxScaler", "RobustScaler", "StandardScaler"), SCALER),
+    "KBinsDiscretizer": {"bin_edges_": "O: d", "n_bins_": "iu: d"},
+    "MissingIndicator": {"features_": "iu: any"},
+    "OneHotEncoder": {"drop_idx_": "O: d", "_drop_idx_after_grouping": "O: d"},
+    "PCA": {
+        "components_": "fiu: k d",
+        "mean_": "fiu: d",
+        "explained_variance_": "fiu: k",
+        "explained_variance_ratio_": "fiu: k",
+        "singular_values_": "fiu: k",
+    },
+    "PowerTransformer": {"lambdas_": "fiu: d"},
+    "QuantileTransformer": {"references_": "fiu: q", "quantiles_": "fiu: q d"},
+    "SimpleImputer": {"statistics_": "fiuOUS: d"},
+}
