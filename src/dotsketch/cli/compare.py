@@ -25,12 +25,21 @@ from .measure import (
     shortlist,
 )
 from .modelling import choose_kernel, describe_cap, make_gp, rank
-from .options import Reading, components_option, kernel_option, learning, threads, working
+from .options import (
+    components_option,
+    kernel_option,
+    learning,
+    option_words,
+    scan_aloud,
+    take_reading,
+    threads,
+    working,
+)
 from .output import Output
 from .python_source import imports_of, source_of
 from .report import write_report
 from .schema import RowSample, Schema
-from .tables import Table
+from .tables import Table, open_table
 
 TRAIN_ROWS = 10_000
 TEST_ROWS = 2_000
@@ -82,16 +91,16 @@ def compare(
       dotsketch compare digits --json
     """
     output = Output(as_json, verbose)
-    reading = Reading.take(options)
+    reading = take_reading(options)
     parse_kernel(kernel, 1)  # a mistake is reported before the table is read
-    table = reading.open(data)
+    table = open_table(data, **reading)
     path = None if no_report else Path(report or f"{Path(data).name.split('.')[0]}.compare.html")
     if path is not None:
         check_output(path, data)
         check_ending(path, "the report", ".html", ".htm")
     with threads(jobs):
-        schema = reading.scan(table, seed, output)
-        split = hold_out(table, schema, reading.impute, seed)
+        schema = scan_aloud(table, seed, output, **options)
+        split = hold_out(table, schema, options["impute"], seed)
         with output.progress("Planning") as advance:
             chosen = choose_kernel(kernel, split.X, split.y, schema.task, seed)
             advance(0.3)
@@ -110,7 +119,9 @@ def compare(
     best = recommend(compared)
     model = make_gp(schema.task, best.features)
     lines = (imports_of(model), f"model = {source_of(model)}")
-    words = ["dotsketch", "fit", data, *reading.words(schema), "--kernel", kernel_words(chosen)]
+    decided = {"target": schema.target.name, "task": schema.task}
+    words = ["dotsketch", "fit", data, *option_words(reading | options | decided)]
+    words += ["--kernel", kernel_words(chosen)]
     words += ["--components", str(components), "--features", best.name, "-o", "MODEL"]
     command = shlex.join(words)
     summary = {

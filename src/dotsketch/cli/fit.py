@@ -17,16 +17,18 @@ from .kernel_names import parse_kernel
 from .model_file import Model
 from .modelling import check_features, choose_features, choose_kernel, describe_cap, fit_stream
 from .options import (
-    Reading,
     components_option,
     kernel_option,
     learning,
+    scan_aloud,
+    take_reading,
     threads,
     working,
 )
 from .output import Output, facts
 from .python_source import source_of
 from .schema import Schema
+from .tables import open_table
 
 
 @click.command()
@@ -68,16 +70,15 @@ def fit(
       dotsketch fit digits -o digits.model
     """
     output = Output(as_json, verbose)
-    reading = Reading.take(options)
     parse_kernel(kernel, 1)  # mistakes are reported before the table is read
     check_features(features, kernel)
-    table = reading.open(data)
+    table = open_table(data, **take_reading(options))
     check_output(Path(path), data)
     start = time.perf_counter()
     with threads(jobs):
-        schema = reading.scan(table, seed, output)
-        encoder = make_encoder(schema, reading.impute)
-        X, y = encode(schema.sample, 1, schema, encoder, reading.impute)
+        schema = scan_aloud(table, seed, output, **options)
+        encoder = make_encoder(schema, options["impute"])
+        X, y = encode(schema.sample, 1, schema, encoder, options["impute"])
         with output.progress("Choosing features") as advance:
             chosen = choose_kernel(kernel, X, y, schema.task, seed)
             advance(0.3)
@@ -89,7 +90,7 @@ def fit(
         with output.progress("Fitting") as advance:
 
             def stream() -> Iterator[tuple[np.ndarray, np.ndarray]]:
-                for X, y, fraction in encode_chunks(table, schema, encoder, reading.impute):
+                for X, y, fraction in encode_chunks(table, schema, encoder, options["impute"]):
                     yield X, y
                     advance(fraction)
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
-from typing import Any, ClassVar
+from typing import Any
 
 import click
 import pyarrow as pa
@@ -13,8 +12,9 @@ from threadpoolctl import threadpool_limits
 
 from .output import Output
 from .schema import Schema, scan
-from .tables import FORMATS, Table, list_names, open_table
+from .tables import DATES, FORMATS, Table, list_names
 
+REMEDIES = {DATES: ". To use one, write it as a number, such as days."}
 Command = Callable[..., Any]
 
 
@@ -118,96 +118,47 @@ components_option = click.option(
 )
 
 
-@dataclass(frozen=True)
-class Reading:
-    """The values of the options `learning`."""
+def take_reading(options: dict[str, Any]) -> dict[str, Any]:
+    """Take the options `reading` out of all options of a command."""
+    names = ("format", "delimiter", "encoding", "decimal", "no_header")
+    return {name: options.pop(name) for name in names}
 
-    DEFAULTS: ClassVar = {("encoding", "utf-8"), ("decimal", "."), ("max_levels", 50)}
-    target: str | None
-    task: str | None
-    ignore: tuple[str, ...]
-    categorical: tuple[str, ...]
-    impute: bool
-    max_levels: int
-    format: str | None
-    delimiter: str | None
-    encoding: str
-    decimal: str
-    no_header: bool
 
-    @classmethod
-    def take(cls, options: dict[str, Any]) -> Reading:
-        """Take these options out of all those of a command."""
-        return cls(**{name: options.pop(name) for name in field_names(cls)})
+def option_words(values: dict[str, Any]) -> list[str]:
+    """Options of the command that runs, as a user writes them; those at their defaults are left
+    out."""
+    found = []
+    for option in click.get_current_context().command.params:
+        value = values.get(option.name or "")
+        if value is True:
+            found.append(option.opts[0])
+        elif value not in (None, False, option.default):
+            for one in value if isinstance(value, tuple) else (value,):
+                found += [option.opts[0], str(one)]
+    return found
 
-    def words(self, schema: Schema) -> list[str]:
-        """The options as they are written, with the target and the task that were decided."""
-        named = {"target": schema.target.name, "task": schema.task}
-        found = []
-        for name in field_names(type(self)):
-            value = named.get(name, getattr(self, name))
-            option = f"--{name.replace('_', '-')}"
-            if isinstance(value, bool):
-                found += [option] * value
-            elif isinstance(value, tuple):
-                found += [word for one in value for word in (option, one)]
-            elif value is not None and (name, value) not in self.DEFAULTS:
-                found += [option, str(value)]
-        return found
 
-    def open(self, data: str) -> Table:
-        return open_table(
-            data,
-            format=self.format,
-            delimiter=self.delimiter,
-            encoding=self.encoding,
-            decimal=self.decimal,
-            no_header=self.no_header,
+def scan_aloud(table: Table, seed: int, output: Output, **learning: Any) -> Schema:
+    """Look through a table once, and report what was found."""
+    with output.progress(f"Reading {table.source}") as advance:
+        schema = scan(table, seed=seed, advance=advance, **learning)
+    lines = []
+    for why in sorted({table.left_out[name] for name in schema.left_out}):
+        names = sorted(name for name in schema.left_out if table.left_out[name] == why)
+        lines.append(f"left out, {why}: {list_names(names)}{REMEDIES.get(why, '')}")
+    if "" in (column.name for column in schema.features):
+        lines.append("a column without a name is used (an index?); --ignore '' leaves it out.")
+    if schema.constant:
+        lines.append(
+            "the same value in every row, no use for a prediction: " + list_names(schema.constant)
         )
-
-    def scan(self, table: Table, seed: int, output: Output) -> Schema:
-        with output.progress(f"Reading {table.source}") as advance:
-            schema = scan(
-                table,
-                self.target,
-                ignore=self.ignore,
-                categorical=self.categorical,
-                task=self.task,
-                impute=self.impute,
-                most_levels=self.max_levels,
-                seed=seed,
-                advance=advance,
-            )
-        if "" in (column.name for column in schema.features):
-            output.say(
-                f"{schema.source}: a column without a name is used (an index?); --ignore '' leaves "
-                "it out."
-            )
-        used = {column.name for column in schema.features} | {schema.target.name}
-        index = sorted(table.index - used - set(self.ignore))
-        if index:
-            output.say(f"{schema.source}: left out, an index of pandas: {list_names(index)}")
-        dates = sorted(table.dates - table.index - used - set(self.ignore))
-        if dates:
-            output.say(
-                f"{schema.source}: left out, dates or times: {list_names(dates)}. To use one, "
-                "write it as a number, such as days."
-            )
-        if schema.constant:
-            output.say(
-                f"{schema.source}: the same value in every row, no use for a prediction: "
-                f"{list_names(schema.constant)}"
-            )
-        output.say(
-            f"{schema.source}: {schema.n_rows:,} rows, {len(schema.numeric)} numeric and "
-            f"{len(schema.categorical)} categorical columns; {schema.task} of "
-            f"{schema.target.name!r} ({schema.reason})"
-        )
-        return schema
-
-
-def field_names(cls: type[Reading]) -> list[str]:
-    return [field.name for field in fields(cls)]
+    lines.append(
+        f"{schema.n_rows:,} rows, {len(schema.numeric)} numeric and {len(schema.categorical)} "
+        f"categorical columns; {schema.task} of {schema.target.name!r} ({schema.reason})"
+    )
+    for line in lines:
+        output.say(f"{schema.source}: {line}")
+    return schema
 
 
 @contextmanager

@@ -135,6 +135,7 @@ class Schema:
     task: str  # "regression" or "classification"
     reason: str  # why this task
     sample: pa.Table
+    left_out: frozenset[str]  # without the user's word
 
     @property
     def numeric(self) -> list[Column]:
@@ -201,13 +202,13 @@ def scan(
     categorical: Collection[str] = (),
     task: str | None = None,
     impute: bool = False,
-    most_levels: int = 50,
+    max_levels: int = 50,
     sample_rows: int = 20_000,
     seed: int = 0,
     advance: Callable[[float], None] = lambda fraction: None,
 ) -> Schema:
     """Look through all rows once."""
-    columns, target = choose_columns(table, target, ignore, categorical, most_levels)
+    columns, target, left_out = choose_columns(table, target, ignore, categorical, max_levels)
     used = [column.name for column in columns]
     sampled = RowSample(max(2, min(sample_rows, (1 << 24) // len(used))), seed)
     n_rows = 0
@@ -239,7 +240,8 @@ def scan(
     features = tuple(column for column in columns if column.name != target)
     decided, reason = decide_task(of_target, n_rows, task, table.task)
     check_target(of_target, decided, table.source)
-    return Schema(table.source, n_rows, features, of_target, decided, reason, sampled.table())
+    sample = sampled.table()
+    return Schema(table.source, n_rows, features, of_target, decided, reason, sample, left_out)
 
 
 def choose_columns(
@@ -247,9 +249,10 @@ def choose_columns(
     target: str | None,
     ignore: Collection[str],
     categorical: Collection[str],
-    most_levels: int,
-) -> tuple[list[Column], str]:
-    """The columns that are used, the target among them, and its name."""
+    max_levels: int,
+) -> tuple[list[Column], str, frozenset[str]]:
+    """The columns that are used, the target among them; its name; those that are left out without
+    the user's word."""
     wanted = table.target if target is None else target
     if wanted is None:
         raise UserMistake(
@@ -257,24 +260,24 @@ def choose_columns(
             f"{list_names(table.names)}."
         )
     name = table.column(wanted)
-    left_out = {table.column(one) for one in ignore}
+    ignored = {table.column(one) for one in ignore}
     by_word = {table.column(one) for one in categorical}
-    left_out |= (table.index | table.dates) - {name} - by_word
-    if name in left_out:
+    left_out = frozenset(table.left_out) - {name} - by_word - ignored
+    if name in ignored:
         raise UserMistake(f"the target {name!r} cannot be left out by --ignore.")
     columns = [
         Column(
             one,
-            most_levels=MOST_CLASSES if one == name else most_levels,
+            most_levels=MOST_CLASSES if one == name else max_levels,
             categorical=one in by_word,
             keep_values=one == name,
         )
         for one in table.names
-        if one not in left_out
+        if one not in left_out | ignored
     ]
     if len(columns) < 2:
         raise UserMistake(f"{table.source} has no column besides the target {name!r}.")
-    return columns, name
+    return columns, name, left_out
 
 
 def decide_task(

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import codecs
 import csv
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -40,6 +40,8 @@ CELLS = 1 << 21  # of other tables at a time
 DELIMITERS = (",", ";", "\t", "|")
 DECIMAL_COMMA = r"^\s*([+-]?\d*),(\d+(?:[eE][+-]?\d+)?)\s*$"
 MOST_COLUMNS = 20_000
+DATES = "dates or times"
+INDEX = "an index of pandas"
 
 
 class Chunk(NamedTuple):
@@ -60,8 +62,7 @@ class Table:
     target: str | None = None  # the column that a format or a data set marks as the target
     task: str | None = None
     test: Table | None = None  # rows that a data set sets aside for testing
-    index: frozenset[str] = frozenset()  # of a pandas frame: no features
-    dates: frozenset[str] = frozenset()  # columns of dates and times: no features
+    left_out: Mapping[str, str] = field(default_factory=dict)  # columns that are no features: why
 
     def __post_init__(self) -> None:
         seen = set()
@@ -189,7 +190,7 @@ def csv_table(
     # Arrow's file and not Python's: its threads read ahead, also while the interpreter ends
     with explain_errors(str(path)), pa.OSFile(str(path)) as raw, open_reader(raw, {}) as reader:
         raw_names = reader.schema.names
-        dates = frozenset(name.strip() for name in dates_of(reader.schema))  # of the first block
+        dates = dates_of(reader.schema)  # of the first block
     names = tuple(name.strip() for name in raw_names)
     counted = tuple(map(str, range(len(names))))  # what pandas calls columns without names
     if header and names != counted and all(is_number(name) for name in names):
@@ -206,12 +207,12 @@ def csv_table(
                 batch = pa.RecordBatch.from_arrays(columns, names=list(names))
                 yield batch, min(1.0, raw.tell() / size)
 
-    return Table(str(path), names, read, dates=dates)
+    return Table(str(path), names, read, left_out=dates)
 
 
-def dates_of(schema: pa.Schema) -> frozenset[str]:
-    """Names of the columns that hold dates, times or durations."""
-    return frozenset(one.name for one in schema if pa.types.is_temporal(one.type))
+def dates_of(schema: pa.Schema) -> dict[str, str]:
+    """The columns that hold dates, times or durations."""
+    return {one.name.strip(): DATES for one in schema if pa.types.is_temporal(one.type)}
 
 
 def with_points(column: pa.Array) -> pa.Array:
@@ -264,7 +265,7 @@ def parquet_table(path: Path) -> Table:
         n_rows = file.metadata.num_rows
         known = (file.schema_arrow.pandas_metadata or {}).get("index_columns", [])
         # A range is described by a dictionary and is no column
-        index = frozenset(one for one in known if isinstance(one, str) and one in names)
+        index = {one: INDEX for one in known if isinstance(one, str) and one in names}
 
     def read() -> Iterator[tuple[pa.RecordBatch, float]]:
         done = 0
@@ -273,7 +274,7 @@ def parquet_table(path: Path) -> Table:
                 done += batch.num_rows
                 yield batch, done / max(n_rows, 1)
 
-    return Table(str(path), names, read, index=index, dates=dates)
+    return Table(str(path), names, read, left_out=dates | index)
 
 
 def npz_table(path: Path) -> Table:
