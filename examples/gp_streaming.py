@@ -61,5 +61,5 @@ with tempfile.TemporaryDirectory() as folder:
         batches(X, y, 20_000), checkpoint=sums
     )
     whole = FeatureGPRegressor(features, chunk_rows=20_000).fit(batches(X, y, 20_000))
-    equal = np.array_equal(resumed.statistics_.second_moment, whole.statistics_.second_moment)
+    equal = np.array_equal(resumed.statistics_.gram(), whole.statistics_.gram())
     print("… and the resumed fit has the bits of an uninterrupted one:", equal)

@@ -22,8 +22,6 @@ LAYERS = [
     ("frequencies",),
     ("features",),
     ("planning",),
-    ("_packed",),
-    ("linear_gaussian",),
     ("gp",),
     ("datasets", "persistence"),
     ("cli",),

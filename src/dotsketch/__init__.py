@@ -8,7 +8,6 @@ The layers, each importing only those above it:
 - `features`: the scikit-learn transformers, one file per family
 - `planning`: the predicted error of every candidate; the features needed to reach a tolerance; the
   transformer that follows it
-- `linear_gaussian`: mergeable sufficient statistics → posterior → prediction
 - `metrics`: how good an approximation is
 - `gp`: Gaussian processes on features, and exact ones
 - `datasets`: named data sets, from a folder, scikit-learn or OpenML
@@ -38,9 +37,10 @@ from .gp import (
     ExactGPRegressor,
     FeatureGPClassifier,
     FeatureGPRegressor,
+    SufficientStatistics,
+    log_marginal_likelihood,
 )
 from .kernels import ArcCosine, DotProductKernel, Exponential, Gaussian, Maclaurin, Polynomial
-from .linear_gaussian import SufficientStatistics, log_marginal_likelihood
 from .metrics import (
     error_rate,
     expected_calibration_error,

@@ -5,7 +5,6 @@ import pytest
 from sklearn.frozen import FrozenEstimator
 
 from dotsketch import FeatureGPClassifier, FeatureGPRegressor
-from dotsketch.gp.dirichlet import Reservoir
 from gp.data import class_data, gaussian_features, polynomial_features, regression_data
 
 
@@ -78,7 +77,7 @@ def test_classifiers_of_parts():
     merged, whole = fit(y < 2).merge(fit(y > 0)), fit(np.r_[: len(y), np.flatnonzero(y == 1)])
     np.testing.assert_array_equal(merged.classes_, ["ant", "bee", "cat"])
     np.testing.assert_allclose(merged.predict_proba(X), whole.predict_proba(X), rtol=1e-9)
-    assert merged._reservoir.seen == sum(s.n for s in merged.statistics_) == 90 + np.sum(y == 1)
+    assert merged._sums.n == sum(s.n for s in merged.statistics_) == 90 + np.sum(y == 1)
     assert merged.refit("auto").alpha_ > 0
 
 
@@ -87,7 +86,7 @@ def test_classes_that_were_named_stay():
     named = FeatureGPClassifier(frozen(X)).fit(X[y < 2], y[y < 2], classes=[0, 1])
     with pytest.raises(ValueError, match="not among the classes"):
         named.merge(FeatureGPClassifier(frozen(X)).fit(X, y))
-    assert len(named.statistics_) == len(named._sums) == 2
+    assert len(named.statistics_) == len(named._sums.by_label) == 2
 
 
 def test_only_the_same_features_merge():
@@ -106,20 +105,3 @@ def test_only_the_same_features_merge():
     with pytest.raises(ValueError, match="1 and 2 outputs"):
         gp.merge(FeatureGPRegressor(gaussian_features()).fit(X[:30], np.c_[y, y][:30]))
     assert gp.statistics_.n == 30
-
-
-def test_merged_reservoir_is_uniform():
-    """Every row is kept with probability 5/20, within 6 standard errors; 15 rows came first."""
-    counts = np.zeros(20)
-    repeats = 4000
-    for seed in range(repeats):
-        first, second = Reservoir(5, seed), Reservoir(5, seed + repeats)
-        first.add(np.arange(15.0)[:, None], np.arange(15))
-        second.add(np.arange(15.0, 20.0)[:, None], np.arange(15, 20))
-        first.merge(second)
-        assert first.seen == 20
-        np.testing.assert_array_equal(first.rows[:, 0], first.labels)
-        counts[first.labels] += 1
-    assert counts.sum() == 5 * repeats
-    error = np.sqrt(0.25 * 0.75 / repeats)
-    assert np.all(np.abs(counts / repeats - 0.25) < 6 * error)

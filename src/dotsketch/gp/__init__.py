@@ -6,8 +6,19 @@ time, and work in the dimension of the features from there on. `ExactGPRegressor
 """
 
 from .classification import FeatureGPClassifier
+from .evidence import log_marginal_likelihood
 from .exact_classification import ExactGPClassifier
 from .exact_regression import ExactGPRegressor
+from .posterior import Posterior
 from .regression import FeatureGPRegressor
+from .sums import SufficientStatistics
 
-__all__ = ["ExactGPClassifier", "ExactGPRegressor", "FeatureGPClassifier", "FeatureGPRegressor"]
+__all__ = [
+    "ExactGPClassifier",
+    "ExactGPRegressor",
+    "FeatureGPClassifier",
+    "FeatureGPRegressor",
+    "Posterior",
+    "SufficientStatistics",
+    "log_marginal_likelihood",
+]

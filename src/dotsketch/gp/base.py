@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from numbers import Integral
 from typing import Any
 
@@ -22,8 +22,9 @@ from .._arrays import Array, host
 from ..features import MaclaurinFeatures
 from ..features.base import FeatureMap, is_valid
 from ..planning import AutoFeatures
-from ..rows.fold import Sums, accumulate, fingerprint
-from ..rows.sources import Rows, is_on_disk, is_stream
+from ..rows.fold import Checkpoint, fingerprint
+from ..rows.sources import Block, Rows, is_on_disk, is_stream
+from .solvers import Cholesky
 
 SAMPLE_ROWS = 10_000  # features are fitted on so many rows of data that are not in memory
 BLOCK_BYTES = 1 << 26
@@ -178,30 +179,43 @@ class FeatureGP(BaseEstimator):
     def _dtype(self) -> Any:
         return np.complex128 if np.iscomplexobj(self._probe) else np.float64
 
-    def _block_rows(self, n_groups: int = 1) -> int:
-        """Blocks of about 64 MB, with enough rows in each group for fast rank-k updates."""
+    def _block_rows(self, n_classes: int = 1) -> int:
+        """Blocks of about 64 MB, with enough rows of each class for fast rank-k updates."""
         if self.chunk_rows is not None:
             return int(self.chunk_rows)
         row = self.n_columns_ * np.dtype(self._dtype).itemsize
-        return max(min(max(BLOCK_BYTES // row, 1024 * n_groups), 8 * BLOCK_BYTES // row), 64)
+        return max(min(max(BLOCK_BYTES // row, 1024 * n_classes), 8 * BLOCK_BYTES // row), 64)
 
-    def _accumulate(
-        self, rows: Rows, sums: Sums, checkpoint: Any, assumed: Any, n_groups: int = 1
-    ) -> None:
-        """One pass over the rows; `assumed` is what the sums depend on beside rows and features."""
-        block_rows = self._block_rows(n_groups)
+    def _gather(
+        self,
+        rows: Rows,
+        block: Callable[[Block, int], tuple],
+        zero: Callable[[], Any],
+        *,
+        assumed: Any,
+        path: Any = None,
+        n_classes: int = 1,
+    ) -> Any:
+        """What the solver needs of the rows, in one pass; see `Solver.gather`.
+
+        `assumed` is what it depends on beside rows and features, for a checkpoint at `path`.
+        """
+        block_rows = self._block_rows(n_classes)
         # Writing the sums takes about as long as adding 400 rows to them
-        chunk = 1 if self.chunk_rows is not None else -(-4096 * n_groups // block_rows)
+        group = 1 if self.chunk_rows is not None else -(-4096 * n_classes // block_rows)
         shapes = [getattr(column, "shape", None) for column in rows.columns or ()]
-        accumulate(
+        configuration = fingerprint([type(self).__name__, shapes, assumed])
+        restore, probe = type(zero()).restored, self._probe
+        return Cholesky().gather(
             rows,
-            sums,
+            block,
+            zero,
             block_rows=block_rows,
-            chunk_blocks=chunk,
-            checkpoint=checkpoint,
-            fingerprint=fingerprint([type(self).__name__, shapes, assumed]),
-            probe=self._probe,
-            verbose=bool(self.verbose),
+            group_blocks=group,
+            checkpoint=None
+            if path is None
+            else Checkpoint(path, restore, fingerprint=configuration, probe=probe),
+            progress="rows" if self.verbose else None,
         )
 
     def _check_block(self, X: Array) -> Array:

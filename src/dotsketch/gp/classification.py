@@ -1,9 +1,4 @@
-"""Gaussian process classification on features, by Dirichlet labels.
-
-Every class has two noise levels only, inside and outside of it. With G_c = Σ z zᴴ over the rows of
-class c and G = Σ G_c, the second moments of class c are G/σ₀² + (1/σ₁² − 1/σ₀²) G_c: one pass over
-the rows is enough for all classes, and a new α takes none.
-"""
+"""Gaussian process classification on features, by Dirichlet labels."""
 
 from __future__ import annotations
 
@@ -15,20 +10,15 @@ from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from .. import _packed
 from .._arrays import host
-from ..linear_gaussian import (
-    Posterior,
-    SufficientStatistics,
-    log_density,
-    posterior,
-    predict_mean,
-    predict_variance,
-)
 from ..rows.sources import Block, Rows, is_on_disk, is_stream
 from .base import DTYPES, FeatureGP
-from .classifier import VALIDATION_ROWS, DirichletClassifier, check_two_classes
-from .dirichlet import DirichletLabels, Reservoir
+from .class_sums import ClassSums
+from .classifier import DirichletClassifier, check_two_classes
+from .dirichlet import DirichletLabels
+from .evidence import log_density
+from .posterior import Posterior, evaluate
+from .solvers import Cholesky
 
 
 class FeatureGPClassifier(DirichletClassifier, FeatureGP):
@@ -122,7 +112,7 @@ class FeatureGPClassifier(DirichletClassifier, FeatureGP):
         self._check_parameters()
         rows = self._training_rows(X, y, reset=True)
         self._begin(rows, classes)
-        self._accumulate(rows, ClassSums(self), checkpoint, self._seed, self._n_groups)
+        self._sums = self._gather_classes(rows, checkpoint=checkpoint)
         return self._finish()
 
     def partial_fit(self, X: Any, y: Any = None, classes: Any = None) -> FeatureGPClassifier:
@@ -136,9 +126,10 @@ class FeatureGPClassifier(DirichletClassifier, FeatureGP):
         rows = self._training_rows(X, y, reset=first)
         if first:
             self._begin(rows, classes)
+            self._sums = self._no_rows()
         elif classes is not None and not np.array_equal(np.unique(classes), self.classes_):
             raise ValueError(f"classes must be those of the rows seen so far, {self.classes_}.")
-        self._accumulate(rows, ClassSums(self), None, self._seed, self._n_groups)
+        self._sums = self._sums + self._gather_classes(rows, seen=self._sums.n)
         return self._finish()
 
     def refit(self, alpha: float | str | None = None) -> FeatureGPClassifier:
@@ -157,10 +148,8 @@ class FeatureGPClassifier(DirichletClassifier, FeatureGP):
         check_is_fitted(self)
         self._check_parameters()
         self._check_mergeable(other)
-        self._check_labels(list(other._sums))
-        for label, statistics in other._sums.items():
-            self._sums[label] = self._sums.get(label, self._no_rows()) + statistics
-        self._reservoir.merge(other._reservoir)
+        self._check_named(list(other._sums.by_label))
+        self._sums = self._sums + other._sums
         return self._finish()
 
     def _check_parameters(self) -> None:
@@ -179,32 +168,45 @@ class FeatureGPClassifier(DirichletClassifier, FeatureGP):
         return self._rows(X, y)
 
     def _begin(self, rows: Rows, classes: Any) -> None:
-        """Fit the features; statistics of no rows for the classes that are known by now."""
+        """Fit the features, and note which classes are known by now."""
         self._named = None if classes is None else np.unique(classes)
         known = self._named
         if known is None and rows.columns is not None:
             known = np.unique(rows.columns[1])
             check_two_classes(known)
         self._fit_features(rows, self.features)
-        self._n_groups = 10 if known is None else len(known)
-        self._sums = {label: self._no_rows() for label in ([] if known is None else known.tolist())}
+        self._known = [] if known is None else known.tolist()
         self._seed = self._draw_seed()
-        self._reservoir = Reservoir(VALIDATION_ROWS, self._seed)
 
-    def _check_labels(self, labels: list) -> None:
-        """Raise unless labels can join those there are; nothing has been added yet."""
-        if self._named is not None and not set(labels) <= set(self._sums):
+    def _no_rows(self) -> ClassSums:
+        return ClassSums.zeros(self.n_columns_, self._dtype, self._known, self._seed)
+
+    def _gather_classes(self, rows: Rows, *, seen: int = 0, checkpoint: Any = None) -> ClassSums:
+        """The sums over rows that come after `seen` others."""
+
+        def block(columns: Block, first: int) -> tuple:
+            Z = self._map(self._check_block(columns[0]))
+            y = column_or_1d(columns[1])
+            check_classification_targets(y)
+            self._check_named(np.unique(y).tolist())
+            return Z, y, seen + first
+
+        return self._gather(
+            rows,
+            block,
+            self._no_rows,
+            assumed=self._seed,
+            path=checkpoint,
+            n_classes=len(self._known) or 10,  # a guess for streams
+        )
+
+    def _check_named(self, labels: list) -> None:
+        if self._named is not None and not set(labels) <= set(self._named.tolist()):
             raise ValueError(f"y holds labels that are not among the classes {self._named}.")
-        if len({isinstance(label, str) for label in (*labels, *self._sums)}) > 1:
-            raise ValueError(f"Labels are strings and numbers: {[*self._sums, *labels]}.")
-
-    def _no_rows(self) -> SufficientStatistics:
-        return SufficientStatistics.zeros(self.n_columns_, 0, self._dtype)
 
     def _finish(self) -> FeatureGPClassifier:
         """From the sums to the posteriors."""
-        classes = np.unique(np.array(list(self._sums)))
-        self.statistics_ = [self._sums[label] for label in classes.tolist()]
+        classes, self.statistics_ = self._sums.sorted()
         self._set_classes(classes, np.array([float(s.n) for s in self.statistics_]))
         field = 2 if np.iscomplexobj(self.statistics_[0].cross) else 1
         n_values = field * len(classes) * sum(s.n for s in self.statistics_)
@@ -214,54 +216,17 @@ class FeatureGPClassifier(DirichletClassifier, FeatureGP):
         self.jitter_ = max(p.jitter for p in self.posteriors_)
         return self
 
-    def _solve(
-        self, labels: DirichletLabels, held: list[np.ndarray] | None = None
-    ) -> Iterator[Posterior]:
+    def _solve(self, labels: DirichletLabels, *, hold_out: bool = False) -> Iterator[Posterior]:
         """The posterior of every class."""
-        for moment, cross in self._systems(labels, held):
-            yield posterior(moment, cross, self._prior(labels))
-
-    def _systems(
-        self, labels: DirichletLabels, held: list[np.ndarray] | None = None
-    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Second moments (packed) and cross moments of every class.
-
-        `held` are the features of rows to leave out, (n_c, D) for every class: they are subtracted.
-        """
-        u = self.class_weights_
-        rows = held or [np.empty((0, self.n_columns_), dtype=self._dtype)] * len(u)
-        sums = [
-            s.cross - z.sum(axis=0)[:, None] for s, z in zip(self.statistics_, rows, strict=True)
-        ]
-        cross = sum(w * s for w, s in zip(u, sums, strict=True))
-        moment = np.zeros_like(self.statistics_[0].second_moment)
-        for c in range(len(u)):
-            self._add_class(moment, c, u[c], rows[c])
-        inner, outer = 1 / labels.inside_variance, 1 / labels.outside_variance
-        for c in range(len(u)):
-            value, other = (v - labels.means[c] for v in (labels.inside, labels.outside))
-            system = outer * moment
-            self._add_class(system, c, (inner - outer) * u[c], rows[c])
-            inside = u[c] * sums[c]
-            yield system, inner * value * inside + outer * other * (cross - inside)
-
-    def _add_class(self, moment: np.ndarray, c: int, scale: float, held: np.ndarray) -> None:
-        """Add a multiple of G_c without the rows held out, in place."""
-        _packed.add_multiple(moment, scale, self.statistics_[c].second_moment)
-        if len(held):
-            _packed.add_outer_products(moment, held, -scale)
+        systems = self._sums.systems(labels, self.class_weights_, hold_out=hold_out)
+        return Cholesky().solve(systems, self._prior(labels))
 
     def _held_out(self) -> Any:
         """A function from labels to latent means, variances and classes of rows held out."""
 
         def held_out(labels: DirichletLabels) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-            Z, y = self._reservoir.split(max(self._reservoir.seen // 10, 1))
-            Z = Z.astype(self._dtype)
-            held = [Z[y == label] for label in self.classes_.tolist()]
-            found = [
-                (predict_mean(Z, p)[:, 0], predict_variance(Z, p))
-                for p in self._solve(labels, held)
-            ]
+            Z, y = self._sums.held_out()
+            found = [(p.mean(Z)[:, 0], p.variance(Z)) for p in self._solve(labels, hold_out=True)]
             mean, variance = (np.stack(values, axis=1) for values in zip(*found, strict=True))
             return mean + labels.means, variance, np.searchsorted(self.classes_, y)
 
@@ -274,13 +239,13 @@ class FeatureGPClassifier(DirichletClassifier, FeatureGP):
         weighted = counts * self.class_weights_
         log_weights = np.sum(counts * np.log(self.class_weights_))
         total = 0.0
-        for c, (moment, cross) in enumerate(self._systems(labels)):
-            found = posterior(moment, cross, prior)
+        for c, system in enumerate(self._sums.systems(labels, self.class_weights_)):
+            [found], cross = Cholesky().solve([system], prior), system.cross
             inside, outside = weighted[c], weighted.sum() - weighted[c]
             square = (
                 inside * (labels.inside - labels.means[c]) ** 2 / labels.inside_variance
                 + outside * (labels.outside - labels.means[c]) ** 2 / labels.outside_variance
-                - np.sum((np.conj(cross) * found.mean).real)
+                - np.sum((np.conj(cross) * found.weights).real)
             )
             determinant = (
                 found.log_determinant
@@ -291,61 +256,18 @@ class FeatureGPClassifier(DirichletClassifier, FeatureGP):
             total += log_density(determinant, square, counts.sum(), bool(np.iscomplexobj(cross)))
         return float(total)
 
-    def _weights(self) -> Posterior:
+    def _weights(self) -> np.ndarray:  # -> (D, C)
         """The weights of all classes side by side."""
-        first = self.posteriors_[0]
-        mean = np.concatenate([p.mean for p in self.posteriors_], axis=1)
-        return Posterior(first.factor, mean, first.prior_variance, first.jitter)
+        return np.concatenate([p.weights for p in self.posteriors_], axis=1)
 
     def _latent_mean(self, X: Any) -> np.ndarray:
         weights = self._weights()
-        blocks = [predict_mean(Z, weights) for _, Z in self._prediction_blocks(X)]
+        blocks = [evaluate(Z, weights) for _, Z in self._prediction_blocks(X)]
         return np.concatenate(blocks) + self.labels_.means
 
     def _latent_blocks(self, X: Any) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         weights = self._weights()
         for rows, Z in self._prediction_blocks(X):
-            mean = predict_mean(Z, weights) + self.labels_.means
-            variance = np.stack([predict_variance(Z, p) for p in self.posteriors_], axis=1)
+            mean = evaluate(Z, weights) + self.labels_.means
+            variance = np.stack([p.variance(Z) for p in self.posteriors_], axis=1)
             yield mean, variance + self.prior_variance_ * self._missing(rows, Z)[:, None]
-
-
-class ClassSums:
-    """The statistics of a classifier, as `accumulate` fills, writes and restores them."""
-
-    def __init__(self, gp: FeatureGPClassifier):
-        self.gp = gp
-
-    def add(self, block: Block) -> None:
-        gp = self.gp
-        Z = gp._map(gp._check_block(block[0]))
-        y = column_or_1d(block[1])
-        check_classification_targets(y)
-        labels, places = np.unique(y, return_inverse=True)
-        gp._check_labels(labels.tolist())
-        for k, label in enumerate(labels.tolist()):
-            gp._sums.setdefault(label, gp._no_rows()).update(Z[places == k])
-        gp._reservoir.add(Z, y)
-
-    def arrays(self) -> dict[str, Any]:
-        gp, reservoir = self.gp, self.gp._reservoir
-        found: dict[str, Any] = {
-            "labels": np.array(list(gp._sums)),
-            "seen": reservoir.seen,
-            "validation_rows": reservoir.rows,
-            "validation_labels": np.array(reservoir.labels.tolist()),
-        }
-        for k, statistics in enumerate(gp._sums.values()):
-            found |= {f"{name}_{k}": value for name, value in statistics.arrays().items()}
-        return found
-
-    def restore(self, arrays: dict[str, np.ndarray]) -> None:
-        gp = self.gp
-        names = SufficientStatistics.zeros(1, 0).arrays()
-        gp._sums = {
-            label: SufficientStatistics.restored({name: arrays[f"{name}_{k}"] for name in names})
-            for k, label in enumerate(arrays["labels"].tolist())
-        }
-        gp._reservoir.seen = int(arrays["seen"])
-        gp._reservoir.rows = arrays["validation_rows"]
-        gp._reservoir.labels = arrays["validation_labels"]

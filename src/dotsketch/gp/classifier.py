@@ -15,7 +15,6 @@ from ..metrics import mean_negative_log_likelihood
 from .dirichlet import ALPHAS, DirichletLabels, expected_softmax
 from .variances import check_positive
 
-VALIDATION_ROWS = 1000  # α is chosen on so many rows at most
 START = ALPHAS.index(0.01)  # and from there on
 PROBABILITIES = ("monte_carlo", "closed_form")
 

@@ -1,16 +1,94 @@
-"""The marginal likelihood at every noise and prior variance from one eigendecomposition."""
+"""The marginal likelihood: of features, at all variances at once, and where it is greatest.
+
+It is a function of the sums over the rows: one eigendecomposition gives it at every noise and prior
+variance (`Spectrum`). Where rows have noise of their own that depends on both, every value takes
+the sums anew, on a sample of the rows (`CorrectedRows`).
+"""
 
 from __future__ import annotations
 
+import math
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from numbers import Real
+from typing import Any, NamedTuple
 
 import numpy as np
+from array_api_compat import device, is_numpy_array
 from scipy.linalg import eigh
 from scipy.optimize import minimize_scalar
 
-from .. import _packed
-from ..linear_gaussian import SufficientStatistics, check_sums, log_density
+from .._arrays import Array, double, namespace
+from .solvers import Cholesky, System
+from .solvers.cholesky import check_finite
+from .sums import SufficientStatistics
+
+
+def log_density(log_determinant: Any, square: Any, n: int, is_complex: bool) -> Any:
+    """log N(y; 0, C) = −½ (log |C| + yᴴ C⁻¹ y + n log 2π); twice that, with log π, for CN."""
+    if is_complex:
+        return -(log_determinant + square + n * math.log(math.pi))
+    return -(log_determinant + square + n * math.log(2 * math.pi)) / 2
+
+
+def log_marginal_likelihood(
+    Z: Array, y: Array, noise_variance: Any, prior_variance: Any = 1.0
+) -> Array:  # (n, D), (n,) or (n, m), number or (n,)
+    """log p(y | Z, σ², s) in any array library, differentiable in all four arguments.
+
+    With real features N(y; 0, s Z Zᵀ + diag σ²); with complex ones the proper complex Gaussian
+    CN(y; 0, s Z Zᴴ + diag σ²), which is the paper's model. Computed in D dimensions:
+    |C| = |I + s Zᴴ W Z| Π σ_i² and the Woodbury identity, W = diag 1/σ². Outputs add up.
+
+    >>> import numpy as np
+    >>> round(float(log_marginal_likelihood(np.ones((1, 1)), np.ones(1), 1.0)), 4)
+    -1.5155
+    """
+    xp = namespace(Z, y)
+    is_complex = xp.isdtype(Z.dtype, "complex floating")
+    Y = double(y)[:, None] if y.ndim == 1 else double(y)
+    Z = xp.astype(Z, xp.result_type(Y.dtype, xp.complex64)) if is_complex else double(Z)
+    n, D = Z.shape
+    variances = noise_variance * xp.ones_like(Y[:, 0])
+    if Y.shape[0] != n or variances.shape != (n,):
+        raise ValueError(
+            f"Z has {n} rows, y has {Y.shape[0]}; noise_variance must be a number or one for every "
+            "row."
+        )
+    for name, value in (("noise_variance", noise_variance), ("prior_variance", prior_variance)):
+        if isinstance(value, (Real, np.ndarray)) and not np.all(np.asarray(value) > 0):
+            raise ValueError(f"{name} must be positive; got {value!r}.")
+    scaled, targets = Z / xp.sqrt(variances)[:, None], Y / xp.sqrt(variances)[:, None]
+    adjoint = xp.conj(scaled).T if is_complex else scaled.T
+    B = xp.eye(D, dtype=Z.dtype, device=device(Z)) + prior_variance * (adjoint @ scaled)
+    factor = _cholesky(B)
+    diagonal = xp.linalg.diagonal(factor)
+    diagonal = xp.real(diagonal) if is_complex else diagonal
+    cross = adjoint @ (xp.astype(targets, Z.dtype) if is_complex else targets)
+    solved = xp.linalg.solve(B, cross)
+    explained = xp.conj(cross) * solved if is_complex else cross * solved
+    explained = prior_variance * xp.sum(xp.real(explained) if is_complex else explained)
+    m = Y.shape[1]
+    log_determinant = m * (2 * xp.sum(xp.log(diagonal)) + xp.sum(xp.log(variances)))
+    square = xp.sum(targets * targets) - explained
+    density = log_density(log_determinant, square, n * m, is_complex)
+    if is_numpy_array(Z) and not np.isfinite(density):  # others may be traced
+        raise ValueError("Z, y and the variances must be finite, and so their squares.")
+    return density
+
+
+def _cholesky(B: Array) -> Array:
+    """The Cholesky factor in any array library; every library has an error of its own."""
+    try:
+        return namespace(B).linalg.cholesky(B)
+    except (np.linalg.LinAlgError, RuntimeError) as error:
+        if "LinAlgError" not in type(error).__name__:
+            raise
+        raise ValueError(
+            "The system is not positive definite to rounding: use a larger noise variance or a "
+            "smaller prior variance."
+        ) from error
 
 
 @dataclass(frozen=True)
@@ -34,8 +112,8 @@ class Spectrum:
         cls, statistics: SufficientStatistics, cross: np.ndarray, squares: np.ndarray
     ) -> Spectrum:
         """From the sums over the features; with B = UΛUᴴ the energies are |Uᴴ Σ w z y|²/λ."""
-        check_sums(statistics.second_moment)
-        values, vectors = eigh(_packed.unpack(statistics.second_moment), lower=True)
+        check_finite(statistics.second_moment)
+        values, vectors = eigh(statistics.second_moment.lower(), lower=True)
         seen = values > values[-1] * len(values) * np.finfo(np.float64).eps
         along = np.sum(np.abs(vectors[:, seen].conj().T @ cross) ** 2, axis=1)
         energies = along / values[seen]
@@ -71,6 +149,11 @@ class Spectrum:
         return log_density(
             self.n_outputs * per_output, square, self.n * self.n_outputs, self.is_complex
         )
+
+
+def greatest_likelihood(spectrum: Spectrum, noise: float | None, prior: float | None) -> float:
+    """The marginal likelihood at the best of the variances that are free."""
+    return spectrum.log_likelihood(*best_variances(lambda: spectrum, noise, prior))
 
 
 def best_variances(
@@ -116,6 +199,69 @@ def best_variances(
     return noise, ratio * noise
 
 
+class CorrectedRows(NamedTuple):
+    """Rows whose noise holds what the features do not carry, to choose variances on.
+
+    With the deficits d_i = k(x_i, x_i) − E k̂(x_i, x_i) the targets (normalised) have the covariance
+    C = s K̂ + diag(σ² + s d_i), or noise variances of the rows in the place of σ².
+    """
+
+    Z: np.ndarray  # (n, D)
+    Y: np.ndarray  # (n, m)
+    deficits: np.ndarray  # (n,)
+    noise: np.ndarray | None  # (n,)
+
+    def measure(self, noise_variance: float, prior_variance: float) -> tuple[float, float]:
+        """log |C|, for one output, and Σ yᴴ C⁻¹ y."""
+        base = noise_variance if self.noise is None else self.noise
+        weights = 1 / (base + prior_variance * self.deficits)
+        statistics = SufficientStatistics.of(self.Z, self.Y, weights)
+        cross, squares = statistics.cross[:, :-1], np.diag(statistics.targets)[:-1]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)  # of values that are not chosen
+            [found] = Cholesky().solve([System(statistics.second_moment, cross)], prior_variance)
+        explained = np.sum((np.conj(cross) * found.weights).real)
+        determinant = found.log_determinant - statistics.log_weights
+        return determinant, max(float(np.sum(squares) - explained), 0.0)
+
+    def log_likelihood(self, noise_variance: float, prior_variance: float) -> float:
+        return self._density(*self.measure(noise_variance, prior_variance))
+
+    def best_variances(
+        self, noise_variance: float | None, prior_variance: float | None
+    ) -> tuple[float, float]:
+        """Noise and prior variance of the greatest marginal likelihood; None marks what is free."""
+        energy = float(np.mean(self.Y**2)) or 1.0
+        largest = float(np.sum(np.abs(self.Z) ** 2)) or 1.0  # the trace, for the eigenvalue
+        if noise_variance is not None and prior_variance is not None:
+            return noise_variance, prior_variance
+        if prior_variance is not None:
+            prior, span = prior_variance, (energy * 1e-10, energy * 10)
+            return _coarse_best(lambda value: self.log_likelihood(value, prior), span), prior
+        if noise_variance is not None:
+            noise = noise_variance
+            level = noise if self.noise is None else float(np.mean(self.noise))
+            span = level / largest * 1e-4, max(level, energy) / largest * 1e12
+            return noise, _coarse_best(lambda value: self.log_likelihood(noise, value), span)
+
+        def noise_of(square: float) -> float:
+            """The best noise variance for a given s/σ²: it scales all of C."""
+            return max(square / self.Y.size, energy * 1e-10)
+
+        def along(ratio: float) -> float:
+            determinant, square = self.measure(1.0, ratio)
+            noise = noise_of(square)
+            return self._density(determinant + len(self.Y) * np.log(noise), square / noise)
+
+        ratio = _coarse_best(along, (1e-4 / largest, 1e13 / largest))
+        noise = noise_of(self.measure(1.0, ratio)[1])
+        return noise, ratio * noise
+
+    def _density(self, determinant: float, square: float) -> float:
+        outputs, is_complex = self.Y.shape[1], bool(np.iscomplexobj(self.Z))
+        return float(log_density(outputs * determinant, square, self.Y.size, is_complex))
+
+
 def maximise(
     function: Callable[[float], float],
     span: tuple[float, float],
@@ -134,3 +280,8 @@ def maximise(
         options={"xatol": tolerance},
     )
     return float(np.exp(found.x if -found.fun >= values[top] else grid[top]))
+
+
+def _coarse_best(function: Callable[[float], float], span: tuple[float, float]) -> float:
+    """A shorter search, for functions that cost a factorisation."""
+    return maximise(function, span, points=20, tolerance=1e-3)

@@ -12,7 +12,8 @@ from sklearn.utils.validation import validate_data
 
 from .._arrays import host
 from .base import DTYPES
-from .classifier import VALIDATION_ROWS, DirichletClassifier
+from .class_sums import VALIDATION_ROWS, row_hashes
+from .classifier import DirichletClassifier
 from .dirichlet import DirichletLabels
 from .exact_regression import ExactGP, ExactPosterior, double_rows, gram, resolved
 
@@ -101,7 +102,7 @@ class ExactGPClassifier(DirichletClassifier, ExactGP):
 
     def _held_out(self, K: np.ndarray) -> Any:
         """A function from labels to latent means, variances and classes of rows held out."""
-        order = np.random.default_rng(self._seed).permutation(len(K))
+        order = np.argsort(row_hashes(self._seed, 0, len(K)))
         held = min(max(len(K) // 10, 1), VALIDATION_ROWS)
         test, train = order[:held], order[held:]
 

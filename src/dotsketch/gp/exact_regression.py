@@ -11,26 +11,25 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator, clone
 
-from .. import _packed
 from .._arrays import Array, as_generator
 from ..features.base import check_fitted
-from ..linear_gaussian import factorise, log_density
 from .base import check_test_rows
-from .evidence import Spectrum, best_variances
+from .evidence import Spectrum, best_variances, greatest_likelihood, log_density
 from .lengthscale import best_lengthscale
-from .variances import GaussianRegressor, check_noise, check_targets, greatest_likelihood
+from .packed import PackedMatrix
+from .solvers.cholesky import factorise
+from .variances import GaussianRegressor, check_noise, check_targets
 
 
 class ExactPosterior:
     """f ~ GP(0, s k) after targets (n, m) with noise variances (n,): C = s K + diag σ² = L Lᵀ."""
 
     def __init__(self, K: np.ndarray, targets: np.ndarray, noise: np.ndarray, prior: float):
-        C = _packed.pack(K.T)  # K is symmetric, and its transpose is in the order of LAPACK
-        C *= prior
-        C[_packed.diagonal(len(K))] += noise
+        C = prior * PackedMatrix.of(K.T)  # K is symmetric; its transpose is in LAPACK's order
+        C.add_to_diagonal(noise)
         self.prior_variance = prior
         self.factor, self.jitter = factorise(C)
-        self.weights = _packed.solve(self.factor, targets)
+        self.weights = self.factor.solve(targets)
         self.square = float(np.sum(targets * self.weights))
 
     def mean(self, cross: np.ndarray) -> np.ndarray:  # k(x, X) (n*, n) -> (n*, m)
@@ -38,16 +37,16 @@ class ExactPosterior:
 
     def half(self, cross: np.ndarray) -> np.ndarray:  # (n*, n) -> (n, n*)
         """s L⁻¹ k(X, x)."""
-        return self.prior_variance * _packed.half_solve(self.factor, cross.T)
+        return self.prior_variance * self.factor.half_solve(cross.T)
 
     def variance(self, cross: np.ndarray, diagonal: np.ndarray) -> np.ndarray:  # -> (n*,)
-        half = _packed.half_solve(self.factor, cross.T).T
+        half = self.factor.half_solve(cross.T).T
         explained = self.prior_variance**2 * np.einsum("ij,ij->i", half, half)
         return np.maximum(self.prior_variance * diagonal - explained, 0)
 
     def log_likelihood(self, n_outputs: int) -> float:
-        n = _packed.size_of(self.factor)
-        determinant = n_outputs * _packed.log_determinant(self.factor)
+        n = self.factor.size
+        determinant = n_outputs * self.factor.log_determinant()
         return float(log_density(determinant, self.square, n * n_outputs, False))
 
 

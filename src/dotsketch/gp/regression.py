@@ -9,22 +9,20 @@ import numpy as np
 
 from .._arrays import Array, as_generator
 from ..features.base import check_fitted
-from ..linear_gaussian import (
-    Posterior,
-    SufficientStatistics,
-    log_density,
-    posterior,
-    predict_covariance,
-    predict_mean,
-    predict_variance,
-    sample_weights,
-)
 from ..rows.sources import Block, Rows, is_on_disk, is_stream
 from .base import SAMPLE_ROWS, FeatureGP
-from .corrected import CorrectedRows
-from .evidence import Spectrum, best_variances
+from .evidence import (
+    CorrectedRows,
+    Spectrum,
+    best_variances,
+    greatest_likelihood,
+    log_density,
+)
 from .lengthscale import best_lengthscale
-from .variances import GaussianRegressor, check_noise, check_targets, greatest_likelihood
+from .posterior import evaluate
+from .solvers import Cholesky
+from .sums import SufficientStatistics
+from .variances import GaussianRegressor, check_noise, check_targets
 
 CORRECTIONS = (None, "posterior", "fitc")
 CORRECTED_ROWS = 2000  # variances are chosen on so many rows if those are corrected
@@ -145,7 +143,7 @@ class FeatureGPRegressor(GaussianRegressor, FeatureGP):
         self._check_parameters()
         rows = self._training_rows(X, y, noise_variance, reset=True)
         self._begin(rows, optimize=optimize)
-        self._accumulate(rows, RegressionSums(self), checkpoint, self._assumed())
+        self.statistics_ = self._sums(rows, checkpoint)
         return self._finish()
 
     def partial_fit(
@@ -160,7 +158,8 @@ class FeatureGPRegressor(GaussianRegressor, FeatureGP):
         rows = self._training_rows(X, y, noise_variance, reset=first)
         if first:
             self._begin(rows, optimize=False)
-        self._accumulate(rows, RegressionSums(self), None, self._assumed())
+            self.statistics_ = self._no_rows()
+        self.statistics_ = self.statistics_ + self._sums(rows)
         return self._finish()
 
     def refit(self, *, optimize: bool | None = None) -> FeatureGPRegressor:
@@ -215,10 +214,10 @@ class FeatureGPRegressor(GaussianRegressor, FeatureGP):
         self._check_request(return_std, return_cov)
         means, variances, parts = [], [], []
         for rows, Z in self._prediction_blocks(X):
-            means.append(predict_mean(Z, self.posterior_))
+            means.append(self.posterior_.mean(Z))
             if return_std:
                 extra = self._extra_variance(rows, Z, include_noise)
-                variances.append(predict_variance(Z, self.posterior_) + extra)
+                variances.append(self.posterior_.variance(Z) + extra)
             if return_cov:
                 parts.append((Z, self._extra_variance(rows, Z, include_noise)))
         mean = self._shaped(np.concatenate(means) * self.scales_ + self.means_)
@@ -226,7 +225,7 @@ class FeatureGPRegressor(GaussianRegressor, FeatureGP):
             deviations = np.sqrt(np.concatenate(variances))
             return mean, self._shaped(deviations[:, None] * self.scales_)
         if return_cov:
-            covariance = predict_covariance(np.concatenate([Z for Z, _ in parts]), self.posterior_)
+            covariance = self.posterior_.covariance(np.concatenate([Z for Z, _ in parts]))
             covariance[np.diag_indices(len(covariance))] += np.concatenate([e for _, e in parts])
             return mean, self._shaped(covariance[:, :, None] * self.scales_**2)
         return mean
@@ -237,12 +236,10 @@ class FeatureGPRegressor(GaussianRegressor, FeatureGP):
         """Draws of f at the rows of X: functions drawn in the space of the weights."""
         check_fitted(self)
         rng = as_generator(random_state)
-        weights = sample_weights(self.posterior_, n_samples, rng)
-        D, m, _ = weights.shape
-        flat = Posterior(self.posterior_.factor, weights.reshape(D, -1), 1.0, 0.0)
+        weights = self.posterior_.sample_weights(n_samples, rng)
         draws = []
         for rows, Z in self._prediction_blocks(X):
-            values = predict_mean(Z, flat).reshape(len(Z), m, n_samples)
+            values = evaluate(Z, weights)
             extra = self._extra_variance(rows, Z, False)
             if np.any(extra):
                 values = values + np.sqrt(extra)[:, None, None] * rng.standard_normal(values.shape)
@@ -255,7 +252,7 @@ class FeatureGPRegressor(GaussianRegressor, FeatureGP):
         statistics, post = self.statistics_, self.posterior_
         cross, squares = statistics.centred(self.means_ - self.offset_, self.scales_)
         n, m, noise = statistics.n, statistics.n_outputs, self._unit_noise
-        explained = np.sum((np.conj(cross) * post.mean).real)
+        explained = np.sum((np.conj(cross) * post.weights).real)
         determinant = post.log_determinant + n * np.log(noise) - statistics.log_weights
         is_complex = bool(np.iscomplexobj(cross))
         square = (np.sum(squares) - explained) / noise
@@ -275,7 +272,7 @@ class FeatureGPRegressor(GaussianRegressor, FeatureGP):
         return self._rows(X, y, noise_variance)
 
     def _begin(self, rows: Rows, *, optimize: bool) -> None:
-        """Fit the features; statistics of no rows."""
+        """Fit the features, and note what the sums depend on."""
         self.optimized_ = bool(optimize)
         sample = rows.sample(SAMPLE_ROWS)
         Y, self._flat = check_targets(sample[1])
@@ -284,7 +281,6 @@ class FeatureGPRegressor(GaussianRegressor, FeatureGP):
         self._corrects_rows = self.variance_correction == "fitc"
         self._row_variances: tuple[float, float] | None = None  # what the sums assume, for fitc
         self._fit_features(rows, self._tuned_features(sample) if optimize else self.features)
-        self.statistics_ = self._no_rows()
         if self._corrects_rows:
             # the corrected noise of a row holds both variances: they are chosen before the pass
             self._row_variances = self._corrected_variances(sample)
@@ -308,16 +304,18 @@ class FeatureGPRegressor(GaussianRegressor, FeatureGP):
         noise = block[2] if len(block) > 2 else None
         return X, Y, check_noise(noise, self._noise_by_row, len(Y))
 
-    def _assumed(self) -> Any:
-        return self.offset_.tolist(), self._row_variances
+    def _sums(self, rows: Rows, checkpoint: Any = None) -> SufficientStatistics:
+        assumed = self.offset_.tolist(), self._row_variances
+        return self._gather(rows, self._block, self._no_rows, assumed=assumed, path=checkpoint)
+
+    def _block(self, columns: Block, first: int = 0) -> tuple:
+        """Features, targets and weights of a block."""
+        X, Y, noise = self._columns(columns)
+        Z = self._map(X)
+        return Z, Y - self.offset_, self._row_weights(X, Z, noise)
 
     def _no_rows(self) -> SufficientStatistics:
         return SufficientStatistics.zeros(self.n_columns_, len(self.offset_), self._dtype)
-
-    def _sample_statistics(self, sample: Block) -> SufficientStatistics:
-        self.statistics_ = self._no_rows()
-        RegressionSums(self).add(sample)
-        return self.statistics_
 
     def _tuned_features(self, sample: Block) -> Any:
         """The features with the lengthscale of the greatest marginal likelihood on the sample."""
@@ -325,7 +323,7 @@ class FeatureGPRegressor(GaussianRegressor, FeatureGP):
 
         def evidence(features: Any) -> float:
             self._fit_features(rows, features, is_final=False)
-            spectrum = self._spectrum(self._sample_statistics(sample))
+            spectrum = self._spectrum(SufficientStatistics.of(*self._block(sample)))
             return greatest_likelihood(spectrum, *self._given_variances(self._noise_by_row, True))
 
         return best_lengthscale(self.features, self._check_block(sample[0]), evidence)
@@ -334,12 +332,12 @@ class FeatureGPRegressor(GaussianRegressor, FeatureGP):
         """From the sums to the posterior."""
         statistics = self.statistics_
         self.means_, self.scales_ = self._units(statistics)
-        cross, _ = statistics.centred(self.means_ - self.offset_, self.scales_)
         if self._row_variances is None:
             noise, prior = self._choose_variances(statistics)
         else:
             noise, prior = 1.0, self._row_variances[1]
-        self.posterior_ = posterior(statistics.second_moment / noise, cross / noise, prior)
+        system = statistics.system(self.means_ - self.offset_, self.scales_, noise)
+        [self.posterior_] = Cholesky().solve([system], prior)
         self.jitter_ = self.posterior_.jitter
         self._unit_noise = noise
         self.prior_variance_ = prior
@@ -382,22 +380,3 @@ class FeatureGPRegressor(GaussianRegressor, FeatureGP):
         """What is added to the variance of f at rows to predict (in normalised units)."""
         extra = self.prior_variance_ * self._missing(X, Z)
         return extra + self._shared_noise() if include_noise else extra
-
-
-class RegressionSums:
-    """The statistics of a regressor, as `accumulate` fills, writes and restores them."""
-
-    def __init__(self, gp: FeatureGPRegressor):
-        self.gp = gp
-
-    def add(self, block: Block) -> None:
-        gp = self.gp
-        X, Y, noise = gp._columns(block)
-        Z = gp._map(X)
-        gp.statistics_.update(Z, Y - gp.offset_, gp._row_weights(X, Z, noise))
-
-    def arrays(self) -> dict[str, Any]:
-        return self.gp.statistics_.arrays()
-
-    def restore(self, arrays: dict[str, np.ndarray]) -> None:
-        self.gp.statistics_ = SufficientStatistics.restored(arrays)

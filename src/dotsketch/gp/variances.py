@@ -12,7 +12,6 @@ from sklearn.utils.validation import validate_data
 
 from .._arrays import Array, host
 from .base import DTYPES
-from .evidence import Spectrum, best_variances
 
 NORMALIZATIONS = ("standard", "mean", None)
 LARGEST = 1e140
@@ -96,11 +95,6 @@ class GaussianRegressor(RegressorMixin, MultiOutputMixin):
     def _check_request(return_std: bool, return_cov: bool) -> None:
         if return_std and return_cov:
             raise RuntimeError("At most one of return_std or return_cov can be requested.")
-
-
-def greatest_likelihood(spectrum: Spectrum, noise: float | None, prior: float | None) -> float:
-    """The marginal likelihood at the best of the variances that are free."""
-    return spectrum.log_likelihood(*best_variances(lambda: spectrum, noise, prior))
 
 
 def is_rounding(deviations: np.ndarray, means: np.ndarray) -> np.ndarray:  # (m,), (m,) -> (m,)

@@ -76,9 +76,6 @@ def _check_arrays(
             continue
         if isinstance(value, np.ndarray) or is_sparse or (is_own and value is not None):
             check_array(f"{name}.{field}", value, description, lengths)
-    D = lengths.get("D", 0)
-    if lengths.get("packed", D * (D + 1) // 2) != D * (D + 1) // 2:
-        raise PersistenceError(f"A triangle of {name} does not fit its other arrays.")
 
 
 def _check_integers(where: str, field: str, value: Any) -> None:

@@ -1,8 +1,7 @@
 """The classes that a file may hold, and the arrays that each of them has (`shapes`).
 
 A class that stands in neither table is neither saved nor loaded, and an array under a name that
-does not stand beside its class is refused. The letter `d` is `n_features_in_`; `packed` is the
-length of a triangle of D columns.
+does not stand beside its class is refused. The letter `d` is `n_features_in_`.
 """
 
 from __future__ import annotations
@@ -61,17 +60,15 @@ OWN: dict[str, Arrays] = {
     "DirichletLabels": {"means": "f: c"},
     "ExactGPClassifier": {"X_train_": "f: n d", "_codes": "iu: n", **CLASSES},
     "ExactGPRegressor": {"X_train_": "f: n d", **SCALES},
-    "ExactPosterior": {"factor": "fc: packed", "weights": "fc: D k"},
+    "ExactPosterior": {"weights": "f: D k"},
     "FeatureGPClassifier": {"_named": "iufbOUS: any", "_probe": "fc: any any", **CLASSES},
     "FeatureGPRegressor": {"_probe": "fc: any any", "offset_": "f: k", **SCALES},
-    "Posterior": {"factor": "fc: packed", "mean": "fc: D k"},
-    "Reservoir": {"rows": "fc: n D", "labels": "iufbOUS: n"},
-    "SufficientStatistics": {
-        "second_moment": "fc: packed",
-        "cross": "fc: D k",
-        "plain": "f: 2 any",
-        "targets": "fc: k k",
-    },
+    "CholeskyPosterior": {"weights": "fc: D k"},
+    "ClassSums": {},
+    "HeldOutRows": {"hashes": "u: n", "rows": "fc: n D", "labels": "iufbOUS: n"},
+    "PackedFactor": {"values": "fc: any"},
+    "PackedMatrix": {"values": "fc: any"},
+    "SufficientStatistics": {"cross": "fc: D k", "plain": "f: 2 any", "targets": "fc: k k"},
 }
 
 LINEAR: Arrays = {

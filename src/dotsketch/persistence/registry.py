@@ -55,6 +55,11 @@ class Registry:
         self.names = {cls: name for name, cls in self.classes.items()}
 
     def find(self, name: object) -> type:
+        if isinstance(name, str) and name not in self.classes and name.startswith(f"{PACKAGE}."):
+            raise PersistenceError(
+                f"The file holds a {name!r}, which is no class of dotsketch that files hold. "
+                f"{REMEDY}"
+            )
         if not isinstance(name, str) or name not in self.classes:
             raise PersistenceError(
                 f"The file holds a {name!r}, which is no class of dotsketch or of those of "

@@ -4,6 +4,7 @@
 - `fold`: sums over blocks in a fixed order, with a checkpoint and a progress bar
 """
 
+from .fold import Checkpoint
 from .sources import Rows, parquet_batches
 
-__all__ = ["Rows", "parquet_batches"]
+__all__ = ["Checkpoint", "Rows", "parquet_batches"]

@@ -1,93 +1,148 @@
-"""Sums over blocks of rows that survive being killed.
+"""One map-and-reduce over blocks of rows, which survives being killed.
 
-After every chunk the sums are written to a file, beside a digest of all rows that they hold. The
-next run with the same path reads those rows again, compares the digest, and goes on with the first
-row that is missing: the sums are those of an uninterrupted run, to the rounding of BLAS.
+Blocks are added to the state of their group, and groups to the total, in a fixed order: the result
+does not depend on where the rows come from or, to the rounding of BLAS, on an interruption. After
+every group the total is written to a file, beside a digest of all rows that it holds. The next run
+with the same path reads those rows again, compares the digest, and goes on with the first row that
+is missing.
 """
 
 from __future__ import annotations
 
 import hashlib
+import operator
 import os
 import zipfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .._arrays import is_sparse
 from .._support.files import atomic_write
-from .._support.progress import progress
-from .sources import Block, Rows, len_of
+from .._support.progress import progress as progress_bar
+
+if TYPE_CHECKING:  # `Rows.fold` is this module's function
+    from .sources import Block, Rows
 
 
-class Sums(Protocol):
-    """What is summed: it takes blocks, and it can be written as arrays and read back."""
-
-    def add(self, block: Block) -> None: ...
-
-    def arrays(self) -> dict[str, Any]: ...
-
-    def restore(self, arrays: dict[str, np.ndarray]) -> None: ...
-
-
-def accumulate(
+def fold(
     rows: Rows,
-    sums: Sums,
+    zero: Callable[[], Any],
+    add: Callable[[Any, Block, int], Any],
     *,
     block_rows: int,
-    chunk_blocks: int = 1,
-    checkpoint: str | os.PathLike | None = None,
-    fingerprint: bytes = b"",
-    probe: np.ndarray | None = None,
-    verbose: bool = False,
-) -> None:
-    """Add all rows to the sums, in blocks; every `chunk_blocks` of them the checkpoint is written.
-
-    `fingerprint` tells the configuration, and `probe` holds numbers that belong to it but are
-    computed, so that they are the same only to rounding (BLAS rounds differently with other threads
-    or on another CPU). A checkpoint of another configuration raises ValueError.
-    """
-    path = None if checkpoint is None else Path(checkpoint)
-    if path is not None and not path.parent.is_dir():
-        raise FileNotFoundError(f"There is no folder {path.parent} for the checkpoint.")
-    saved = None if path is None else _read(path)
-    digest = hashlib.blake2b(fingerprint + str(block_rows).encode(), digest_size=16).digest()
-    probe = np.zeros(0) if probe is None else probe
-    done = 0
-    if saved is not None:
-        same = saved.pop("configuration").tobytes() == digest
-        if not _agree(saved.pop("probe"), probe) or not same:
-            raise ValueError(
-                f"The checkpoint {path} belongs to another configuration (features, seed, size of "
-                "chunks, or the shape or mean of the data). Delete it to start anew, and give the "
-                "features a random_state, so that the next run draws the same ones."
-            )
-        done = int(saved.pop("blocks"))
-    configuration, total = digest, done
-    number = 0
-    with progress("rows", rows.n_rows, verbose) as advance:
+    group_blocks: int = 1,
+    checkpoint: Checkpoint | None = None,
+    progress: str | None = None,
+) -> Any:
+    """The state of all rows; see `Rows.fold`."""
+    done = 0 if checkpoint is None else checkpoint.begin([block_rows, group_blocks])
+    total: Any = None
+    group: Any = None
+    number = first = 0
+    with progress_bar(progress or "", rows.n_rows, progress is not None) as advance:
         for number, block in enumerate(rows.blocks(block_rows), start=1):
-            if path is not None:
-                digest = _chained(digest, block)
+            if checkpoint is not None:
+                checkpoint.follow(block)
             if number > done:
-                sums.add(block)
-            elif number == done and saved is not None:
-                if saved.pop("digest").tobytes() != digest:
-                    raise ValueError(
-                        f"The checkpoint {path} holds other rows than the data given now. Delete "
-                        "it to start anew."
-                    )
-                sums.restore(saved)
-            if path is not None and number - total >= chunk_blocks:
-                _write(path, sums, configuration, probe, number, digest)
-                total = number
-            advance(len_of(block[0]))
-    if number < done:
-        raise ValueError(f"The checkpoint {path} holds more rows than the data given now.")
-    if path is not None and number > total:
-        _write(path, sums, configuration, probe, number, digest)
+                group = add(zero() if group is None else group, block, first)
+                if number % group_blocks == 0:
+                    total, group = _joined(total, group), None
+                    if checkpoint is not None:
+                        checkpoint.write(total, number)
+            elif number == done and checkpoint is not None:
+                total = checkpoint.restored()
+            first += block[0].shape[0]
+            advance(block[0].shape[0])
+    if checkpoint is not None and number < done:
+        raise ValueError(
+            f"The checkpoint {checkpoint.path} holds more rows than the data given now."
+        )
+    if group is not None:
+        total = _joined(total, group)
+        if checkpoint is not None:
+            checkpoint.write(total, number)
+    return zero() if total is None else total
+
+
+def _joined(total: Any, group: Any) -> Any:
+    # in place where the state can: it may be large, and the fold alone knows it
+    return group if total is None else operator.iadd(total, group)
+
+
+class Checkpoint:
+    """A file with the state of a fold, for one run of it.
+
+    Parameters
+    ----------
+    path : path of the file
+    restore : callable
+        From the arrays of a state to the state; the state has a method `arrays`.
+    fingerprint : bytes
+        Identifies the configuration; a file of another one raises ValueError.
+    probe : array or None
+        Numbers that belong to the configuration but are computed, so that they are the same only to
+        rounding (BLAS rounds differently with other threads or on another CPU).
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike,
+        restore: Callable[[dict[str, np.ndarray]], Any],
+        *,
+        fingerprint: bytes = b"",
+        probe: np.ndarray | None = None,
+    ):
+        self.path = Path(path)
+        self._restore = restore
+        self._fingerprint = fingerprint
+        self._probe = np.zeros(0) if probe is None else probe
+
+    def begin(self, layout: list[int]) -> int:
+        """How many blocks the file holds, if it is of the same configuration and layout."""
+        if not self.path.parent.is_dir():
+            raise FileNotFoundError(f"There is no folder {self.path.parent} for the checkpoint.")
+        self._configuration = fingerprint([self._fingerprint, layout])
+        self._digest = self._configuration
+        self._saved = _read(self.path)
+        if self._saved is None:
+            return 0
+        same = self._saved.pop("configuration").tobytes() == self._configuration
+        if not _agree(self._saved.pop("probe"), self._probe) or not same:
+            raise ValueError(
+                f"The checkpoint {self.path} belongs to another configuration (features, seed, "
+                "size of chunks, or the shape or mean of the data). Delete it to start anew, and "
+                "give the features a random_state, so that the next run draws the same ones."
+            )
+        return int(self._saved.pop("blocks"))
+
+    def follow(self, block: Block) -> None:
+        """Take note of a block, whether the file holds it or not."""
+        self._digest = _chained(self._digest, block)
+
+    def restored(self) -> Any:
+        """The state in the file, if it is that of the blocks so far."""
+        saved, self._saved = self._saved or {}, None
+        if saved.pop("digest").tobytes() != self._digest:
+            raise ValueError(
+                f"The checkpoint {self.path} holds other rows than the data given now. Delete it "
+                "to start anew."
+            )
+        return self._restore(saved)
+
+    def write(self, state: Any, blocks: int) -> None:
+        """Replace the file by the state of the blocks so far, at once."""
+        with atomic_write(self.path) as file:
+            np.savez(
+                file,
+                configuration=np.frombuffer(self._configuration, dtype=np.uint8),
+                digest=np.frombuffer(self._digest, dtype=np.uint8),
+                blocks=blocks,
+                probe=self._probe,
+                **state.arrays(),
+            )
 
 
 def _agree(saved: np.ndarray, probe: np.ndarray) -> bool:
@@ -99,20 +154,6 @@ def _agree(saved: np.ndarray, probe: np.ndarray) -> bool:
         return False
     digits = np.sqrt(np.finfo(probe.dtype).eps) if probe.dtype.kind in "fc" else 0.0
     return bool(np.all(np.abs(saved - probe) <= digits * np.max(np.abs(probe), initial=0)))
-
-
-def _write(
-    path: Path, sums: Sums, configuration: bytes, probe: np.ndarray, blocks: int, digest: bytes
-) -> None:
-    with atomic_write(path) as file:
-        np.savez(
-            file,
-            configuration=np.frombuffer(configuration, dtype=np.uint8),
-            digest=np.frombuffer(digest, dtype=np.uint8),
-            blocks=blocks,
-            probe=probe,
-            **sums.arrays(),
-        )
 
 
 def _read(path: Path) -> dict[str, np.ndarray] | None:
@@ -161,5 +202,5 @@ def _parts(column: Any) -> Iterator[Any]:
 
 
 def fingerprint(parts: Iterable[Any]) -> bytes:
-    """A digest of plain values that tells configurations apart."""
+    """A digest of plain values that identifies a configuration."""
     return hashlib.blake2b(repr(list(parts)).encode(), digest_size=16).digest()

@@ -17,6 +17,7 @@ import numpy as np
 import scipy.sparse
 
 from .._arrays import Array, host, is_sparse
+from .fold import Checkpoint, fold
 
 Block = tuple[Array, ...]  # columns of one block of rows: (X, y), or (X, y, noise variance)
 
@@ -91,6 +92,43 @@ class Rows:
         if not callable(self._stream):
             self._stream, self._taken = itertools.chain(kept, batches), False
         return next(regroup(iter(kept), size))
+
+    def fold(
+        self,
+        zero: Callable[[], Any],
+        add: Callable[[Any, Block, int], Any],
+        *,
+        block_rows: int,
+        group_blocks: int = 1,
+        checkpoint: Checkpoint | None = None,
+        progress: str | None = None,
+    ) -> Any:
+        """The sum of what `add` makes of all blocks, in a fixed order.
+
+        Parameters
+        ----------
+        zero : callable
+            `zero()` is a state of no rows. States are added by `+` (by `+=` where they have it).
+        add : callable
+            `add(state, block, first)` is the state with the rows of the block, of which `first` is
+            the number of the first; it may change the state in place.
+        block_rows, group_blocks : int
+            Rows of a block, and blocks of a group. Every group starts at `zero()`, so that groups
+            can be computed elsewhere with the same result.
+        checkpoint : Checkpoint or None
+            Written after every group.
+        progress : str or None
+            What a progress bar counts; None for no bar.
+        """
+        return fold(
+            self,
+            zero,
+            add,
+            block_rows=block_rows,
+            group_blocks=group_blocks,
+            checkpoint=checkpoint,
+            progress=progress,
+        )
 
     def _batches(self) -> Iterator[Block]:
         if callable(self._stream):

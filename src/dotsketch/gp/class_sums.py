@@ -1,0 +1,207 @@
+"""What labelled rows say: sums for every class, and a sample of rows to choose α on.
+
+Every class has two noise levels only, inside and outside of it. With G_c = Σ z zᴴ over the rows of
+class c and G = Σ G_c, the second moments of class c are G/σ₀² + (1/σ₁² − 1/σ₀²) G_c: one pass over
+the rows is enough for all classes, and a new α takes none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .dirichlet import DirichletLabels
+from .packed import PackedMatrix
+from .solvers import System
+from .sums import SufficientStatistics
+
+VALIDATION_ROWS = 1000  # α is chosen on so many rows at most
+
+
+def row_hashes(seed: int, first: int, n: int) -> np.ndarray:  # -> (n,), uint64
+    """Well mixed numbers of rows first, first + 1, … (SplitMix64 by Steele, Lea and Flood)."""
+    with np.errstate(over="ignore"):  # sums and products of 64 bits wrap around
+        start = np.uint64(seed) * np.uint64(0xD1342543DE82EF95)  # far apart for seeds 0, 1, …
+        rows = np.arange(first + 1, first + n + 1, dtype=np.uint64)
+        z = start + rows * np.uint64(0x9E3779B97F4A7C15)
+        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        return z ^ (z >> np.uint64(31))
+
+
+@dataclass(eq=False)
+class HeldOutRows:
+    """A uniform sample of rows: those with the smallest hashes of (seed, number of the row).
+
+    Samples of disjoint rows merge with `+` in any order, and blocks do not matter.
+    """
+
+    size: int
+    seed: int
+    hashes: np.ndarray  # (k,), ascending
+    rows: np.ndarray  # (k, D)
+    labels: np.ndarray  # (k,)
+
+    @classmethod
+    def none(cls, size: int, seed: int) -> HeldOutRows:
+        """The sample of no rows."""
+        return cls(size, seed, np.empty(0, np.uint64), np.empty((0, 0)), np.empty(0))
+
+    def update(self, rows: np.ndarray, labels: np.ndarray, first: int) -> None:
+        """Add the rows first, first + 1, … (n, D) with labels (n,)."""
+        hashes = row_hashes(self.seed, first, len(rows))
+        if len(self.hashes) == self.size:
+            kept = np.flatnonzero(hashes < self.hashes[-1])
+        else:
+            kept = np.argsort(hashes)[: self.size]
+        if len(kept):
+            self._add(hashes[kept], rows[kept], labels[kept])
+
+    def __add__(self, other: HeldOutRows) -> HeldOutRows:
+        found = HeldOutRows(self.size, self.seed, self.hashes, self.rows, self.labels)
+        if len(other.hashes):
+            found._add(other.hashes, other.rows, other.labels)
+        return found
+
+    def _add(self, hashes: np.ndarray, rows: np.ndarray, labels: np.ndarray) -> None:
+        if len(self.hashes):
+            hashes = np.concatenate([self.hashes, hashes])
+            rows = np.concatenate([self.rows, rows])
+            labels = np.concatenate([self.labels, labels])
+        # Processes with one seed number their rows alike: sums of features decide between equals
+        kept = np.lexsort((rows.real.sum(axis=1), hashes))[: self.size]
+        self.hashes, self.rows, self.labels = hashes[kept], rows[kept], labels[kept]
+
+
+@dataclass(eq=False)
+class ClassSums:
+    """Sums over the features of rows, for every class; merge with `+`.
+
+    `a += b` works in place.
+    """
+
+    n_features: int
+    dtype: Any  # a NumPy type by name
+    by_label: dict[Any, SufficientStatistics]  # without targets, which the labels are
+    held: HeldOutRows
+
+    @classmethod
+    def zeros(cls, n_features: int, dtype: Any, labels: list, seed: int) -> ClassSums:
+        """The sums of no rows, for the labels that are known."""
+        sums = cls(n_features, np.dtype(dtype).name, {}, HeldOutRows.none(VALIDATION_ROWS, seed))
+        for label in labels:
+            sums._of(label)
+        return sums
+
+    def update(self, Z: np.ndarray, y: np.ndarray, first: int) -> None:
+        """Add the rows first, first + 1, …: features Z (n, D) and labels y (n,)."""
+        labels, places = np.unique(y, return_inverse=True)
+        self.check_labels(labels.tolist())
+        for k, label in enumerate(labels.tolist()):
+            self._of(label).update(Z[places == k])
+        self.held.update(Z, y, first)
+
+    def __add__(self, other: ClassSums) -> ClassSums:
+        self.check_labels(list(other.by_label))
+        total = {label: other.by_label.get(label, 0) + s for label, s in self.by_label.items()}
+        return ClassSums(
+            self.n_features, self.dtype, {**other.by_label, **total}, self.held + other.held
+        )
+
+    def __iadd__(self, other: ClassSums) -> ClassSums:
+        self.check_labels(list(other.by_label))
+        for label, statistics in other.by_label.items():
+            if label in self.by_label:
+                self.by_label[label] += statistics
+            else:
+                self.by_label[label] = statistics
+        self.held = self.held + other.held
+        return self
+
+    def check_labels(self, labels: list) -> None:
+        """Raise unless the labels can join those there are."""
+        if len({isinstance(label, str) for label in (*labels, *self.by_label)}) > 1:
+            raise ValueError(f"Labels are strings and numbers: {[*self.by_label, *labels]}.")
+
+    @property
+    def n(self) -> int:
+        """The number of rows."""
+        return sum(statistics.n for statistics in self.by_label.values())
+
+    def sorted(self) -> tuple[np.ndarray, list[SufficientStatistics]]:
+        """The classes, and the sums of each."""
+        classes = np.unique(np.array(list(self.by_label)))
+        return classes, [self.by_label[label] for label in classes.tolist()]
+
+    def held_out(self) -> tuple[np.ndarray, np.ndarray]:  # -> (k, D), (k,)
+        """The rows held out and their labels: a tenth of all at most."""
+        k = max(self.n // 10, 1)
+        return self.held.rows[:k].astype(self.dtype), self.held.labels[:k]
+
+    def systems(
+        self, labels: DirichletLabels, class_weights: np.ndarray, *, hold_out: bool = False
+    ) -> Iterator[System]:
+        """The system of every class, with the rows held out or without them."""
+        classes, statistics = self.sorted()
+        Z, y = self.held_out() if hold_out else (np.empty((0, self.n_features)), np.empty(0))
+        Z = Z.astype(self.dtype, copy=False)
+        rows = [Z[y == label] for label in classes.tolist()]
+        sums = [
+            weight * (s.cross - z.sum(axis=0)[:, None])
+            for weight, s, z in zip(class_weights, statistics, rows, strict=True)
+        ]
+        cross = sum(sums)
+
+        def add(moment: PackedMatrix, c: int, scale: float) -> None:
+            moment.add_multiple(scale, statistics[c].second_moment)
+            if len(rows[c]):
+                moment.add_outer_products(rows[c], -scale)
+
+        moment = PackedMatrix.zeros(self.n_features, self.dtype)
+        for c, weight in enumerate(class_weights):
+            add(moment, c, weight)
+        inner, outer = 1 / labels.inside_variance, 1 / labels.outside_variance
+        for c, weight in enumerate(class_weights):
+            value, other = (v - labels.means[c] for v in (labels.inside, labels.outside))
+            system = outer * moment
+            add(system, c, (inner - outer) * weight)
+            yield System(system, inner * value * sums[c] + outer * other * (cross - sums[c]))
+
+    def arrays(self) -> dict[str, Any]:
+        """All of it by name, for a checkpoint."""
+        found: dict[str, Any] = {
+            "features": np.zeros((self.n_features, 0), dtype=self.dtype),
+            "labels": np.array(list(self.by_label)),
+            "seed": self.held.seed,
+            "held_hashes": self.held.hashes,
+            "held_rows": self.held.rows,
+            "held_labels": np.array(self.held.labels.tolist()),
+        }
+        for k, statistics in enumerate(self.by_label.values()):
+            found |= {f"{name}_{k}": value for name, value in statistics.arrays().items()}
+        return found
+
+    @classmethod
+    def restored(cls, arrays: dict[str, Any]) -> ClassSums:
+        """The way back from `arrays`."""
+        names = SufficientStatistics.zeros(1, 0).arrays()
+        by_label = {
+            label: SufficientStatistics.restored({name: arrays[f"{name}_{k}"] for name in names})
+            for k, label in enumerate(arrays["labels"].tolist())
+        }
+        held = (arrays[f"held_{name}"] for name in ("hashes", "rows", "labels"))
+        features = arrays["features"]
+        return cls(
+            len(features),
+            features.dtype.name,
+            by_label,
+            HeldOutRows(VALIDATION_ROWS, int(arrays["seed"]), *held),
+        )
+
+    def _of(self, label: Any) -> SufficientStatistics:
+        if label not in self.by_label:
+            self.by_label[label] = SufficientStatistics.zeros(self.n_features, 0, self.dtype)
+        return self.by_label[label]

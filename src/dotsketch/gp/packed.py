@@ -1,0 +1,169 @@
+"""Hermitian matrices by one triangle, and the linear algebra that works on it.
+
+A matrix A (D, D) is one vector of D(D+1)/2 numbers in LAPACK's rectangular full packed format:
+two triangles and a square laid out so that rank-k updates, Cholesky factors and triangular solves
+run as fast as on full matrices, in half the memory. The layout is known here only. Everything is
+float64 or complex128.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.linalg import blas, lapack
+
+FORMAT = {"transr": "N", "uplo": "L"}
+
+
+@dataclass(frozen=True, eq=False)
+class Packed:
+    """One triangle of a matrix (D, D): what a matrix and its factor share."""
+
+    values: np.ndarray  # (D (D + 1) / 2,)
+    __array_ufunc__ = None  # numbers of NumPy leave `*` to the classes below
+
+    def __post_init__(self) -> None:
+        if self.values.ndim != 1 or self.size * (self.size + 1) // 2 != len(self.values):
+            raise ValueError(f"{self.values.shape} numbers are no triangle of a matrix.")
+        if self.values.dtype not in (np.float64, np.complex128):
+            raise ValueError(f"A packed matrix is in double precision; got {self.values.dtype}.")
+
+    @property
+    def size(self) -> int:
+        """The number of rows, D."""
+        return (math.isqrt(8 * len(self.values) + 1) - 1) // 2
+
+    @property
+    def dtype(self) -> Any:
+        return self.values.dtype
+
+    def diagonal(self) -> np.ndarray:  # -> (D,)
+        """The diagonal, which is real in both."""
+        return self.values[self._diagonal].real
+
+    def lower(self) -> np.ndarray:  # -> (D, D)
+        """The lower triangle in full, with zeros above the diagonal."""
+        routine = self._routine("tfttr")
+        return np.tril(_checked(routine(self.size, self.values, **FORMAT)))
+
+    @property
+    def _diagonal(self) -> np.ndarray:  # -> (D,)
+        """Where the diagonal stands in the vector."""
+        # Columns of length `rows`; the second triangle lies transposed beside or above the first
+        size, even = self.size, 1 - self.size % 2
+        rows, half = size + even, (size + 1) // 2
+        first = np.arange(half) * (rows + 1) + even
+        second = np.arange(size - half) * (rows + 1) + (0 if even else rows)
+        return np.concatenate([first, second])
+
+    def _routine(self, name: str) -> Any:
+        return getattr(lapack, ("z" if np.iscomplexobj(self.values) else "d") + name)
+
+
+class PackedMatrix(Packed):
+    """A Hermitian matrix. Operators return new matrices; methods that begin with `add` change it.
+
+    >>> A = PackedMatrix.zeros(3, float)
+    >>> A.add_to_diagonal([1.0, 2.0, 3.0])
+    >>> (2 * A).full().diagonal()
+    array([2., 4., 6.])
+    """
+
+    @classmethod
+    def zeros(cls, size: int, dtype: Any) -> PackedMatrix:
+        """The zero matrix of `size` rows."""
+        return cls(np.zeros(size * (size + 1) // 2, dtype=dtype))
+
+    @classmethod
+    def of(cls, A: np.ndarray) -> PackedMatrix:  # (D, D)
+        """The lower triangle of a full matrix."""
+        is_complex = np.iscomplexobj(A)
+        A = np.asfortranarray(A, dtype=np.complex128 if is_complex else np.float64)
+        return cls(_checked((lapack.ztrttf if is_complex else lapack.dtrttf)(A, **FORMAT)))
+
+    def __add__(self, other: PackedMatrix) -> PackedMatrix:
+        return PackedMatrix(self.values + other.values)
+
+    def __sub__(self, other: PackedMatrix) -> PackedMatrix:
+        return PackedMatrix(self.values - other.values)
+
+    def __mul__(self, factor: float) -> PackedMatrix:
+        return PackedMatrix(self.values * factor)
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, divisor: float) -> PackedMatrix:
+        return PackedMatrix(self.values / divisor)
+
+    def copy(self) -> PackedMatrix:
+        return PackedMatrix(self.values.copy())
+
+    def full(self) -> np.ndarray:  # -> (D, D)
+        """Both triangles."""
+        lower = self.lower()
+        return lower + np.tril(lower, -1).conj().T
+
+    def is_finite(self) -> bool:
+        """Whether all entries are finite, and the mean of the diagonal, which may overflow."""
+        with np.errstate(over="ignore"):
+            mean = np.mean(self.diagonal())
+        return bool(np.isfinite(mean) and np.all(np.isfinite(self.values)))
+
+    def add_outer_products(self, Z: np.ndarray, scale: float = 1.0) -> None:  # (n, D)
+        """Add scale Σ_i z_i z_iᴴ over the rows of Z, which is C-ordered and of this dtype."""
+        routine = self._routine("hfrk" if np.iscomplexobj(self.values) else "sfrk")
+        n, D = Z.shape
+        if self.size != D:
+            raise ValueError(f"Rows of {self.size} columns are expected; got {D}.")
+        # Zᵀ is Fortran-ordered: neither Z nor the vector is copied
+        routine(D, n, scale, Z.T, 1.0, self.values, trans="N", overwrite_c=1, **FORMAT)
+
+    def add_multiple(self, scale: float, other: PackedMatrix) -> None:
+        """Add scale · other, without a temporary."""
+        add = blas.zaxpy if np.iscomplexobj(self.values) else blas.daxpy
+        add(other.values, self.values, a=scale)
+
+    def add_to_diagonal(self, amounts: Any) -> None:  # number or (D,)
+        self.values[self._diagonal] += amounts
+
+    def cholesky(self) -> PackedFactor | None:
+        """The lower factor, or None if the matrix is not positive definite to rounding."""
+        values, info = self._routine("pftrf")(self.size, self.values, **FORMAT)
+        factor = PackedFactor(values)
+        return factor if info == 0 and np.all(np.isfinite(factor.diagonal())) else None
+
+
+class PackedFactor(Packed):
+    """The lower Cholesky factor L of a matrix A = L Lᴴ."""
+
+    def solve(self, b: np.ndarray) -> np.ndarray:  # (D, m) -> (D, m)
+        """A⁻¹ b."""
+        b = self._columns(b)
+        return _checked(self._routine("pftrs")(self.size, self.values, b, **FORMAT))
+
+    def half_solve(self, b: np.ndarray, *, adjoint: bool = False) -> np.ndarray:  # (D, m)
+        """L⁻¹ b, or L⁻ᴴ b."""
+        other = "C" if np.iscomplexobj(self.values) else "T"
+        b = self._columns(b)
+        options = {"side": "L", "trans": other if adjoint else "N", "diag": "N", **FORMAT}
+        return self._routine("tfsm")(1.0, self.values, b, **options)
+
+    def log_determinant(self) -> float:
+        """log |A|."""
+        return 2.0 * float(np.sum(np.log(self.diagonal())))
+
+    def _columns(self, b: np.ndarray) -> np.ndarray:
+        if b.ndim != 2 or len(b) != self.size:
+            raise ValueError(f"{self.size} rows are expected on the right; got {b.shape}.")
+        return np.asfortranarray(b, dtype=self.dtype)
+
+
+def _checked(result: tuple[np.ndarray, int]) -> np.ndarray:
+    """The array that LAPACK returned; its `info` reports wrong arguments only."""
+    array, info = result
+    if info != 0:
+        raise ValueError(f"LAPACK refused argument {-info}: the sizes of the arrays do not agree.")
+    return array

@@ -1,0 +1,96 @@
+"""Packed matrices against dense linear algebra."""
+
+import numpy as np
+import pytest
+
+from dotsketch.gp.packed import PackedMatrix
+
+
+@pytest.fixture(params=[1, 2, 3, 4, 7, 8])
+def size(request):
+    return request.param
+
+
+@pytest.fixture(params=["real", "complex"])
+def Z(request, rng, size):
+    Z = rng.standard_normal((5, size))
+    return Z if request.param == "real" else Z + 1j * rng.standard_normal((5, size))
+
+
+@pytest.fixture
+def dense(Z):
+    """Σ z zᴴ + 2 I."""
+    return Z.T @ Z.conj() + 2 * np.eye(Z.shape[1])
+
+
+@pytest.fixture
+def packed(Z, size):
+    A = PackedMatrix.zeros(size, Z.dtype)
+    A.add_outer_products(Z)
+    A.add_to_diagonal(2)
+    return A
+
+
+def test_rank_k_update_and_diagonal(packed, dense, size):
+    np.testing.assert_allclose(packed.lower(), np.tril(dense), atol=1e-14)
+    np.testing.assert_allclose(packed.full(), dense, atol=1e-14)
+    np.testing.assert_allclose(packed.diagonal(), dense.diagonal().real, atol=1e-14)
+    np.testing.assert_allclose(PackedMatrix.of(dense).values, packed.values, atol=1e-14)
+    assert packed.size == size
+
+
+def test_operators(packed, dense):
+    found = np.float64(3) * packed - (packed + packed / 2)
+    np.testing.assert_allclose(found.full(), 1.5 * dense, atol=1e-13)
+
+
+def test_only_triangles():
+    with pytest.raises(ValueError, match="no triangle"):
+        PackedMatrix(np.zeros(4))
+    with pytest.raises(ValueError, match="double precision"):
+        PackedMatrix(np.zeros(3, dtype=np.float32))
+
+
+def test_sizes_must_agree(packed, size):
+    """Before LAPACK sees them."""
+    with pytest.raises(ValueError, match=f"Rows of {size} columns"):
+        packed.add_outer_products(np.ones((2, size + 1)))
+    for solve in (packed.cholesky().solve, packed.cholesky().half_solve):
+        with pytest.raises(ValueError, match=f"{size} rows are expected"):
+            solve(np.ones((size + 1, 1)))
+
+
+def test_multiples_in_place(packed, dense, Z):
+    total = packed.copy()
+    total.add_multiple(3.0, packed)
+    total.add_outer_products(Z, -4.0)
+    np.testing.assert_allclose(total.full(), 8 * np.eye(len(dense)), atol=1e-12)
+
+
+def test_factor_and_solves(packed, dense, rng, size):
+    L = np.linalg.cholesky(dense)
+    factor = packed.cholesky()
+    b = rng.standard_normal((size, 3))
+    np.testing.assert_allclose(factor.lower(), L, atol=1e-13)
+    np.testing.assert_allclose(factor.solve(b), np.linalg.solve(dense, b), atol=1e-13)
+    np.testing.assert_allclose(factor.half_solve(b), np.linalg.solve(L, b), atol=1e-13)
+    np.testing.assert_allclose(
+        factor.half_solve(b, adjoint=True), np.linalg.solve(L.conj().T, b), atol=1e-13
+    )
+    assert factor.log_determinant() == pytest.approx(np.linalg.slogdet(dense)[1])
+
+
+def test_inputs_are_left_alone(packed, rng, size):
+    before = packed.values.copy()
+    factor = packed.cholesky()
+    kept, b = factor.values.copy(), rng.standard_normal((size, 2))
+    given = b.copy()
+    factor.solve(b)
+    factor.half_solve(b)
+    for now, then in ((packed.values, before), (factor.values, kept), (b, given)):
+        np.testing.assert_array_equal(now, then)
+
+
+def test_indefinite_matrix_has_no_factor():
+    assert PackedMatrix.of(np.diag([1.0, -1.0, 1.0])).cholesky() is None
+    assert PackedMatrix.of(np.diag([1.0, np.nan])).cholesky() is None
