@@ -29,8 +29,8 @@ def frame(rng):
 def all_rows(frame, impute=False, target="price", step=7):
     table = table_of(frame, step)
     schema = scan(table, target, impute=impute)
-    encoder = make_encoder(schema, impute)
-    parts = list(encode_chunks(table, schema, encoder, impute))
+    encoder = make_encoder(schema)
+    parts = list(encode_chunks(table, schema, encoder))
     return np.concatenate([p[0] for p in parts]), np.concatenate([p[1] for p in parts]), encoder
 
 
@@ -83,10 +83,10 @@ def test_a_label_that_is_no_class_stays_what_it_is():
 
 def test_new_rows_are_checked_against_the_model(frame):
     batch = next(table_of(frame.astype(str)).chunks()).batch
-    wanted = Wanted(("size",), ("town",), False)
+    wanted = Wanted(("size",), {"town": set()}, False)
     assert list(frame_of(batch, 1, wanted, "new")) == ["size", "town"]
     with pytest.raises(UserMistake, match=r"new: column 'town', row 10: '.*' is not a number"):
-        frame_of(batch, 10, Wanted(("town",), (), False), "new")
+        frame_of(batch, 10, Wanted(("town",), {}, False), "new")
     frame.loc[2, "size"] = np.nan
     batch = next(table_of(frame).chunks()).batch
     with pytest.raises(UserMistake, match=r"row 12: no value: .* with --impute"):

@@ -42,7 +42,7 @@ def test_statistics_are_those_of_all_rows(frame, step, as_text):
     assert size.mean == pytest.approx(frame["size"].mean(), rel=1e-14)
     assert size.variance == pytest.approx(frame["size"].var(ddof=0), rel=1e-9)
     assert town.levels == {"Bern", "Basel", "Genf"}
-    assert (schema.n_rows, schema.dimension, schema.task) == (60, 4, "regression")
+    assert (schema.n_rows, schema.task) == (60, "regression")
 
 
 def test_a_sample_is_uniform_over_all_rows():

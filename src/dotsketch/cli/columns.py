@@ -29,44 +29,39 @@ class Place(NamedTuple):
         row = self.first_row + int(index)
         raise UserMistake(f"{self.source}: column {self.column!r}, row {row}: {text}")
 
+    def refuse(self, missing: np.ndarray, text: str) -> None:
+        """Raise if a value is missing."""
+        if missing.any():
+            self.mistake(int(np.argmax(missing)), text)
 
-def is_text(kind: pa.DataType) -> bool:
+
+def simplify(column: pa.Array | pa.ChunkedArray, place: Place) -> pa.Array:
+    """The column as one array of texts, integers or float64; raise if it holds none of these."""
     types = pa.types
-    if types.is_dictionary(kind):
-        return is_text(kind.value_type)
-    return (
-        types.is_string(kind)
-        or types.is_large_string(kind)
-        or types.is_string_view(kind)
-        or types.is_boolean(kind)
+    if isinstance(column, pa.ChunkedArray):
+        column = column.combine_chunks()
+    if types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    kind = column.type
+    if types.is_boolean(kind):
+        return pa.compute.if_else(column, "True", "False")  # as Python and pandas write them
+    if types.is_integer(kind):
+        return column
+    if types.is_floating(kind) or types.is_decimal(kind):
+        return column.cast(pa.float64())
+    if types.is_null(kind) or kind in (pa.string(), pa.large_string(), pa.string_view()):
+        return column.cast(pa.string())
+    raise UserMistake(
+        f"{place.source}: column {place.column!r} holds values of type {kind}, neither numbers nor "
+        f"texts: leave it out with --ignore {quote(place.column)}."
     )
 
 
-def is_numeric(kind: pa.DataType) -> bool:
-    types = pa.types
-    return types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind)
-
-
-def check_type(kind: pa.DataType, place: Place) -> None:
-    """Raise if a column holds neither numbers nor texts."""
-    if not (is_text(kind) or is_numeric(kind) or pa.types.is_null(kind)):
-        raise UserMistake(
-            f"{place.source}: column {place.column!r} holds values of type {kind}, neither "
-            f"numbers nor texts: leave it out with --ignore {quote(place.column)}."
-        )
-
-
 def texts(column: pa.Array) -> pa.Array:
-    """The column as trimmed texts, null where a value is missing."""
+    """A simple column as trimmed texts, null where a value is missing."""
     compute = pa.compute
-    if pa.types.is_null(column.type):
-        return column.cast(pa.string())
-    if pa.types.is_dictionary(column.type):
-        column = column.dictionary_decode()
-    if pa.types.is_boolean(column.type):
-        column = compute.if_else(column, "True", "False")  # as Python and pandas write them
-    if pa.types.is_floating(column.type) or pa.types.is_decimal(column.type):
-        column = _number_texts(column.cast(pa.float64()))
+    if pa.types.is_floating(column.type):
+        column = _number_texts(column)
     column = compute.utf8_trim_whitespace(column.cast(pa.string()))
     return compute.if_else(
         compute.is_in(column, value_set=_MISSING), pa.scalar(None, pa.string()), column
@@ -84,18 +79,10 @@ def _number_texts(column: pa.Array) -> pa.Array:
 
 
 def numbers(column: pa.Array) -> np.ndarray | None:
-    """The column as float64, NaN where a value is missing; None if some text is no number."""
-    if pa.types.is_null(column.type):
-        return np.full(len(column), np.nan)
-    if not is_text(column.type):
-        return column.cast(pa.float64()).to_numpy(zero_copy_only=False)
-    if pa.types.is_boolean(column.type):
-        return None
-    if pa.types.is_dictionary(column.type):
-        column = column.dictionary_decode()
-    for candidate in (lambda: column, lambda: texts(column)):
+    """A simple column as float64, NaN where a value is missing; None if some text is no number."""
+    for clean in (lambda: column, lambda: texts(column)):  # cleaning takes longer than parsing
         try:
-            return candidate().cast(pa.float64()).to_numpy(zero_copy_only=False)
+            return clean().cast(pa.float64()).to_numpy(zero_copy_only=False)
         except pa.ArrowInvalid:
             continue
     return None
@@ -125,11 +112,17 @@ def check_finite(values: np.ndarray, place: Place) -> None:
 
 
 def strict_numbers(column: pa.Array, place: Place) -> np.ndarray:
-    """The column as float64; a text or an infinite value is a mistake."""
-    check_type(column.type, place)
+    """A simple column as float64; a text or an infinite value is a mistake."""
     values = numbers(column)
     if values is None:
         index, value = first_text(texts(column))
         place.mistake(index, f"{value!r} is not a number.")
     check_finite(values, place)
     return values
+
+
+def strict_texts(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+    """A simple column as texts, empty where a value is missing; and where that is."""
+    cleaned = texts(column)
+    missing = cleaned.is_null().to_numpy(zero_copy_only=False)
+    return cleaned.fill_null("").to_numpy(zero_copy_only=False), missing

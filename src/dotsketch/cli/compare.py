@@ -100,7 +100,7 @@ def compare(
         check_ending(path, "the report", ".html", ".htm")
     with threads(jobs):
         schema = scan_aloud(table, seed, output, **options)
-        split = hold_out(table, schema, options["impute"], seed)
+        split = hold_out(table, schema, seed)
         with output.progress("Planning") as advance:
             chosen = choose_kernel(kernel, split.X, split.y, schema.task, seed)
             advance(0.3)
@@ -163,21 +163,21 @@ def compare(
     output.result(summary, comparison_table(summary, compared, best), *told)
 
 
-def hold_out(table: Table, schema: Schema, impute: bool, seed: int) -> HeldOut:
+def hold_out(table: Table, schema: Schema, seed: int) -> HeldOut:
     """Rows to fit on and others to test on, from the sample; the test rows of a data set if it
     has some."""
     if schema.n_rows < LEAST_ROWS:
         raise UserMistake(
             f"{table.source} has {schema.n_rows} rows: comparing needs at least {LEAST_ROWS}."
         )
-    encoder = make_encoder(schema, impute)
-    X, y = encode(schema.sample, 1, schema, encoder, impute)
+    encoder = make_encoder(schema)
+    X, y = encode(schema.sample, 1, schema, encoder)
     order = np.random.default_rng(seed).permutation(len(X))
     if table.test is not None:
         sample = RowSample(TEST_ROWS, seed)
         for batch, _, _ in table.test.chunks():
             sample.add(batch)
-        test = encode(sample.table(), 1, schema, encoder, impute)
+        test = encode(sample.table(), 1, schema, encoder)
     else:
         n_test = min(max(2, round(TEST_SHARE * len(X))), TEST_ROWS)
         order, held = order[n_test:], order[:n_test]

@@ -19,7 +19,7 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from .columns import NO_TARGET, Place, strict_numbers, texts
+from .columns import NO_TARGET, Place, simplify, strict_numbers, strict_texts
 from .schema import Column, Schema
 from .tables import Table
 
@@ -28,22 +28,24 @@ NO_LEVEL = ""  # never a level: an empty text is a missing one
 
 
 class Wanted(NamedTuple):
-    """The columns a model takes, by name."""
+    """The columns that an encoder takes: numeric ones, and categorical ones with their levels."""
 
     numeric: tuple[str, ...]
-    categorical: tuple[str, ...]
+    categorical: dict[str, set[str]]
     impute: bool
 
 
-def wanted_of(schema: Schema, impute: bool) -> Wanted:
-    return Wanted(
-        tuple(column.name for column in schema.numeric),
-        tuple(column.name for column in schema.categorical),
-        impute,
-    )
+def wanted_of(encoder: Pipeline) -> Wanted:
+    columns = encoder.steps[0][1]
+    names = {kind: columns for kind, _, columns in columns.transformers_}
+    levels = {}
+    if "categorical" in names:
+        one_hot = columns.named_transformers_["categorical"]
+        levels = dict(zip(names["categorical"], map(set, one_hot.categories_), strict=True))
+    return Wanted(tuple(names.get("numeric", ())), levels, "impute" in encoder.named_steps)
 
 
-def make_encoder(schema: Schema, impute: bool) -> Pipeline:
+def make_encoder(schema: Schema) -> Pipeline:
     """An encoder fitted to the levels, means and variances of all rows."""
     numeric, categorical = schema.numeric, schema.categorical
     steps: list[tuple] = []
@@ -55,7 +57,7 @@ def make_encoder(schema: Schema, impute: bool) -> Pipeline:
         steps.append(("categorical", one_hot, [column.name for column in categorical]))
     columns = ColumnTransformer(steps, verbose_feature_names_out=False)
     parts = [("columns", columns)]
-    if impute:
+    if schema.impute:
         # After scaling the mean is 0
         parts.append(("impute", SimpleImputer(strategy="constant", fill_value=0.0)))
     encoder = Pipeline(parts)
@@ -71,8 +73,7 @@ def set_statistics(scaler: StandardScaler, columns: list[Column], n_rows: int) -
     """Give a scaler the statistics of the first pass."""
     scaler.mean_ = np.array([column.mean for column in columns])
     scaler.var_ = np.array([column.variance for column in columns])
-    # What is left of a constant column is rounding, and must not be blown up
-    constant = scaler.var_ <= (10 * np.finfo(float).eps * np.abs(scaler.mean_)) ** 2
+    constant = [column.is_constant for column in columns]
     scaler.scale_ = np.where(constant, 1.0, np.sqrt(scaler.var_))
     scaler.n_samples_seen_ = n_rows
 
@@ -82,18 +83,14 @@ def frame_of(batch: Batch, first_row: int, wanted: Wanted, source: str) -> pd.Da
     found = {}
     for name in (*wanted.numeric, *wanted.categorical):
         place = Place(source, name, first_row)
+        column = simplify(batch.column(name), place)
         if name in wanted.categorical:
-            cleaned = texts(whole_column(batch, name))
-            missing = cleaned.is_null().to_numpy(zero_copy_only=False)
-            values = cleaned.fill_null(NO_LEVEL).to_numpy(zero_copy_only=False)
+            found[name], missing = strict_texts(column)
         else:
-            values = strict_numbers(whole_column(batch, name), place)
-            missing = np.isnan(values)
-        if not wanted.impute and missing.any():
-            place.mistake(
-                int(np.argmax(missing)), "no value: fill it in, or fit the model with --impute."
-            )
-        found[name] = values
+            found[name] = strict_numbers(column, place)
+            missing = np.isnan(found[name])
+        if not wanted.impute:
+            place.refuse(missing, "no value: fill it in, or fit the model with --impute.")
     return pd.DataFrame(found)
 
 
@@ -102,38 +99,32 @@ def target_of(
 ) -> tuple[np.ndarray, np.ndarray]:
     """The target (m,) and where it is missing (m,): texts if the classes in `like` are texts,
     else numbers, integers if all of both are."""
-    column = whole_column(batch, name)
+    place = Place(source, name, first_row)
+    column = simplify(batch.column(name), place)
     like = np.asarray(like)
     if like.dtype.kind in "OU":
-        cleaned = texts(column)
-        missing = cleaned.is_null().to_numpy(zero_copy_only=False)
-        return cleaned.fill_null("").to_numpy(zero_copy_only=False).astype(str), missing
-    values = strict_numbers(column, Place(source, name, first_row))
+        values, missing = strict_texts(column)
+        return values.astype(str), missing
+    values = strict_numbers(column, place)
     whole = like.dtype.kind == "i" and np.array_equal(values, np.round(values))
     return values.astype(like.dtype) if whole else values, np.isnan(values)
 
 
-def whole_column(batch: Batch, name: str) -> pa.Array:
-    column = batch.column(name)
-    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-
-
 def encode_chunks(
-    table: Table, schema: Schema, encoder: Pipeline, impute: bool
+    table: Table, schema: Schema, encoder: Pipeline
 ) -> Iterator[tuple[np.ndarray, np.ndarray, float]]:
     """The second pass: X (m, d) and y (m,) of every chunk, and the part that is read so far."""
     for batch, first_row, fraction in table.chunks():
-        yield *encode(batch, first_row, schema, encoder, impute), fraction
+        yield *encode(batch, first_row, schema, encoder), fraction
 
 
 def encode(
-    batch: Batch, first_row: int, schema: Schema, encoder: Pipeline, impute: bool
+    batch: Batch, first_row: int, schema: Schema, encoder: Pipeline
 ) -> tuple[np.ndarray, np.ndarray]:
     """X and y of some rows."""
-    frame = frame_of(batch, first_row, wanted_of(schema, impute), schema.source)
+    frame = frame_of(batch, first_row, wanted_of(encoder), schema.source)
     like = schema.classes if schema.task == "classification" else [0.0]
     name = schema.target.name
     y, missing = target_of(batch, first_row, name, like, schema.source)
-    if missing.any():
-        Place(schema.source, name, first_row).mistake(int(np.argmax(missing)), NO_TARGET)
+    Place(schema.source, name, first_row).refuse(missing, NO_TARGET)
     return encoder.transform(frame), y

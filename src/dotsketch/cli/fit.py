@@ -77,8 +77,8 @@ def fit(
     start = time.perf_counter()
     with threads(jobs):
         schema = scan_aloud(table, seed, output, **options)
-        encoder = make_encoder(schema, options["impute"])
-        X, y = encode(schema.sample, 1, schema, encoder, options["impute"])
+        encoder = make_encoder(schema)
+        X, y = encode(schema.sample, 1, schema, encoder)
         with output.progress("Choosing features") as advance:
             chosen = choose_kernel(kernel, X, y, schema.task, seed)
             advance(0.3)
@@ -90,7 +90,7 @@ def fit(
         with output.progress("Fitting") as advance:
 
             def stream() -> Iterator[tuple[np.ndarray, np.ndarray]]:
-                for X, y, fraction in encode_chunks(table, schema, encoder, options["impute"]):
+                for X, y, fraction in encode_chunks(table, schema, encoder):
                     yield X, y
                     advance(fraction)
 

@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.compose import ColumnTransformer
 from sklearn.pipeline import Pipeline
 
 from ..persistence import PersistenceError, load, save
-from .encoding import Wanted
+from .encoding import Wanted, wanted_of
 from .errors import UserMistake
 
 
@@ -70,21 +69,6 @@ class Model:
         return np.asarray(self.gp.classes_) if self.task == "classification" else None
 
     @property
-    def columns(self) -> ColumnTransformer:
-        return self.pipeline.steps[0][1]
-
-    @property
     def wanted(self) -> Wanted:
         """The columns that rows to predict must have."""
-        by_kind = {name: tuple(columns) for name, _, columns in self.columns.transformers_}
-        impute = "impute" in self.pipeline.named_steps
-        return Wanted(by_kind.get("numeric", ()), by_kind.get("categorical", ()), impute)
-
-    @property
-    def levels(self) -> dict[str, set[str]]:
-        """The levels of the categorical columns."""
-        if not self.wanted.categorical:
-            return {}
-        one_hot = self.columns.named_transformers_["categorical"]
-        known = zip(self.wanted.categorical, one_hot.categories_, strict=True)
-        return {name: set(levels) for name, levels in known}
+        return wanted_of(self.encoder)

@@ -63,6 +63,7 @@ def predict(
     table = open_table(data, **options)
     kept = [table.column(name) for name in keep]
     check_columns(fitted, table, kept, output)
+    wanted = fitted.wanted
     score = Score(fitted.task) if fitted.facts["target"] in table.names else None
     rows = 0
     unknown: dict[str, int] = {}
@@ -78,8 +79,8 @@ def predict(
         output.progress(f"Predicting {table.source}") as advance,
     ):
         for batch, first_row, fraction in table.chunks():
-            frame = frame_of(batch, first_row, fitted.wanted, table.source)
-            for name, levels in fitted.levels.items():
+            frame = frame_of(batch, first_row, wanted, table.source)
+            for name, levels in wanted.categorical.items():
                 unseen = ~frame[name].isin({*levels, NO_LEVEL})  # a missing one is no other level
                 unknown[name] = unknown.get(name, 0) + int(unseen.sum())
             prediction = predict_rows(fitted.gp, fitted.encoder.transform(frame))

@@ -21,10 +21,10 @@ from .columns import (
     NO_TARGET,
     Place,
     check_finite,
-    check_type,
     first_text,
     is_number,
     numbers,
+    simplify,
     texts,
 )
 from .errors import UserMistake
@@ -64,7 +64,7 @@ class Column:
 
     def add(self, column: pa.Array, place: Place) -> np.ndarray:
         """Take in the values of a chunk; where they are missing."""
-        check_type(column.type, place)
+        column = simplify(column, place)
         values = None if self.categorical else numbers(column)
         if values is not None:
             missing = np.isnan(values)
@@ -136,6 +136,7 @@ class Schema:
     reason: str  # why this task
     sample: pa.Table
     left_out: frozenset[str]  # without the user's word
+    impute: bool  # fill missing values
 
     @property
     def numeric(self) -> list[Column]:
@@ -149,11 +150,6 @@ class Schema:
     def constant(self) -> list[str]:
         """Names of the columns with one value only, which add nothing."""
         return [column.name for column in self.features if column.is_constant]
-
-    @property
-    def dimension(self) -> int:
-        """Columns after one-hot encoding."""
-        return len(self.numeric) + sum(len(column.levels) for column in self.categorical)
 
     @property
     def classes(self) -> list[Any]:
@@ -216,12 +212,10 @@ def scan(
         for column in columns:
             place = Place(table.source, column.name, first_row)
             missing = column.add(batch.column(column.name), place)
-            if missing.any():
-                index = int(np.argmax(missing))
-                if column.name == target:
-                    place.mistake(index, NO_TARGET)
-                if not impute:
-                    place.mistake(index, "no value: fill it in, or give --impute.")
+            if column.name == target:
+                place.refuse(missing, NO_TARGET)
+            elif not impute:
+                place.refuse(missing, "no value: fill it in, or give --impute.")
         sampled.add(batch.select(used))
         n_rows += batch.num_rows
         advance(fraction)
@@ -241,7 +235,9 @@ def scan(
     decided, reason = decide_task(of_target, n_rows, task, table.task)
     check_target(of_target, decided, table.source)
     sample = sampled.table()
-    return Schema(table.source, n_rows, features, of_target, decided, reason, sample, left_out)
+    return Schema(
+        table.source, n_rows, features, of_target, decided, reason, sample, left_out, impute
+    )
 
 
 def choose_columns(
