@@ -16,8 +16,13 @@ from dotsketch import (
     mean_negative_log_likelihood,
 )
 from dotsketch.gp.class_sums import row_hashes
-from dotsketch.gp.classifier import class_weights, downhill
-from dotsketch.gp.dirichlet import ALPHAS, DirichletLabels, expected_softmax
+from dotsketch.gp.dirichlet import (
+    ALPHAS,
+    DirichletLabels,
+    class_weights,
+    downhill,
+    expected_softmax,
+)
 from gp.data import class_data, condition, gaussian_features, polynomial_features
 from rounding import assert_same_to_rounding
 

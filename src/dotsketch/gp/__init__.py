@@ -7,8 +7,7 @@ time, and work in the dimension of the features from there on. `ExactGPRegressor
 
 from .classification import FeatureGPClassifier
 from .evidence import log_marginal_likelihood
-from .exact_classification import ExactGPClassifier
-from .exact_regression import ExactGPRegressor
+from .exact import ExactGPClassifier, ExactGPRegressor
 from .posterior import Posterior
 from .regression import FeatureGPRegressor
 from .sums import SufficientStatistics

@@ -14,8 +14,7 @@ from .._arrays import host
 from ..rows.sources import Block, Rows, is_on_disk, is_stream
 from .base import DTYPES, FeatureGP
 from .class_sums import ClassSums
-from .classifier import DirichletClassifier, check_two_classes
-from .dirichlet import DirichletLabels
+from .dirichlet import DirichletClassifier, DirichletLabels, check_two_classes
 from .evidence import log_density
 from .posterior import Posterior, evaluate
 from .solvers import Cholesky

@@ -18,11 +18,11 @@ from .evidence import (
     greatest_likelihood,
     log_density,
 )
-from .lengthscale import best_lengthscale
+from .lengthscales import best_lengthscale
 from .posterior import evaluate
 from .solvers import Cholesky
 from .sums import SufficientStatistics
-from .variances import GaussianRegressor, check_noise, check_targets
+from .targets import GaussianRegressor, check_noise, check_targets
 
 CORRECTIONS = (None, "posterior", "fitc")
 CORRECTED_ROWS = 2000  # variances are chosen on so many rows if those are corrected

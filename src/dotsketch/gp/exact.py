@@ -6,31 +6,49 @@ with n² and time with n³, so a few thousand rows are the limit.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
+from sklearn.utils import column_or_1d
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import validate_data
 
-from .._arrays import Array, as_generator
+from .._arrays import Array, as_generator, host
 from ..features.base import check_fitted
-from .base import check_test_rows
+from .base import DTYPES, check_test_rows
+from .class_sums import VALIDATION_ROWS, row_hashes
+from .dirichlet import DirichletClassifier, DirichletLabels
 from .evidence import Spectrum, best_variances, greatest_likelihood, log_density
-from .lengthscale import best_lengthscale
-from .packed import PackedMatrix
+from .lengthscales import best_lengthscale
+from .packed import PackedFactor, PackedMatrix
 from .solvers.cholesky import factorise
-from .variances import GaussianRegressor, check_noise, check_targets
+from .targets import GaussianRegressor, check_noise, check_targets
 
 
+@dataclass(frozen=True, eq=False)
 class ExactPosterior:
     """f ~ GP(0, s k) after targets (n, m) with noise variances (n,): C = s K + diag σ² = L Lᵀ."""
 
-    def __init__(self, K: np.ndarray, targets: np.ndarray, noise: np.ndarray, prior: float):
-        C = prior * PackedMatrix.of(K.T)  # K is symmetric; its transpose is in LAPACK's order
+    factor: PackedFactor  # L
+    weights: np.ndarray  # C⁻¹ y, (n, m)
+    prior_variance: float
+    square: float  # yᵀ C⁻¹ y, summed over outputs
+    jitter: float
+
+    @classmethod
+    def of(
+        cls, K: np.ndarray, targets: np.ndarray, noise: np.ndarray, prior_variance: float
+    ) -> ExactPosterior:  # (n, n), (n, m), (n,)
+        C = prior_variance * PackedMatrix.of(
+            K.T
+        )  # K is symmetric; its transpose is in LAPACK's order
         C.add_to_diagonal(noise)
-        self.prior_variance = prior
-        self.factor, self.jitter = factorise(C)
-        self.weights = self.factor.solve(targets)
-        self.square = float(np.sum(targets * self.weights))
+        factor, jitter = factorise(C)
+        weights = factor.solve(targets)
+        return cls(factor, weights, prior_variance, float(np.sum(targets * weights)), jitter)
 
     def mean(self, cross: np.ndarray) -> np.ndarray:  # k(x, X) (n*, n) -> (n*, m)
         return self.prior_variance * (cross @ self.weights)
@@ -40,14 +58,13 @@ class ExactPosterior:
         return self.prior_variance * self.factor.half_solve(cross.T)
 
     def variance(self, cross: np.ndarray, diagonal: np.ndarray) -> np.ndarray:  # -> (n*,)
-        half = self.factor.half_solve(cross.T).T
-        explained = self.prior_variance**2 * np.einsum("ij,ij->i", half, half)
+        half = self.half(cross).T
+        explained = np.einsum("ij,ij->i", half, half)
         return np.maximum(self.prior_variance * diagonal - explained, 0)
 
-    def log_likelihood(self, n_outputs: int) -> float:
-        n = self.factor.size
-        determinant = n_outputs * self.factor.log_determinant()
-        return float(log_density(determinant, self.square, n * n_outputs, False))
+    def log_likelihood(self) -> float:
+        n, m = self.weights.shape
+        return float(log_density(m * self.factor.log_determinant(), self.square, n * m, False))
 
 
 class ExactGP(BaseEstimator):
@@ -129,7 +146,7 @@ class ExactGPRegressor(GaussianRegressor, ExactGP):
         shared, self.prior_variance_ = best_variances(lambda: spectrum(K, Y, noise), *free)
         self.noise_variance_ = None if noise is not None else shared
         rows = np.full(len(Y), shared) if noise is None else noise
-        self.posterior_ = ExactPosterior(K, Y, rows, self.prior_variance_)
+        self.posterior_ = ExactPosterior.of(K, Y, rows, self.prior_variance_)
         self.jitter_ = self.posterior_.jitter
         return self
 
@@ -171,8 +188,8 @@ class ExactGPRegressor(GaussianRegressor, ExactGP):
     def log_marginal_likelihood(self) -> float:
         """log p(y) of the training targets at the fitted variances, in units of y."""
         check_fitted(self)
-        n, m = len(self.posterior_.weights), len(self.means_)
-        return self.posterior_.log_likelihood(m) - n * float(np.sum(np.log(self.scales_)))
+        n = len(self.posterior_.weights)
+        return self.posterior_.log_likelihood() - n * float(np.sum(np.log(self.scales_)))
 
     def _choose_kernel(
         self, Y: np.ndarray, noise: np.ndarray | None, free: tuple, optimize: bool
@@ -188,6 +205,110 @@ class ExactGPRegressor(GaussianRegressor, ExactGP):
     def _covariance(self, X: Array, cross: np.ndarray) -> np.ndarray:
         half = self.posterior_.half(cross)
         return self.prior_variance_ * gram(self.kernel_, X) - half.T @ half
+
+
+class ExactGPClassifier(DirichletClassifier, ExactGP):
+    """Exact Gaussian process classification by Dirichlet labels, one factorisation for every class.
+
+    Parameters
+    ----------
+    kernel : kernel of this library, or of scikit-learn
+    alpha, prior_variance, class_weight, probabilities, n_samples, random_state :
+        As for `FeatureGPClassifier`.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from dotsketch import ExactGPClassifier, Gaussian
+    >>> X, y = load_iris(return_X_y=True)
+    >>> bool(ExactGPClassifier(Gaussian(), alpha=0.01).fit(X, y).score(X, y) > 0.95)
+    True
+    """
+
+    def __init__(
+        self,
+        kernel: Any,
+        *,
+        alpha: float | str = "auto",
+        prior_variance: float | str = "labels",
+        class_weight: Any = None,
+        probabilities: str = "monte_carlo",
+        n_samples: int = 1000,
+        random_state: Any = 0,
+    ):
+        self.kernel = kernel
+        self.alpha = alpha
+        self.prior_variance = prior_variance
+        self.class_weight = class_weight
+        self.probabilities = probabilities
+        self.n_samples = n_samples
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any) -> ExactGPClassifier:
+        """Fit to X (n, d) and labels y (n,)."""
+        self._check_kernel()
+        self._check_classifier()
+        X, y = validate_data(self, host(X), host(y), accept_sparse="csr", dtype=DTYPES)
+        y = column_or_1d(y, warn=True)
+        check_classification_targets(y)
+        classes, self._codes = np.unique(y, return_inverse=True)
+        self._set_classes(classes, np.bincount(self._codes).astype(np.float64))
+        self._seed = self._draw_seed()
+        self.X_train_ = double_rows(X)
+        self.kernel_ = resolved(self.kernel, self.X_train_)
+        K = gram(self.kernel_, self.X_train_)
+        self.labels_ = self._choose_labels(len(y) * len(classes), self._held_out(K))
+        self.alpha_, self.prior_variance_ = self.labels_.alpha, self._prior(self.labels_)
+        self.posteriors_ = self._posteriors(K, self._codes, self.labels_)
+        self.jitter_ = max(p.jitter for p in self.posteriors_)
+        return self
+
+    def _latent_mean(self, X: Any) -> np.ndarray:
+        cross = gram(self.kernel_, self._test_rows(X), self.X_train_)
+        return _latent_mean_of(cross, self.posteriors_, self.labels_)
+
+    def _latent_blocks(self, X: Any) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        X = self._test_rows(X)
+        cross, diagonal = gram(self.kernel_, X, self.X_train_), np.asarray(self.kernel_.diag(X))
+        variance = [p.variance(cross, diagonal) for p in self.posteriors_]
+        yield _latent_mean_of(cross, self.posteriors_, self.labels_), np.stack(variance, axis=1)
+
+    def _posteriors(
+        self, K: np.ndarray, codes: np.ndarray, labels: DirichletLabels
+    ) -> list[ExactPosterior]:
+        found = []
+        for c in range(len(self.classes_)):
+            inside = codes == c
+            targets = np.where(inside, labels.inside, labels.outside) - labels.means[c]
+            noise = np.where(inside, labels.inside_variance, labels.outside_variance)
+            noise = noise / self.class_weights_[codes]
+            found.append(ExactPosterior.of(K, targets[:, None], noise, self._prior(labels)))
+        return found
+
+    def _log_evidence(self, labels: DirichletLabels) -> float:
+        K = gram(self.kernel_, self.X_train_)
+        return sum(p.log_likelihood() for p in self._posteriors(K, self._codes, labels))
+
+    def _held_out(self, K: np.ndarray) -> Any:
+        """A function from labels to latent means, variances and classes of rows held out."""
+        order = np.argsort(row_hashes(self._seed, 0, len(K)))
+        held = min(max(len(K) // 10, 1), VALIDATION_ROWS)
+        test, train = order[:held], order[held:]
+
+        def held_out(labels: DirichletLabels) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+            found = self._posteriors(K[np.ix_(train, train)], self._codes[train], labels)
+            cross, diagonal = K[np.ix_(test, train)], np.diag(K)[test]
+            variance = np.stack([p.variance(cross, diagonal) for p in found], axis=1)
+            return _latent_mean_of(cross, found, labels), variance, self._codes[test]
+
+        return held_out
+
+
+def _latent_mean_of(
+    cross: np.ndarray, posteriors: list[ExactPosterior], labels: DirichletLabels
+) -> np.ndarray:  # (n*, n) -> (n*, C)
+    """Means of the latent functions from k(x, X)."""
+    return np.concatenate([p.mean(cross) for p in posteriors], axis=1) + labels.means
 
 
 def spectrum(K: np.ndarray, Y: np.ndarray, noise: np.ndarray | None) -> Spectrum:
