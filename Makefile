@@ -36,7 +36,8 @@ demo: $(VENV)/.demo
 
 # Tests of what the compiled kernels do not change, and of these kernels themselves: one run is enough.
 ONCE := tests/cli tests/experiments tests/rows tests/test_datasets.py tests/test_distribution.py \
-    tests/test_docs.py tests/test_examples.py tests/test_fast.py tests/test_fast_pair_sums.py tests/test_fast_tensor_sketch.py \
+    tests/test_docs.py tests/test_examples.py tests/_backends/test_kernels.py \
+    tests/_backends/test_kernel_pair_sums.py tests/_backends/test_kernel_tensor_sketch.py \
     tests/test_imports.py tests/test_kernels.py tests/gp/test_class_sums.py tests/gp/test_linear_gaussian.py tests/gp/test_packed.py tests/test_metrics.py \
     tests/test_pairs.py tests/test_persistence.py tests/test_persistence_attacks.py \
     tests/test_persistence_damage.py tests/features/test_spherical_density.py tests/laws/test_formulas.py

@@ -21,8 +21,8 @@ from sklearn.kernel_approximation import PolynomialCountSketch
 from threadpoolctl import threadpool_limits
 
 from dotsketch import PolynomialSketch, _fast
+from dotsketch._backends import hadamard
 from dotsketch._support.threads import run_all
-from dotsketch._transforms import fwht
 
 REPEATS = 9
 
@@ -74,7 +74,7 @@ def comparisons() -> Iterator[Comparison]:
             partial(peer.transform, X),
         )
     for d in (64, 1024):
-        call = partial(fwht, inputs(1024, d))
+        call = partial(hadamard, inputs(1024, d))
         yield Comparison(f"FWHT, d = {d}: portable", 1024, call, portable(call))
     X = inputs(4096, 1024)
     for output in ("real", "complex"):

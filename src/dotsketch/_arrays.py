@@ -22,7 +22,6 @@ from array_api_compat import is_cupy_array, is_jax_array, is_numpy_array, is_tor
 from joblib import effective_n_jobs
 from sklearn.utils import check_random_state
 
-from . import _fast
 from ._support.threads import run_all
 
 Array = Any
@@ -108,16 +107,6 @@ def without_gradient(X: Array) -> Array:
     return X
 
 
-def largest_entry(X: Array) -> float:
-    """max |x| over all entries of X (dense or sparse), or NaN, without a temporary of its size."""
-    if is_sparse(X):
-        return max(float(X.max()), -float(X.min()))
-    if _fast.AVAILABLE and is_numpy_array(X) and X.strides[1] == X.itemsize and X.flags.aligned:
-        return _fast.largest_entry(X)
-    xp = namespace(X)
-    return max(float(host(xp.max(X))), -float(host(xp.min(X))))
-
-
 def square_root(value: Any) -> Any:
     """√value of a Python number or of a scalar array (a hyperparameter that has a gradient)."""
     value = plain(value)
@@ -175,7 +164,7 @@ def map_rows(
     width: int,
     chunk: int,
     *,
-    write: Callable[[Array, Parts], None] | None = None,
+    write: Callable[[Array, Parts], object] | None = None,
     n_jobs: int | None = None,
     may_split: bool = False,
 ) -> Array:
@@ -212,7 +201,7 @@ def map_rows(
 
 
 def _map_rows_host(
-    write: Callable[[Array, Parts], None],
+    write: Callable[[Array, Parts], object],
     X: Array,
     output: str,
     width: int,
@@ -257,17 +246,6 @@ def column_views(out: Parts, start: int, stop: int | None) -> Parts:
     """Some of the columns of the parts."""
     real, imaginary = out
     return real[:, start:stop], None if imaginary is None else imaginary[:, start:stop]
-
-
-def host_twin(X: Array) -> np.ndarray | None:
-    """The NumPy view of a torch tensor on the CPU that needs no gradient, otherwise None."""
-    if not is_torch_array(X) or X.device.type != "cpu" or is_traced(X):
-        return None
-    import torch
-
-    if X.requires_grad or X.dtype not in (torch.float32, torch.float64):
-        return None
-    return X.detach().numpy()
 
 
 def from_host(Z: np.ndarray) -> Array:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 
-from . import _fast
+from . import _backends
 from ._support.versions import installed_versions
 
 _LIBRARIES = (
@@ -25,8 +25,7 @@ def versions() -> dict[str, str]:
     """Versions of Python and of the libraries in use, and whether compiled kernels are in use."""
     found = installed_versions(*_LIBRARIES)
     found["python"] += f" ({platform.platform()})"
-    compiled = f"compiled, {_fast.ISA}"
-    found["fast kernels"] = compiled if _fast.AVAILABLE else "not available (portable code is used)"
+    found["fast kernels"] = _backends.description()
     return found
 
 

@@ -21,8 +21,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ._arrays import Array, is_sparse, like, positive_integer
-from ._transforms import power_of_two, sorf
+from ._arrays import Array, positive_integer
+from ._backends import Prepared, linear, power_of_two, sorf
 
 PROJECTIONS = ("independent", "orthogonal", "sorf")
 
@@ -106,17 +106,15 @@ class Frequencies:
             matrix *= (radii / np.linalg.norm(matrix, axis=1))[:, None]
         return DenseFrequencies(matrix)
 
-    def prepare(self, weights: Any, X: Array) -> Any:
-        """Weights in the library, dtype and device of X: done once for many chunks of rows."""
-        return type(weights)(*(like(array, X) for array in weights))
+    def prepare(self, weights: Any, rows: Array) -> Prepared:
+        """The weights as a function of chunks of rows like these: done once for all chunks."""
+        if self.projection == "sorf":
+            return sorf(*weights, rows=rows)
+        return linear(weights.matrix, rows=rows)
 
     def apply(self, X: Array, weights: Any) -> Array:  # (n, d) -> (n, D)
-        """The products ωᵀx of every row of X with every frequency; weights may be prepared."""
-        weights = self.prepare(weights, X)
-        if self.projection != "sorf":
-            return X @ weights.matrix.T
-        rows = X.toarray() if is_sparse(X) else X
-        return sorf(rows, weights.signs, self.n_frequencies) * weights.scales
+        """The products ωᵀx of every row of X with every frequency."""
+        return self.prepare(weights, X)(X)[0]
 
     def block_sizes(self, dimension: int) -> np.ndarray:  # -> (blocks,)
         """How many frequencies each block of mutually orthogonal ones has; 1 if independent."""

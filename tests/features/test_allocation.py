@@ -13,11 +13,10 @@ from dotsketch import (
     Maclaurin,
     PairStatistics,
     Polynomial,
+    _backends,
     _fast,
-    _transforms,
     make_sketch,
 )
-from dotsketch.features.maclaurin import moments as moments_module
 from dotsketch.features.maclaurin.allocation import (
     _Search,
     allocate,
@@ -86,13 +85,13 @@ def test_compiled_and_portable_moments_agree(d, monkeypatch):
     expansion = expand(kernel, 10, X, column_means(X))
     fields = [("real", "real"), *(("complex", part) for part in ("real", "complex", "pseudo"))]
     sketches = [(make_sketch(name, 1, 1, f), part) for name in SKETCHES for f, part in fields]
-    calls = []
+    calls, pair_terms = [], _backends.compiled.pair_terms
 
-    def counted(arguments, shape):
+    def counted(*arguments, shape):
         calls.append(shape)
-        return _transforms.pair_terms(arguments, shape)
+        return pair_terms(*arguments, shape=shape)
 
-    monkeypatch.setattr(moments_module, "pair_terms", counted)
+    monkeypatch.setattr(_backends.compiled, "pair_terms", counted)
 
     def moments():
         inputs = expansion.inputs(X)
@@ -102,7 +101,7 @@ def test_compiled_and_portable_moments_agree(d, monkeypatch):
     assert len(calls) > 0
     assert len(calls) % len(sketches) == 0
     calls.clear()
-    monkeypatch.setattr(moments_module, "uses_fast", lambda X: False)
+    monkeypatch.setattr(_fast, "AVAILABLE", False)
     for one, other in zip(compiled, moments(), strict=True):
         for name in ("gram", "tail", "tail_square", "kernel_square"):
             expected = getattr(other, name)

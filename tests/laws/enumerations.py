@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dotsketch import BalancedTensorSketch, SRHTTree
-from dotsketch._transforms import power_of_two
+from dotsketch._backends import power_of_two
 from dotsketch.sketches.compact import CompactWeights
 from dotsketch.sketches.gaussian import GaussianWeights
 from dotsketch.sketches.rademacher import AngleWeights, TurnWeights

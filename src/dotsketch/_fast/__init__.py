@@ -1,4 +1,4 @@
-"""Compiled CPU kernels: the hot loops of `dotsketch._transforms`, in C++17.
+"""Compiled CPU kernels: the hot loops of `dotsketch._backends`, in C++17.
 
 The functions write into arrays that the caller gives, release the GIL, and check every argument:
 
@@ -27,6 +27,7 @@ import os
 
 AVAILABLE: bool = False
 ISA: str = "none"
+LARGEST_HADAMARD = 1 << 20  # the longest Walsh–Hadamard transform
 
 if os.environ.get("DOTSKETCH_FAST", "1") != "0":
     try:
@@ -52,6 +53,7 @@ if os.environ.get("DOTSKETCH_FAST", "1") != "0":
 __all__ = [
     "AVAILABLE",
     "ISA",
+    "LARGEST_HADAMARD",
     "count_sketch",
     "fwht",
     "has_small_factors",

@@ -12,19 +12,18 @@ from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import _check_n_features, check_is_fitted, validate_data
 
-from .. import _fast
 from .._arrays import (
     OUTPUTS,
     Array,
     double,
     from_host,
-    host_twin,
     is_foreign,
     is_sparse,
     is_traced,
     namespace,
     positive_integer,
 )
+from .._backends import host_view
 from ..kernels import DotProductKernel
 
 
@@ -78,8 +77,8 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         """`transform` of rows that the caller has validated: they are not looked through again."""
         self.kernel_.validate()  # a parameter that is trained may have left its range
         twin = None
-        if _fast.AVAILABLE and not self.kernel_.is_differentiable:
-            twin = host_twin(X)  # the compiled kernels work on the memory of a CPU tensor
+        if not self.kernel_.is_differentiable:
+            twin = host_view(X)
         return self._features(X) if twin is None else from_host(self._features(twin))
 
     def _features(self, X: Array) -> Array:

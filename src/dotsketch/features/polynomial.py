@@ -16,10 +16,10 @@ from .._arrays import (
     double,
     host,
     is_sparse,
-    largest_entry,
     namespace,
     square_root,
 )
+from .._backends import largest_entry
 from ..kernels import Polynomial
 from ..pairs import PairStatistics
 from ..sketches import Sketch, make_sketch

@@ -103,7 +103,7 @@ class PositiveMap:
         def logarithms(rows: Array) -> tuple[Array, None]:
             inputs, offset = (rows, 0) if preprocess is None else preprocess(rows)
             xp = namespace(inputs)
-            products = self.frequencies.apply(inputs, prepared)
+            products = prepared(inputs)[0]
             if self.hyperbolic:
                 products = join((products, -products), "complex_to_real")
             offset = offset - xp.sum(inputs * inputs, axis=1) / 2

@@ -20,7 +20,7 @@ from ..frequencies import Frequencies
 
 
 class WaveWeights(NamedTuple):
-    frequencies: Any  # named tuple of arrays, see `frequencies`
+    frequencies: Any  # named tuple of arrays, see `frequencies`; prepared, a function of rows
     phase: np.ndarray  # (1,), of the last column if the number of real columns is odd, or (0,)
 
 
@@ -122,7 +122,7 @@ class Waves:
         return math.sqrt((1 if self.output == "complex" else 2) / self.n_components)
 
     def _parts(self, X: Array, weights: WaveWeights, scale: Any) -> Parts:
-        angles = self.frequencies.apply(X, weights.frequencies)  # (n, n_frequencies)
+        angles = weights.frequencies(X)[0]  # (n, n_frequencies)
         xp = namespace(angles)
         n_pairs = angles.shape[1] - self.has_phase
         cosines, sines = xp.cos(angles[:, :n_pairs]), xp.sin(angles[:, :n_pairs])
@@ -133,7 +133,7 @@ class Waves:
 
     def _write(self, X: Array, weights: WaveWeights, scale: Any, out: Parts) -> None:
         """`_parts` of NumPy or CSR rows, straight into views of the result."""
-        angles = self.frequencies.apply(X, weights.frequencies)
+        angles = weights.frequencies(X)[0]
         n_pairs = angles.shape[1] - self.has_phase
         real, imaginary = out
         if imaginary is None:

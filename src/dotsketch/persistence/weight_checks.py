@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._transforms import power_of_two
+from .._backends import power_of_two
 from ..sketches.monomials import monomial_projections
 from .errors import PersistenceError
 from .shapes import check_range

@@ -11,23 +11,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from .._arrays import (
     Array,
-    Parts,
-    fill,
     from_host,
-    host_twin,
-    is_sparse,
-    like,
     map_rows,
     namespace,
     positive_integer,
 )
-from .._transforms import scaled, uses_fast
+from .._backends import Prepared, host_view
 from ..pairs import PairStatistics
 from .moments import VectorMoments
 
@@ -35,7 +30,7 @@ FIELDS = ("real", "complex")
 
 
 class PairSumTerms(NamedTuple):
-    """What the compiled sums over pairs need to know of a sketch (`_fast.pair_terms`)."""
+    """What sums over pairs need to know about a sketch (`_backends.pair_terms`)."""
 
     straight: np.ndarray  # (1 or 2, 4): weights of β, γ and S, and whether to clip at zero
     crossed: np.ndarray | None = None  # the same shape, for terms expanded in ρ up to `order`
@@ -62,11 +57,6 @@ class Sketch:
     n_projections: int
     field: str = "real"
 
-    accepts_sparse: ClassVar[bool] = False  # whether `parts` takes CSR rows as they are
-    chunk_bytes: ClassVar[int] = 1 << 19  # an array of one chunk: about an L2 cache
-    # How many times larger where compiled kernels do a row by itself and without temporaries
-    compiled_chunk_factor: ClassVar[int] = 1
-
     def __post_init__(self) -> None:
         for name in ("degree", "n_projections"):
             object.__setattr__(self, name, positive_integer(name, getattr(self, name)))
@@ -88,8 +78,8 @@ class Sketch:
         """Weights of one feature map on R^dimension: a named tuple of NumPy arrays."""
         raise NotImplementedError
 
-    def parts(self, X: Array, prepared: Any) -> Parts:  # (n, d) -> (n, D), (n, D) | None
-        """Real and imaginary part of the features of a chunk of rows; pure array code."""
+    def prepare(self, weights: Any, rows: Array) -> Prepared:
+        """The weights as a function of chunks of rows like these: done once for all chunks."""
         raise NotImplementedError
 
     def moments(self, pairs: PairStatistics) -> VectorMoments:
@@ -116,19 +106,6 @@ class Sketch:
         half = (self.variance(pairs) + self.pseudo_variance(pairs)) / 2
         return xp.maximum(half, xp.zeros_like(half))
 
-    def prepare(self, weights: Any, X: Array) -> Any:
-        """Weights in the library, dtype and device of X: done once for all chunks."""
-        return type(weights)(*(like(array, X) for array in weights))
-
-    def write(
-        self, X: np.ndarray, prepared: Any, out: Parts, row_scale: np.ndarray | None = None
-    ) -> None:
-        """Features of NumPy (or CSR) rows, times row_scale (n, 1), into views of a result."""
-        parts = self.parts(X, prepared)
-        if row_scale is not None:
-            parts = scaled(parts, row_scale)
-        fill(out, parts)
-
     def apply(
         self,
         X: Array,
@@ -145,32 +122,26 @@ class Sketch:
         on NumPy rows; the result is the same for any number of them: to the bit where compiled
         kernels compute it, to rounding where BLAS does.
         """
-        twin = host_twin(X) if preprocess is None else None
-        if twin is not None and uses_fast(twin):
-            return from_host(self.apply(twin, weights, output=output, n_jobs=n_jobs))
+        memory = host_view(X) if preprocess is None else None
+        if memory is not None:
+            return from_host(self.apply(memory, weights, output=output, n_jobs=n_jobs))
         prepared = self.prepare(weights, X)
-        chunk_factor = self.compiled_chunk_factor if uses_fast(X) else 1
 
         def inputs(rows: Array) -> Array:
-            if is_sparse(rows) and not self.accepts_sparse:
+            if prepared.must_densify(rows):
                 rows = rows.toarray()
             return rows if preprocess is None else preprocess(rows)
 
         return map_rows(
-            lambda rows: self.parts(inputs(rows), prepared),
+            lambda rows: prepared(inputs(rows)),
             X,
             output or self.field,
             self.n_projections,
-            self.chunk_rows(X.shape[1]) * chunk_factor,
-            write=lambda rows, out: self.write(inputs(rows), prepared, out),
+            prepared.chunk_rows,
+            write=lambda rows, out: prepared(inputs(rows), out=out),
             n_jobs=n_jobs,
-            may_split=chunk_factor > 1,
+            may_split=not prepared.depends_on_chunk,
         )
-
-    def chunk_rows(self, dimension: int) -> int:
-        """How many rows to work on at a time so that the temporaries stay small."""
-        width = max(dimension, self.n_projections) * (2 if self.is_complex else 1)
-        return max(16, self.chunk_bytes // (8 * width))
 
     def cost(self, dimension: int) -> float:
         """About how many arithmetic operations the features of one row take."""
@@ -218,7 +189,7 @@ class SeparableSketch(Sketch):
         raise NotImplementedError
 
     def pair_sum_terms(self, part: str, dimension: int, max_degree: int) -> PairSumTerms | None:
-        """The terms of every budget as the compiled pair sums know them, or None if they do not."""
+        """The terms of every budget for `_backends.pair_terms`, or None if it has no such sums."""
         return None
 
     def surrogate(self, terms: list[Array], n_projections: Any, dimension: int) -> Array:

@@ -8,11 +8,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._arrays import Array, Parts
-from .._transforms import linear_on_parts, power_of_two, transposed
+from .._backends import (
+    Prepared,
+    hadamard_product,
+    linear_on_parts,
+    power_of_two,
+    scaled,
+)
 from ..pairs import PairStatistics
 from .base import Sketch
 from .moments import VectorMoments, projection_moments
-from .tensor_srht import SRHTWeights, hadamard_tables, project_hadamard, sample_srht
+from .tensor_srht import SRHTWeights, sample_srht
 
 
 class CompactWeights(NamedTuple):
@@ -52,27 +58,14 @@ class CompactSketch(Sketch):
         assert self.inner is not None
         return self.inner
 
-    @property
-    def accepts_sparse(self) -> bool:  # type: ignore[override]
-        return self.up.accepts_sparse
-
     def sample(self, dimension: int, rng: np.random.Generator) -> CompactWeights:
         D, E = self.n_projections, self.up.n_projections
         return CompactWeights(
             self.up.sample(dimension, rng), sample_srht(1, D, E, self.is_complex, rng)
         )
 
-    def prepare(self, weights: CompactWeights, X: Array) -> Any:
-        [down] = hadamard_tables(weights.down, self.n_projections, X)
-        return self.up.prepare(weights.up, X), down
-
-    def parts(self, X: Array, prepared: Any) -> Parts:
-        up, down = prepared
-        projected = linear_on_parts(
-            lambda part: project_hadamard(part, down, self.n_projections, self.is_complex),
-            self.up.parts(X, up),
-        )
-        return transposed(projected, self.scale)
+    def prepare(self, weights: CompactWeights, rows: Array) -> Prepared:
+        return PreparedCompact(self, weights, rows)
 
     def moments(self, pairs: PairStatistics) -> VectorMoments:
         block = power_of_two(self.up.n_projections)
@@ -81,5 +74,20 @@ class CompactSketch(Sketch):
         down = projection_moments(features, kappa2=kappa2, block=block)
         return down.vector(self.n_projections, block)
 
-    def chunk_rows(self, dimension: int) -> int:
-        return self.up.chunk_rows(dimension)
+
+class PreparedCompact(Prepared):
+    """The inner features of a chunk of rows, projected down."""
+
+    def __init__(self, sketch: CompactSketch, weights: CompactWeights, rows: Array):
+        self.up = sketch.up.prepare(weights.up, rows)
+        self.down = hadamard_product(
+            *weights.down, sketch.n_projections, is_complex=sketch.is_complex, rows=rows
+        )
+        self.scale = sketch.scale
+        self.accepts_sparse = self.up.accepts_sparse
+        self.depends_on_chunk = self.up.depends_on_chunk or self.down.depends_on_chunk
+        self.chunk_bytes = self.up.chunk_bytes
+        self.widest = self.up.widest
+
+    def columns(self, rows: Array) -> Parts:
+        return scaled(linear_on_parts(self.down, self.up(rows)), self.scale)

@@ -8,6 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .._arrays import Array
+from .._backends import Prepared, dense_product
 from .independent import IndependentSketch
 
 
@@ -32,8 +34,7 @@ class GaussianSketch(IndependentSketch):
         values = rng.standard_normal((self.degree, n_parts, self.n_projections, dimension))
         return GaussianWeights(values / math.sqrt(n_parts))
 
-    def dense_weights(self, prepared: GaussianWeights) -> tuple[list, list]:
-        values = prepared.values
-        real = [values[i, 0, :, :] for i in range(self.degree)]
-        imaginary = [values[i, 1, :, :] if self.is_complex else None for i in range(self.degree)]
-        return real, imaginary
+    def prepare(self, weights: GaussianWeights, rows: Array) -> Prepared:
+        values = weights.values
+        imaginary = values[:, 1, :, :] if self.is_complex else None
+        return dense_product(values[:, 0, :, :], imaginary, scale=self.scale, rows=rows)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
-from .._arrays import Array, Parts, namespace
-from .._transforms import multiply, project, transposed
+from .._arrays import Array, namespace
 from ..pairs import PairStatistics
 from .base import PairSumTerms, SeparableSketch, power_differences
 from .moments import VectorMoments, correlated_pairs, projection_moments
@@ -102,22 +101,7 @@ class ProductSketch(SeparableSketch):
 
 @dataclass(frozen=True)
 class IndependentSketch(ProductSketch):
-    """Dense weights, one (D, d) matrix a degree: O(p d D) a row by matrix products."""
-
-    accepts_sparse: ClassVar[bool] = True
-    chunk_bytes: ClassVar[int] = 1 << 25
-
-    def parts(self, X: Array, prepared: Any) -> Parts:
-        product: Parts | None = None
-        for real, imaginary in zip(*self.dense_weights(prepared), strict=True):
-            projected = project(X, real, imaginary)
-            product = projected if product is None else multiply(product, projected)
-        assert product is not None
-        return transposed(product, self.scale)
+    """Dense weights, one (D, d) matrix per degree: O(p d D) per row by matrix products."""
 
     def cost(self, dimension: int) -> float:
         return self.degree * self.n_projections * 2 * dimension * (2 if self.is_complex else 1)
-
-    def dense_weights(self, prepared: Any) -> tuple[list, list]:
-        """Real and imaginary (or None) weight matrices, (D, d), one for every degree."""
-        raise NotImplementedError

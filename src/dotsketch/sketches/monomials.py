@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .._arrays import Array, Parts, like, namespace
+from .._backends import Prepared
 from ..pairs import PairStatistics
 from .base import Sketch
 
@@ -58,24 +59,8 @@ class MonomialSketch(Sketch):
         first, second = np.triu_indices(dimension)
         return MonomialWeights(first, second, np.where(first == second, 1.0, math.sqrt(2)))
 
-    def prepare(self, weights: MonomialWeights, X: Array) -> MonomialWeights:
-        return MonomialWeights(*(like(array, X) for array in weights))
-
-    def parts(self, X: Array, prepared: MonomialWeights) -> Parts:
-        xp = namespace(X)
-        columns = X
-        if self.degree == 2:
-            columns = xp.take(X, prepared.first, axis=1) * xp.take(X, prepared.second, axis=1)
-            columns = columns * prepared.factor
-        if not self.is_complex:
-            return columns, None
-        if not self.packed:
-            return columns, xp.zeros_like(columns)
-        half = self.n_projections
-        imaginary = columns[:, half:]
-        if imaginary.shape[1] < half:
-            imaginary = xp.concat([imaginary, xp.zeros_like(X[:, :1])], axis=1)
-        return columns[:, :half], imaginary
+    def prepare(self, weights: MonomialWeights, rows: Array) -> Prepared:
+        return PreparedMonomials(self, weights, rows)
 
     def variance(self, pairs: PairStatistics) -> Array:
         if self.packed:
@@ -87,6 +72,33 @@ class MonomialSketch(Sketch):
 
     def real_part_variance(self, pairs: PairStatistics) -> Array:
         return 0 * pairs.dot
+
+
+class PreparedMonomials(Prepared):
+    """The columns of a `MonomialSketch`, gathered from chunks of rows."""
+
+    depends_on_chunk = False
+
+    def __init__(self, sketch: MonomialSketch, weights: MonomialWeights, rows: Array):
+        self.sketch = sketch
+        self.weights = MonomialWeights(*(like(array, rows) for array in weights))
+        self.widest = max(weights.first.shape[0], 1)
+
+    def columns(self, rows: Array) -> Parts:
+        xp = namespace(rows)
+        columns, sketch = rows, self.sketch
+        if sketch.degree == 2:
+            first, second, factor = self.weights
+            columns = xp.take(rows, first, axis=1) * xp.take(rows, second, axis=1) * factor
+        if not sketch.is_complex:
+            return columns, None
+        if not sketch.packed:
+            return columns, xp.zeros_like(columns)
+        half = sketch.n_projections
+        imaginary = columns[:, half:]
+        if imaginary.shape[1] < half:
+            imaginary = xp.concat([imaginary, xp.zeros_like(rows[:, :1])], axis=1)
+        return columns[:, :half], imaginary
 
 
 def monomial_projections(degree: int, dimension: int, packed: bool = False) -> int:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from .._arrays import Array, Parts, is_sparse, like
-from .._transforms import empty_parts, sign_projection_into, signs, uses_fast
+from .._arrays import Array
+from .._backends import Prepared, dense_product, sign_product
 from .base import Sketch
 from .independent import IndependentSketch
 
@@ -67,33 +67,13 @@ class RademacherSketch(IndependentSketch):
         imaginary = rng.random(shape) >= self.weights
         return TurnWeights(sample_turns(rng, shape, False) + imaginary.astype(np.int8))
 
-    def dense_weights(self, prepared: tuple[list, list]) -> tuple[list, list]:
-        return prepared
-
-    def prepare(self, weights: TurnWeights | AngleWeights, X: Array) -> Any:
-        if isinstance(weights, AngleWeights):
-            real = [like(np.cos(angles), X) for angles in weights.angles]
-            imaginary = [like(np.sin(angles), X) for angles in weights.angles]
-            return real, imaginary
-        if uses_fast(X) and not is_sparse(X):
-            return weights
-        pairs = [signs(like(turns, X), X) for turns in weights.turns]
-        return [a for a, _ in pairs], [b if self.is_complex else None for _, b in pairs]
-
-    def parts(self, X: Array, prepared: Any) -> Parts:
-        if not isinstance(prepared, TurnWeights):
-            return super().parts(X, prepared)
-        out = empty_parts(X.shape[0], self.n_projections, X.dtype, self.is_complex)
-        self.write(X, prepared, out)
-        return out
-
-    def write(
-        self, X: np.ndarray, prepared: Any, out: Parts, row_scale: np.ndarray | None = None
-    ) -> None:
-        if isinstance(prepared, TurnWeights):
-            sign_projection_into(X, prepared.turns, self.scale, out, row_scale)
-        else:
-            super().write(X, prepared, out, row_scale)
+    def prepare(self, weights: TurnWeights | AngleWeights, rows: Array) -> Prepared:
+        if isinstance(weights, TurnWeights):
+            return sign_product(
+                weights.turns, is_complex=self.is_complex, scale=self.scale, rows=rows
+            )
+        angles = weights.angles
+        return dense_product(np.cos(angles), np.sin(angles), scale=self.scale, rows=rows)
 
 
 def sample_turns(rng: np.random.Generator, shape: tuple[int, ...], is_complex: bool) -> np.ndarray:

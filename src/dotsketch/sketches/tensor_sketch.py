@@ -5,23 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._arrays import Array, Parts, is_sparse
-from .._transforms import (
-    CountTable,
-    count_sketch,
-    count_sketch_rows,
-    empty_parts,
-    fourier,
-    has_fast_convolution,
-    inverse_fourier,
-    tensor_sketch_into,
-    transposed,
-    uses_fast,
-)
+from .._arrays import Array
+from .._backends import Prepared, count_product
 from ..pairs import PairStatistics
 from .base import PairSumTerms, SeparableSketch, power_differences
 from .rademacher import sample_turns
@@ -45,12 +34,6 @@ class TensorSketch(SeparableSketch):
     g counts the f with 2f = 0. The pseudo-variance has β and γ exchanged.
     """
 
-    accepts_sparse: ClassVar[bool] = True
-
-    @property
-    def compiled_chunk_factor(self) -> int:  # type: ignore[override]
-        return 16 if has_fast_convolution(self.n_projections) else 1
-
     def sample(self, dimension: int, rng: np.random.Generator) -> HashWeights:
         shape = (self.degree, dimension)
         buckets = np.stack([self.hash(dimension, rng) for _ in range(self.degree)])
@@ -60,46 +43,8 @@ class TensorSketch(SeparableSketch):
         """A random bucket for every coordinate."""
         return rng.integers(0, self.n_projections, dimension, dtype=np.int32)
 
-    def prepare(self, weights: HashWeights, X: Array) -> Any:
-        if uses_fast(X) and not is_sparse(X):
-            return weights
-        return [
-            CountTable(buckets, turns, self.n_projections, X)
-            for buckets, turns in zip(weights.buckets, weights.turns, strict=True)
-        ]
-
-    def parts(self, X: Array, prepared: Any) -> Parts:
-        if isinstance(prepared, HashWeights):
-            if not has_fast_convolution(self.n_projections):
-                return self._row_parts(X, prepared)
-            out = empty_parts(X.shape[0], self.n_projections, X.dtype, self.is_complex)
-            tensor_sketch_into(X, prepared.buckets, prepared.turns, out)
-            return out
-        spectrum: Any = None
-        for table in prepared:
-            transformed = fourier(count_sketch(X, table, self.is_complex))
-            spectrum = transformed if spectrum is None else spectrum * transformed
-        return transposed(inverse_fourier(spectrum, self.n_projections, self.is_complex))
-
-    def _row_parts(self, X: np.ndarray, weights: HashWeights) -> Parts:
-        """Compiled count sketches and SciPy's transforms, for D with a large prime factor."""
-        spectrum: Any = None
-        for buckets, turns in zip(*weights, strict=True):
-            counts = count_sketch_rows(X, buckets, turns, self.n_projections, self.is_complex)
-            transformed = fourier(counts, axis=1)
-            if spectrum is None:
-                spectrum = transformed
-            else:
-                spectrum *= transformed
-        return inverse_fourier(spectrum, self.n_projections, self.is_complex, axis=1)
-
-    def write(
-        self, X: np.ndarray, prepared: Any, out: Parts, row_scale: np.ndarray | None = None
-    ) -> None:
-        if isinstance(prepared, HashWeights) and has_fast_convolution(self.n_projections):
-            tensor_sketch_into(X, prepared.buckets, prepared.turns, out, row_scale)
-        else:
-            super().write(X, prepared, out, row_scale)
+    def prepare(self, weights: HashWeights, rows: Array) -> Prepared:
+        return count_product(*weights, self.n_projections, is_complex=self.is_complex, rows=rows)
 
     def cost(self, dimension: int) -> float:
         D = self.n_projections

@@ -8,23 +8,21 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from .._arrays import Array, Parts, like
-from .._transforms import (
-    empty_parts,
+from .._backends import (
+    Prepared,
+    dense_like,
+    hadamard_product,
     linear_on_parts,
     multiply,
     power_of_two,
-    project,
     scaled,
-    sign_projection_into,
-    signs,
-    transposed,
-    uses_fast,
+    sign_product,
 )
 from ..pairs import PairStatistics
 from .base import Sketch
 from .moments import ProjectionMoments, VectorMoments, projection_moments
 from .rademacher import RademacherSketch, TurnWeights, sample_turns
-from .tensor_srht import SRHTWeights, TensorSRHT, hadamard_tables, project_hadamard, sample_srht
+from .tensor_srht import SRHTWeights, TensorSRHT, sample_srht
 
 
 class TreeWeights(NamedTuple):
@@ -49,6 +47,8 @@ class TreeSketch(Sketch):
 
     projects_root: bool = False
 
+    chunk_bytes: ClassVar[int] = 1 << 19  # temporaries of this size stay in the cache
+
     def sample(self, dimension: int, rng: np.random.Generator) -> TreeWeights:
         n_leaves = power_of_two(self.degree)
         leaves = self.sample_projections(n_leaves, dimension, rng)
@@ -56,30 +56,8 @@ class TreeSketch(Sketch):
         nodes = self.sample_projections(inner, self.n_projections, rng) if inner else None
         return TreeWeights(leaves, nodes)
 
-    def prepare(self, weights: TreeWeights, X: Array) -> TreeWeights:
-        nodes = None if weights.nodes is None else self.prepare_projections(weights.nodes, X)
-        return TreeWeights(self.prepare_projections(weights.leaves, X), nodes)
-
-    def parts(self, X: Array, prepared: TreeWeights) -> Parts:
-        leaves, nodes = prepared
-        n_leaves = len(leaves)
-        n_levels = n_leaves.bit_length() - 1
-        unit = X.T[:, :1] * 0 + like(np.eye(X.shape[1], 1), X)
-
-        def vector(level: int, place: int) -> Parts:
-            """A vector of a level, leaves being level 0: depth first, so that few are kept."""
-            if level == 0:
-                return self.project((X.T if place < self.degree else unit, None), leaves[place])
-            node = multiply(*(vector(level - 1, child) for child in (2 * place, 2 * place + 1)))
-            if level == n_levels:
-                return node
-            below = n_leaves - (n_leaves >> (level - 1))  # nodes of the lower levels
-            return self.project(scaled(node, self.scale), nodes[below + place])
-
-        root = vector(n_levels, 0)
-        if self.projects_root:
-            root = self.project(scaled(root, self.scale), nodes[-1])
-        return transposed(root, self.scale)
+    def prepare(self, weights: TreeWeights, rows: Array) -> Prepared:
+        return PreparedTree(self, weights, rows)
 
     def moments(self, pairs: PairStatistics) -> VectorMoments:
         first = PairStatistics(*(1 + 0 * pairs.dot,) * 3, pairs.dimension)  # the unit vector
@@ -125,20 +103,56 @@ class TreeSketch(Sketch):
     def sample_projections(self, count: int, dimension: int, rng: np.random.Generator) -> Any:
         raise NotImplementedError
 
-    def prepare_projections(self, weights: Any, X: Array) -> list:
+    def prepare_projection(self, weights: Any, rows: Array) -> Prepared:
+        """One projection, the weights of which are arrays with a first axis of length 1."""
         raise NotImplementedError
 
-    def project(self, A: Parts, projection: Any) -> Parts:  # (d, n) -> (D, n)
-        raise NotImplementedError
+
+class PreparedTree(Prepared):
+    """The projections of a tree, laid out one by one."""
+
+    def __init__(self, sketch: TreeSketch, weights: TreeWeights, rows: Array):
+        self.sketch = sketch
+        rows = dense_like(rows)
+        self.leaves, self.nodes = (
+            [
+                sketch.prepare_projection(type(group)(*(w[i : i + 1] for w in group)), rows)
+                for i in range(len(group[0]) if group is not None else 0)
+            ]
+            for group in weights
+        )
+        steps = (*self.leaves, *self.nodes)
+        self.depends_on_chunk = any(step.depends_on_chunk for step in steps)
+        self.widest = max(rows.shape[1], sketch.n_projections) * (1 + sketch.is_complex)
+        self.chunk_bytes = sketch.chunk_bytes
+
+    def columns(self, rows: Array) -> Parts:
+        degree, scale = self.sketch.degree, self.sketch.scale
+        n_leaves = len(self.leaves)
+        n_levels = n_leaves.bit_length() - 1
+        unit = rows[:1, :] * 0 + like(np.eye(1, rows.shape[1]), rows)
+
+        def vector(level: int, place: int) -> Parts:
+            """A vector of a level, leaves being level 0: depth first, so that few are kept."""
+            if level == 0:
+                return self.leaves[place](rows if place < degree else unit)
+            node = multiply(*(vector(level - 1, child) for child in (2 * place, 2 * place + 1)))
+            if level == n_levels:
+                return node
+            below = n_leaves - (n_leaves >> (level - 1))  # nodes of the lower levels
+            return linear_on_parts(self.nodes[below + place], scaled(node, scale))
+
+        root = vector(n_levels, 0)
+        if self.sketch.projects_root:
+            root = linear_on_parts(self.nodes[-1], scaled(root, scale))
+        return scaled(root, scale)
 
 
 @dataclass(frozen=True)
 class RademacherTree(TreeSketch):
     """The tree with dense Rademacher projections as nodes: O(p D²) a row."""
 
-    # D² weights are read for every chunk: many rows share that
-    chunk_bytes: ClassVar[int] = 1 << 23
-    compiled_chunk_factor: ClassVar[int] = 2
+    chunk_bytes: ClassVar[int] = 1 << 23  # D² weights are read for every chunk
 
     def block(self, dimension: int) -> int:
         return 1
@@ -151,23 +165,8 @@ class RademacherTree(TreeSketch):
             sample_turns(rng, (count, self.n_projections, dimension), self.is_complex)
         )
 
-    def prepare_projections(self, weights: TurnWeights, X: Array) -> list:
-        if uses_fast(X):
-            return [weights.turns[i : i + 1] for i in range(len(weights.turns))]
-        pairs = [signs(like(turns, X), X) for turns in weights.turns]
-        return [(real, imaginary if self.is_complex else None) for real, imaginary in pairs]
-
-    def project(self, A: Parts, projection: Any) -> Parts:
-        if not isinstance(projection, np.ndarray):
-            return linear_on_parts(lambda part: project(part.T, *projection), A)
-
-        def compiled(part: np.ndarray) -> Parts:
-            n = part.shape[1]
-            out = empty_parts(n, self.n_projections, part.dtype, self.is_complex)
-            sign_projection_into(part.T, projection, 1.0, out)
-            return transposed(out)
-
-        return linear_on_parts(compiled, A)
+    def prepare_projection(self, weights: TurnWeights, rows: Array) -> Prepared:
+        return sign_product(weights.turns, is_complex=self.is_complex, rows=rows)
 
 
 @dataclass(frozen=True)
@@ -183,11 +182,5 @@ class SRHTTree(TreeSketch):
     def sample_projections(self, count: int, dimension: int, rng: np.random.Generator) -> Any:
         return sample_srht(count, self.n_projections, dimension, self.is_complex, rng)
 
-    def prepare_projections(self, weights: SRHTWeights, X: Array) -> list:
-        return hadamard_tables(weights, self.n_projections, X)
-
-    def project(self, A: Parts, projection: Any) -> Parts:
-        D = self.n_projections
-        return linear_on_parts(
-            lambda part: project_hadamard(part.T, projection, D, self.is_complex), A
-        )
+    def prepare_projection(self, weights: SRHTWeights, rows: Array) -> Prepared:
+        return hadamard_product(*weights, self.n_projections, is_complex=self.is_complex, rows=rows)

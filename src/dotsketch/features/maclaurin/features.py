@@ -24,7 +24,6 @@ from ..._arrays import (
     namespace,
     positive_integer,
 )
-from ..._transforms import scaled
 from ...kernels import DotProductKernel
 from ...sketches import MonomialSketch, Sketch, make_sketch, separable_sketch
 from ..base import FeatureMap
@@ -198,7 +197,7 @@ class MaclaurinFeatures(FeatureMap):
         return other
 
     def _features(self, X: Array) -> Array:
-        prepared = [
+        prepared: list[Any] = [
             None if block.sketch is None else block.sketch.prepare(block.weights, X)
             for block in self.blocks_
         ]
@@ -219,7 +218,7 @@ class MaclaurinFeatures(FeatureMap):
                 if block.sketch is None:
                     found.append((scale, None if self._field == "real" else 0 * scale))
                 else:
-                    found.append(scaled(block.sketch.parts(unit, weights), scale))
+                    found.append(weights(unit, row_scale=scale))
             return self._concatenate(found, 0 * unit[:, :1])
 
         def write(rows: Array, out: Parts) -> None:
@@ -231,7 +230,7 @@ class MaclaurinFeatures(FeatureMap):
                 if block.sketch is None:
                     fill(views, (scale, 0.0))
                 else:
-                    block.sketch.write(unit, weights, views, scale)
+                    weights(unit, row_scale=scale, out=views)
                 start = stop
             fill(column_views(out, start, None), (0.0, 0.0))
 

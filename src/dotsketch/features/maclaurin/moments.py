@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..._transforms import pair_gram_into, pair_terms, uses_fast
+from ..._backends import pair_gram, pair_terms
 from ...kernels import DotProductKernel
 from ...pairs import PairStatistics
 from ...sketches.base import PairSumTerms, SeparableSketch
@@ -151,8 +151,6 @@ class _PairSums:
         self.squared_weights = inputs.weights**2
         self.squared_unit = inputs.unit**2
         self.lengths = self.squared_unit.sum(axis=1)  # 1, or 0 for a zero row
-        # the compiled pass has room for so many blocks and degrees
-        self.compiled = uses_fast(inputs.unit) and B <= 128 and degrees.max() <= 64
         self.count = 0.0
         self.gram, self.tail = np.zeros((B, B)), np.zeros(B)
         self.rest_and_kernel = np.zeros(2)  # Σ R², Σ k²
@@ -176,31 +174,19 @@ class _PairSums:
         values = _kernel_values(kernel, self.inputs, rows, columns, pairs.dot)
         n, m = block.shape
         self.count += block.weight * (n * m - (n if block.skips_diagonal else 0))
-        if self.compiled:
-            self._add_powers_compiled(pairs.dot, values, block)
-        else:
-            self._add_powers(pairs.dot, values, block)
+        self._add_powers(pairs.dot, values, block)
         max_degree = int(self.degrees.max())
         for (sketch, part), totals in zip(sketches, self.terms, strict=True):
             known = sketch.pair_sum_terms(part, pairs.dimension, max_degree)
-            if self.compiled and known is not None:
-                self._add_terms_compiled(known, pairs, block, totals)
-            else:
+            if known is None or not self._add_known_terms(known, pairs, block, totals):
                 self._add_terms(sketch, part, pairs, block, totals)
 
     def _add_powers(self, dot: np.ndarray, values: np.ndarray, block: _Block) -> None:
         """Add the sums of t t', t R, R² and k²."""
-        powers = self._powers(dot, block.rows, block.columns)
-        if block.skips_diagonal:  # k(x, x) may overflow where k(x, y) does not
-            values = values.copy()
-            np.fill_diagonal(values, 0.0)
-            for power in powers:
-                np.fill_diagonal(power, 0.0)
-        rest = (values - powers.sum(axis=0)).ravel()
-        flat = powers.reshape(len(powers), -1)
-        self.gram += block.weight * (flat @ flat.T)
-        self.tail += block.weight * (flat @ rest)
-        self.rest_and_kernel += block.weight * np.array([rest @ rest, np.sum(values**2)])
+        left, right = self.weights[block.rows], self.weights[block.columns]
+        sums = pair_gram(dot, values, left, right, self.degrees, block.skips_diagonal)
+        for total, found in zip((self.gram, self.tail, self.rest_and_kernel), sums, strict=True):
+            total += block.weight * found
 
     def _add_terms(
         self,
@@ -221,20 +207,16 @@ class _PairSums:
                 v = self.squared_weights[block.columns, b]
                 totals[b] = totals[b] + np.array([u @ block.masked(t) @ v for t in terms])
 
-    def _add_powers_compiled(self, dot: np.ndarray, values: np.ndarray, block: _Block) -> None:
-        left, right = self.weights[block.rows], self.weights[block.columns]
-        arguments = (dot, values, left, right, self.degrees.astype(np.int32), block.skips_diagonal)
-        pair_gram_into(arguments, (self.gram, self.tail, self.rest_and_kernel), block.weight)
-
-    def _add_terms_compiled(
+    def _add_known_terms(
         self, known: PairSumTerms, pairs: PairStatistics, block: _Block, totals: list[Any]
-    ) -> None:
-        arguments = (
+    ) -> bool:
+        """The same from a description of the terms; False where no backend sums these."""
+        found = pair_terms(
             pairs.dot,
             pairs.squares,
             self.weights[block.rows],
             self.weights[block.columns],
-            self.degrees.astype(np.int32),
+            self.degrees,
             self.lengths[block.rows],
             self.lengths[block.columns],
             known.straight,
@@ -242,21 +224,13 @@ class _PairSums:
             known.shared,
             known.order,
             block.skips_diagonal,
+            shape=(len(self.degrees), max(known.n_terms, 2)),
         )
-        found = pair_terms(arguments, (len(self.degrees), max(known.n_terms, 2)))
+        if found is None:
+            return False
         for b in np.flatnonzero(self.degrees > 0):
             totals[b] = totals[b] + block.weight * found[b, : known.n_terms]
-
-    def _powers(self, dot: np.ndarray, rows: slice, columns: slice) -> np.ndarray:
-        """t_b of every block, (n_blocks, rows, columns)."""
-        left, right = self.inputs.weights[rows], self.inputs.weights[columns]
-        powers = np.empty((len(self.degrees), *dot.shape))
-        power = np.ones_like(dot)
-        for n in range(int(self.degrees.max()) + 1):
-            for b in np.flatnonzero(self.degrees == n):
-                np.multiply(left[:, b, None] * power, right[None, :, b], out=powers[b])
-            power = power * dot
-        return powers
+        return True
 
 
 def _kernel_values(

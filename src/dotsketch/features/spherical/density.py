@@ -25,7 +25,7 @@ import numpy as np
 from scipy.optimize import nnls
 
 from ..._arrays import Array, host, namespace
-from ..._transforms import power_of_two
+from ..._backends import power_of_two
 from ...frequencies import Frequencies, sphere_mean
 from ...kernels import DotProductKernel
 from ..waves import Waves, WaveWeights, check_part

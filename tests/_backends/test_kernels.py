@@ -331,7 +331,7 @@ def test_bits_do_not_depend_on_batch_or_layout(d_in, dtype):
 ISA_SCRIPT = """
 import sys, hashlib, numpy as np
 sys.path[:0] = sys.argv[1:]
-from test_fast import all_features
+from _backends.test_kernels import all_features
 from dotsketch import _fast
 digest = hashlib.sha256()
 for dtype in (np.float32, np.float64):

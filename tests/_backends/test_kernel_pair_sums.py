@@ -5,8 +5,8 @@ from math import comb
 import numpy as np
 import pytest
 
+from _backends.test_kernels import run_with_environment
 from dotsketch import _fast
-from test_fast import run_with_environment
 
 if not _fast.AVAILABLE:
     pytest.skip("The compiled kernels are not built.", allow_module_level=True)
@@ -366,7 +366,7 @@ def test_expansions_have_their_number_of_terms(order):
 ISA_SCRIPT = """
 import sys
 sys.path[:0] = sys.argv[1:]
-from test_fast_pair_sums import assert_agrees, naive, problem, run
+from _backends.test_kernel_pair_sums import assert_agrees, naive, problem, run
 from dotsketch import _fast
 for shape in ((1, 1), (5, 9), (140, 140)):
     for order in (None, 0, 3):

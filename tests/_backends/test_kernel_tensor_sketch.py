@@ -7,8 +7,7 @@ real and complex ones, forward and back: the lengths here meet all of them, alon
 import numpy as np
 import pytest
 
-from dotsketch import _fast
-from test_fast import (
+from _backends.test_kernels import (
     DTYPES,
     LAYOUTS,
     ROWS,
@@ -18,6 +17,7 @@ from test_fast import (
     run_with_environment,
     scaled,
 )
+from dotsketch import _fast
 
 pytestmark = pytest.mark.skipif(not _fast.AVAILABLE, reason="the extension is not built")
 
@@ -145,7 +145,7 @@ def test_largest_entry(shape, dtype):
 BITS_SCRIPT = """
 import sys, hashlib, numpy as np
 sys.path[:0] = sys.argv[1:]
-from test_fast_tensor_sketch import random_hashes
+from _backends.test_kernel_tensor_sketch import random_hashes
 from dotsketch import _fast
 digest = hashlib.sha256()
 rng = np.random.default_rng(0)

@@ -8,6 +8,7 @@ import scipy.sparse
 import sklearn
 
 from dotsketch import SKETCHES, Gaussian, MaclaurinFeatures, PolynomialSketch, _fast
+from dotsketch._backends import Prepared
 from rounding import assert_same_to_rounding
 
 OUTPUTS = ["real", "complex", "complex_to_real"]
@@ -146,9 +147,8 @@ def test_threads_and_layout_do_not_change_a_bit(estimator, X, monkeypatch):
 def test_bits_do_not_depend_on_the_chunks(sketch, output, X, monkeypatch):
     estimator = PolynomialSketch(3, sketch=sketch, n_components=38, output=output, random_state=0)
     expected = estimator.fit(X).transform(X)
-    monkeypatch.setattr(type(estimator.sketch_), "compiled_chunk_factor", 1)
     for rows in (1, 7, 64):
-        monkeypatch.setattr(type(estimator.sketch_), "chunk_rows", lambda *_, rows=rows: rows)
+        monkeypatch.setattr(Prepared, "chunk_rows", rows)
         np.testing.assert_array_equal(estimator.transform(X), expected)
 
 

@@ -1,0 +1,167 @@
+"""How rows are multiplied by random weights: one interface, several implementations.
+
+`prepare` functions (`hadamard_product`, `sign_product`, `dense_product`, `count_product`, `sorf`,
+`linear`) move, check and lay out weights once and return a `Prepared`, a function of one chunk of
+rows. `rows` is an array like those chunks: it decides on the library, dtype and device, and
+`backend_of` on the implementation:
+
+| module      | rows                                                                               |
+|-------------|------------------------------------------------------------------------------------|
+| `portable`  | any array library, CSR: array API code, the oracle of the others                   |
+| `compiled`  | NumPy and CSR, if the C++ extension is available                                   |
+| `torch_cpu` | torch tensors, if it is available: portable around compiled transforms      |
+
+No other module knows that compiled code exists. `DOTSKETCH_FAST=0` turns it off, `DOTSKETCH_ISA`
+chooses its instruction set.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from array_api_compat import is_numpy_array, is_torch_array
+
+from .. import _fast
+from .._arrays import Array, is_sparse, is_traced
+from . import compiled, portable, torch_cpu
+from .prepared import Prepared, dense_like, linear_on_parts, multiply, power_of_two, scaled
+
+
+def backend_of(rows: Array) -> Any:
+    """The module that multiplies rows like these."""
+    if not _fast.AVAILABLE:
+        return portable
+    if is_numpy_array(rows) or is_sparse(rows):
+        return compiled
+    return torch_cpu if is_torch_array(rows) else portable
+
+
+def description() -> str:
+    """Which code multiplies NumPy rows, for a bug report."""
+    if not _fast.AVAILABLE:
+        return "not available (portable code is used)"
+    return f"compiled, {_fast.ISA}"
+
+
+def host_view(X: Array) -> np.ndarray | None:
+    """The memory of a torch tensor as a NumPy array, if compiled code can work on it.
+
+    None for everything else: other arrays, devices and dtypes, and tensors with a gradient.
+    """
+    if not _fast.AVAILABLE or not is_torch_array(X) or X.device.type != "cpu" or is_traced(X):
+        return None
+    if X.requires_grad or str(X.dtype) not in ("torch.float32", "torch.float64"):
+        return None
+    return X.detach().numpy()
+
+
+def hadamard(X: Array) -> Array:  # (n, d) -> (n, d)
+    """Unnormalised Walsh–Hadamard transform of every row; d is a power of two.
+
+    The matrix is Sylvester's, H_2d = [[H_d, H_d], [H_d, −H_d]]: applied twice it gives d·x.
+
+    >>> import numpy as np
+    >>> hadamard(np.array([[1.0, 2.0, 3.0, 4.0]]))
+    array([[10., -2., -4.,  0.]])
+    """
+    d = X.shape[1]
+    if d != power_of_two(d):
+        raise ValueError(
+            f"The Walsh–Hadamard transform needs a power of two; X has {d} columns: "
+            f"pad it with zeros to {power_of_two(d)}."
+        )
+    return backend_of(X).hadamard(X)
+
+
+def hadamard_product(
+    turns: np.ndarray,
+    places: np.ndarray,
+    n_columns: int,
+    *,
+    is_complex: bool,
+    scale: float = 1.0,
+    rows: Array,
+) -> Prepared:
+    """Products over p of projections by signed, permuted Hadamard blocks, times `scale`.
+
+    Weights iᵗ with turns (p, B, d), d a power of two; column l of a block is its coordinate
+    `places[…, l]`, (p, B, d); the first `n_columns` of all blocks are kept.
+    """
+    return backend_of(rows).hadamard_product(turns, places, n_columns, is_complex, scale, rows)
+
+
+def sign_product(
+    turns: np.ndarray, *, is_complex: bool, scale: float = 1.0, rows: Array
+) -> Prepared:
+    """Products over p of dense projections by weights iᵗ, turns (p, D, d), times `scale`."""
+    return backend_of(rows).sign_product(turns, is_complex, scale, rows)
+
+
+def dense_product(
+    real: Array, imaginary: Array | None, *, scale: float = 1.0, rows: Array
+) -> Prepared:
+    """Products over p of projections by dense matrices (p, D, d), times `scale`."""
+    return backend_of(rows).dense_product(real, imaginary, scale, rows)
+
+
+def count_product(
+    buckets: np.ndarray, turns: np.ndarray, n_columns: int, *, is_complex: bool, rows: Array
+) -> Prepared:
+    """Convolution over p of count sketches into n_columns buckets, hashes (p, d) and signs iᵗ."""
+    return backend_of(rows).count_product(buckets, turns, n_columns, is_complex, rows)
+
+
+def sorf(signs: np.ndarray, scales: np.ndarray, *, rows: Array) -> Prepared:
+    """Structured orthogonal projections H D₃ H D₂ H D₁ x, block by block.
+
+    `signs` (B, 3, d) are ±1, d a power of two, to which x is padded with zeros. The first D columns
+    of all blocks are kept and multiplied by `scales` (D,).
+    """
+    return backend_of(rows).sorf(signs, scales, rows)
+
+
+def linear(matrix: Array, *, rows: Array) -> Prepared:
+    """Projection by a dense real matrix (D, d)."""
+    return backend_of(rows).linear(matrix, rows)
+
+
+def largest_entry(X: Array) -> float:
+    """max |x| over all entries of X (dense or sparse), or NaN, without a temporary of its size."""
+    return backend_of(X).largest_entry(X)
+
+
+def pair_gram(dot: np.ndarray, *arguments: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Sums over a block of pairs that decide a bias, see `portable.pair_gram`."""
+    return backend_of(dot).pair_gram(dot, *arguments)
+
+
+def pair_terms(dot: np.ndarray, *arguments: Any, shape: tuple[int, int]) -> np.ndarray | None:
+    """Sums of variance terms over a block of pairs, or None where the backend has none.
+
+    The arguments are those of the kernel `pair_terms`; `shape` is that of the sums.
+    """
+    return backend_of(dot).pair_terms(dot, *arguments, shape=shape)
+
+
+__all__ = [
+    "Prepared",
+    "backend_of",
+    "count_product",
+    "dense_like",
+    "dense_product",
+    "description",
+    "hadamard",
+    "hadamard_product",
+    "host_view",
+    "largest_entry",
+    "linear",
+    "linear_on_parts",
+    "multiply",
+    "pair_gram",
+    "pair_terms",
+    "power_of_two",
+    "scaled",
+    "sign_product",
+    "sorf",
+]

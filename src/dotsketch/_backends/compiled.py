@@ -1,0 +1,231 @@
+"""The backend for NumPy rows (and CSR rows, made dense chunk by chunk): the C++ kernels.
+
+A row has the same bits in any chunk, on any number of threads, except where SciPy or BLAS compute
+it: products of dense matrices, and TensorSketch of a length with a large prime factor.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from array_api_compat import is_numpy_array
+
+from .. import _fast
+from .._arrays import Array, Parts, is_sparse
+from . import portable
+from .portable import dense_product, linear
+from .prepared import Prepared, empty_parts
+
+
+class _Kernel(Prepared):
+    """A kernel that writes its columns in place, each row by itself."""
+
+    depends_on_chunk = False
+    n_columns: int
+    is_complex: bool = False
+
+    def __call__(
+        self, rows: Array, *, row_scale: Array | None = None, out: Parts | None = None
+    ) -> Parts:
+        if is_sparse(rows):
+            rows = rows.toarray()
+        if out is None:
+            out = empty_parts(rows.shape[0], self.n_columns, rows.dtype, self.is_complex)
+        self.write(_aligned(rows), out, None if row_scale is None else row_scale.reshape(-1))
+        return out
+
+    def write(self, rows: np.ndarray, out: Parts, row_scale: np.ndarray | None) -> None:
+        raise NotImplementedError
+
+
+class CompiledHadamardProduct(_Kernel):
+    chunk_bytes = 1 << 23  # it has no temporaries of the size of a chunk
+
+    def __init__(
+        self,
+        turns: np.ndarray,
+        places: np.ndarray,
+        n_columns: int,
+        is_complex: bool,
+        scale: float,
+    ):
+        self.turns, self.places, self.scale = turns, places, scale
+        self.n_columns, self.is_complex = n_columns, is_complex
+        self.widest = max(turns.shape[2], n_columns) * (1 + is_complex)
+
+    def write(self, rows: np.ndarray, out: Parts, row_scale: np.ndarray | None) -> None:
+        _fast.tensor_srht(rows, self.turns, self.places, self.scale, *out, row_scale)
+
+
+class CompiledSignProduct(_Kernel):
+    chunk_bytes = 1 << 25  # all weights are read for every chunk: many rows share that
+
+    def __init__(self, turns: np.ndarray, is_complex: bool, scale: float):
+        self.turns, self.scale = turns, scale
+        self.n_columns, self.is_complex = turns.shape[1], is_complex
+        self.widest = max(turns.shape[1:]) * (1 + is_complex)
+
+    def write(self, rows: np.ndarray, out: Parts, row_scale: np.ndarray | None) -> None:
+        _fast.sign_projection(rows, self.turns, self.scale, *out, row_scale)
+
+
+class CompiledCountProduct(_Kernel):
+    chunk_bytes = 1 << 23
+
+    def __init__(self, buckets: np.ndarray, turns: np.ndarray, n_columns: int, is_complex: bool):
+        self.buckets, self.turns = buckets, turns
+        self.n_columns, self.is_complex = n_columns, is_complex
+        self.widest = max(buckets.shape[1], n_columns) * (1 + is_complex)
+
+    def write(self, rows: np.ndarray, out: Parts, row_scale: np.ndarray | None) -> None:
+        _fast.tensor_sketch(rows, self.buckets, self.turns, 1.0, *out, row_scale)
+
+
+class SpectralCountProduct(Prepared):
+    """Compiled count sketches and SciPy's transforms, for D with a large prime factor."""
+
+    def __init__(self, buckets: np.ndarray, turns: np.ndarray, n_columns: int, is_complex: bool):
+        self.hashes = list(zip(buckets, turns, strict=True))
+        self.n_columns, self.is_complex = n_columns, is_complex
+        self.widest = max(buckets.shape[1], n_columns) * (1 + is_complex)
+
+    def columns(self, rows: np.ndarray) -> Parts:
+        spectrum: Any = None
+        for hashes in self.hashes:
+            transformed = portable.fourier(self._counts(_aligned(rows), *hashes), axis=1)
+            if spectrum is None:
+                spectrum = transformed
+            else:
+                spectrum *= transformed
+        return portable.inverse_fourier(spectrum, self.n_columns, self.is_complex, axis=1)
+
+    def _counts(self, rows: np.ndarray, buckets: np.ndarray, turns: np.ndarray) -> Parts:
+        """The counts; complex ones are the two views of one complex array."""
+        shape = (rows.shape[0], self.n_columns)
+        if not self.is_complex:
+            real = np.empty(shape, dtype=rows.dtype)
+            _fast.count_sketch(rows, buckets, turns, real, None)
+            return real, None
+        counts = np.empty(shape, dtype=np.result_type(rows.dtype, np.complex64))
+        _fast.count_sketch(rows, buckets, turns, counts.real, counts.imag)
+        return counts.real, counts.imag
+
+
+class CompiledSorf(_Kernel):
+    def __init__(self, signs: np.ndarray, scales: np.ndarray, rows: Array):
+        self.signs = np.ascontiguousarray(signs, dtype=np.int8)
+        self.scales = np.asarray(scales).astype(rows.dtype, copy=False)
+        self.n_columns = self.widest = len(self.scales)
+
+    def write(self, rows: np.ndarray, out: Parts, row_scale: np.ndarray | None) -> None:
+        _fast.sorf(rows, self.signs, out[0])
+        np.multiply(out[0], self.scales, out=out[0])
+        if row_scale is not None:
+            np.multiply(out[0], row_scale[:, None], out=out[0])
+
+
+def hadamard_product(
+    turns: np.ndarray,
+    places: np.ndarray,
+    n_columns: int,
+    is_complex: bool,
+    scale: float,
+    rows: Array,
+) -> Prepared:
+    arguments = (turns, places, n_columns, is_complex, scale)
+    if turns.shape[2] > _fast.LARGEST_HADAMARD:
+        return portable.hadamard_product(*arguments, rows)
+    return CompiledHadamardProduct(*arguments)
+
+
+def sign_product(turns: np.ndarray, is_complex: bool, scale: float, rows: Array) -> Prepared:
+    if is_sparse(rows):  # a sparse product does less work than any dense one
+        return portable.sign_product(turns, is_complex, scale, rows)
+    return CompiledSignProduct(turns, is_complex, scale)
+
+
+def count_product(
+    buckets: np.ndarray, turns: np.ndarray, n_columns: int, is_complex: bool, rows: Array
+) -> Prepared:
+    if is_sparse(rows):
+        return portable.count_product(buckets, turns, n_columns, is_complex, rows)
+    kind = CompiledCountProduct if _fast.has_small_factors(n_columns) else SpectralCountProduct
+    return kind(buckets, turns, n_columns, is_complex)
+
+
+def sorf(signs: np.ndarray, scales: np.ndarray, rows: Array) -> Prepared:
+    kind = portable.Sorf if signs.shape[2] > _fast.LARGEST_HADAMARD else CompiledSorf
+    return kind(signs, scales, rows)
+
+
+def hadamard(X: np.ndarray) -> np.ndarray:  # (n, d) -> (n, d)
+    if X.shape[1] > _fast.LARGEST_HADAMARD or X.dtype not in (np.float32, np.float64):
+        return portable.hadamard(X)
+    out = np.empty(X.shape, dtype=X.dtype)
+    _fast.fwht(_aligned(X), out)
+    return out
+
+
+def largest_entry(X: Array) -> float:
+    if is_numpy_array(X) and X.strides[1] == X.itemsize and X.flags.aligned:
+        return _fast.largest_entry(X)
+    return portable.largest_entry(X)
+
+
+def _has_room(degrees: np.ndarray) -> bool:
+    """Whether the sums over pairs have room for so many blocks and such degrees."""
+    return len(degrees) <= 128 and degrees.max() <= 64
+
+
+def pair_gram(
+    dot: np.ndarray,
+    values: np.ndarray,
+    left: np.ndarray,
+    right: np.ndarray,
+    degrees: np.ndarray,
+    skips_diagonal: bool,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    arguments = (dot, values, left, right)
+    if not _has_room(degrees):
+        return portable.pair_gram(*arguments, degrees, skips_diagonal)
+    n = len(degrees)
+    sums = np.zeros((n, n)), np.zeros(n), np.zeros(2)
+    _fast.pair_gram(*arguments, degrees.astype(np.int32), skips_diagonal, *sums)
+    return sums
+
+
+def pair_terms(
+    dot: np.ndarray,
+    squares: np.ndarray,
+    left: np.ndarray,
+    right: np.ndarray,
+    degrees: np.ndarray,
+    *arguments: Any,
+    shape: tuple[int, int],
+) -> np.ndarray | None:
+    if not _has_room(degrees):
+        return None
+    terms = np.zeros(shape)
+    _fast.pair_terms(dot, squares, left, right, degrees.astype(np.int32), *arguments, terms)
+    return terms
+
+
+def _aligned(X: np.ndarray) -> np.ndarray:
+    """X with contiguous, aligned rows, as the kernels need them."""
+    contiguous = X.strides[-1] == X.itemsize or X.shape[-1] == 1
+    return X if contiguous and X.flags.aligned else np.require(X, requirements=("C", "A"))
+
+
+__all__ = [
+    "count_product",
+    "dense_product",
+    "hadamard",
+    "hadamard_product",
+    "largest_entry",
+    "linear",
+    "pair_gram",
+    "pair_terms",
+    "sign_product",
+    "sorf",
+]

@@ -1,0 +1,92 @@
+"""What both backends share: the interface of prepared weights, and complex arrays as two parts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from .._arrays import Array, Parts, fill, is_sparse
+
+
+class Prepared:
+    """Weights that are moved, checked and laid out for one kind of rows, once for all chunks.
+
+    It is a function of one chunk of rows: `prepared(rows)` returns the real and the imaginary part
+    (None for real weights) of its columns. It may be called from several threads.
+    """
+
+    accepts_sparse: bool = False  # whether chunks may be CSR; otherwise they are made dense
+    # Whether the bits of a row depend on the other rows of its chunk, as those of BLAS do
+    depends_on_chunk: bool = True
+    chunk_bytes: int = 1 << 19  # best size of the widest array of a chunk: about an L2 cache
+    widest: int  # numbers per row of the widest array
+
+    def __call__(
+        self, rows: Array, *, row_scale: Array | None = None, out: Parts | None = None
+    ) -> Parts:  # (n, d) -> (n, D), (n, D) | None
+        """Columns of a chunk of rows times row_scale (n, 1), in new arrays or in `out`.
+
+        `out` are writable views (n, D) of a NumPy result.
+        """
+        parts = self.columns(rows.toarray() if self.must_densify(rows) else rows)
+        if row_scale is not None:
+            parts = scaled(parts, row_scale)
+        if out is None:
+            return parts
+        fill(out, parts)
+        return out
+
+    @property
+    def chunk_rows(self) -> int:
+        """How many rows to work on at a time."""
+        return max(16, self.chunk_bytes // (8 * self.widest))
+
+    def must_densify(self, rows: Array) -> bool:
+        return is_sparse(rows) and not self.accepts_sparse
+
+    def columns(self, rows: Array) -> Parts:
+        """The columns without row_scale and out, for what is not written in place."""
+        raise NotImplementedError
+
+
+def multiply(a: Parts, b: Parts) -> Parts:
+    """The entrywise product of two complex arrays given by their parts."""
+    if a[1] is None or b[1] is None:
+        return a[0] * b[0], None
+    return a[0] * b[0] - a[1] * b[1], a[0] * b[1] + a[1] * b[0]
+
+
+def scaled(parts: Parts, scale: Any) -> Parts:
+    real, imaginary = parts
+    return real * scale, None if imaginary is None else imaginary * scale
+
+
+def transposed(parts: Parts) -> Parts:  # (D, n) -> (n, D)
+    real, imaginary = parts
+    return real.T, None if imaginary is None else imaginary.T
+
+
+def linear_on_parts(function: Callable[[Array], Parts], parts: Parts) -> Parts:
+    """A complex linear map that is given on real arrays, on a complex array."""
+    real, imaginary = parts
+    if imaginary is None:
+        return function(real)
+    (a, b), (c, d) = function(real), function(imaginary)
+    return (a, c) if b is None else (a - d, b + c)
+
+
+def dense_like(rows: Array) -> Array:
+    """An array that stands for chunks of these rows once they are made dense."""
+    return np.empty((0, rows.shape[1]), dtype=rows.dtype) if is_sparse(rows) else rows
+
+
+def empty_parts(n: int, width: int, dtype: Any, is_complex: bool) -> Parts:
+    real = np.empty((n, width), dtype=dtype)
+    return real, np.empty_like(real) if is_complex else None
+
+
+def power_of_two(dimension: int) -> int:
+    """The least power of two that is at least `dimension`."""
+    return 1 << max(dimension - 1, 0).bit_length()
