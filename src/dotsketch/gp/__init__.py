@@ -3,6 +3,12 @@
 `FeatureGPRegressor` and `FeatureGPClassifier` reduce features to sums over rows, one block at a
 time, and work in the dimension of the features from there on. `ExactGPRegressor` and
 `ExactGPClassifier` have the same interface with the exact kernel.
+
+- `sums`, `class_sums`: what rows say about weights, as values that merge
+- `solvers`: from there to a `Posterior` (`posterior`); `packed`: Hermitian matrices by one triangle
+- `evidence`: the marginal likelihood, as a function of the sums; `lengthscales`: a search along it
+- `base`: features and blocks of rows; `targets`, `dirichlet`: y and labels
+- `regression`, `classification`, `exact`: the estimators
 """
 
 from .classification import FeatureGPClassifier

@@ -47,6 +47,11 @@ class FeatureGP(BaseEstimator):
         tags.input_tags.sparse = True
         return tags
 
+    @property
+    def _solver(self) -> Cholesky:
+        """How rows become a posterior: the one place that chooses a solver."""
+        return Cholesky()
+
     def _check_features(self, corrections: tuple) -> None:
         if not hasattr(self.features, "fit") or not hasattr(self.features, "transform"):
             raise TypeError(
@@ -206,7 +211,7 @@ class FeatureGP(BaseEstimator):
         shapes = [getattr(column, "shape", None) for column in rows.columns or ()]
         configuration = fingerprint([type(self).__name__, shapes, assumed])
         restore, probe = type(zero()).restored, self._probe
-        return Cholesky().gather(
+        return self._solver.gather(
             rows,
             block,
             zero,

@@ -15,9 +15,8 @@ from ..rows.sources import Block, Rows, is_on_disk, is_stream
 from .base import DTYPES, FeatureGP
 from .class_sums import ClassSums
 from .dirichlet import DirichletClassifier, DirichletLabels, check_two_classes
-from .evidence import log_density
+from .evidence import log_evidence
 from .posterior import Posterior, evaluate
-from .solvers import Cholesky
 
 
 class FeatureGPClassifier(DirichletClassifier, FeatureGP):
@@ -218,7 +217,7 @@ class FeatureGPClassifier(DirichletClassifier, FeatureGP):
     def _solve(self, labels: DirichletLabels, *, hold_out: bool = False) -> Iterator[Posterior]:
         """The posterior of every class."""
         systems = self._sums.systems(labels, self.class_weights_, hold_out=hold_out)
-        return Cholesky().solve(systems, self._prior(labels))
+        return self._solver.solve(systems, self._prior(labels))
 
     def _held_out(self) -> Any:
         """A function from labels to latent means, variances and classes of rows held out."""
@@ -239,21 +238,19 @@ class FeatureGPClassifier(DirichletClassifier, FeatureGP):
         log_weights = np.sum(counts * np.log(self.class_weights_))
         total = 0.0
         for c, system in enumerate(self._sums.systems(labels, self.class_weights_)):
-            [found], cross = Cholesky().solve([system], prior), system.cross
+            [found] = self._solver.solve([system], prior)
             inside, outside = weighted[c], weighted.sum() - weighted[c]
             square = (
                 inside * (labels.inside - labels.means[c]) ** 2 / labels.inside_variance
                 + outside * (labels.outside - labels.means[c]) ** 2 / labels.outside_variance
-                - np.sum((np.conj(cross) * found.weights).real)
             )
-            determinant = (
-                found.log_determinant
-                + counts[c] * np.log(labels.inside_variance)
+            log_noise = (
+                counts[c] * np.log(labels.inside_variance)
                 + (counts.sum() - counts[c]) * np.log(labels.outside_variance)
                 - log_weights
             )
-            total += log_density(determinant, square, counts.sum(), bool(np.iscomplexobj(cross)))
-        return float(total)
+            total += log_evidence(system, found, square, log_noise, int(counts.sum()))
+        return total
 
     def _weights(self) -> np.ndarray:  # -> (D, C)
         """The weights of all classes side by side."""

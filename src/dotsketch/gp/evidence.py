@@ -21,7 +21,7 @@ from scipy.optimize import minimize_scalar
 
 from .._arrays import Array, double, namespace
 from .solvers import Cholesky, System
-from .solvers.cholesky import check_finite
+from .solvers.cholesky import CholeskyPosterior, check_finite
 from .sums import SufficientStatistics
 
 
@@ -89,6 +89,20 @@ def _cholesky(B: Array) -> Array:
             "The system is not positive definite to rounding: use a larger noise variance or a "
             "smaller prior variance."
         ) from error
+
+
+def log_evidence(
+    system: System, posterior: CholeskyPosterior, squares: float, log_noise: float, n: int
+) -> float:
+    """log p(y) of n rows from the solution of their system, summed over its outputs.
+
+    `squares` are Σ w y² and `log_noise` is −Σ log w: |C| = |B| Π 1/w and the Woodbury identity.
+    """
+    m = system.cross.shape[1]
+    explained = np.sum((np.conj(system.cross) * posterior.weights).real)
+    determinant = m * (posterior.log_determinant + log_noise)
+    is_complex = bool(np.iscomplexobj(system.cross))
+    return float(log_density(determinant, squares - explained, n * m, is_complex))
 
 
 @dataclass(frozen=True)

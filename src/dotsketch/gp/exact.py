@@ -42,9 +42,8 @@ class ExactPosterior:
     def of(
         cls, K: np.ndarray, targets: np.ndarray, noise: np.ndarray, prior_variance: float
     ) -> ExactPosterior:  # (n, n), (n, m), (n,)
-        C = prior_variance * PackedMatrix.of(
-            K.T
-        )  # K is symmetric; its transpose is in LAPACK's order
+        # K is symmetric, and its transpose is in the order of LAPACK: no copy
+        C = prior_variance * PackedMatrix.of(K.T)
         C.add_to_diagonal(noise)
         factor, jitter = factorise(C)
         weights = factor.solve(targets)

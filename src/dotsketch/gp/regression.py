@@ -16,11 +16,11 @@ from .evidence import (
     Spectrum,
     best_variances,
     greatest_likelihood,
-    log_density,
+    log_evidence,
 )
 from .lengthscales import best_lengthscale
 from .posterior import evaluate
-from .solvers import Cholesky
+from .solvers import System
 from .sums import SufficientStatistics
 from .targets import GaussianRegressor, check_noise, check_targets
 
@@ -249,16 +249,14 @@ class FeatureGPRegressor(GaussianRegressor, FeatureGP):
     def log_marginal_likelihood(self) -> float:
         """log p(y) of the training targets at the fitted variances, in units of y."""
         check_fitted(self)
-        statistics, post = self.statistics_, self.posterior_
+        statistics, noise = self.statistics_, self._unit_noise
         cross, squares = statistics.centred(self.means_ - self.offset_, self.scales_)
-        n, m, noise = statistics.n, statistics.n_outputs, self._unit_noise
-        explained = np.sum((np.conj(cross) * post.weights).real)
-        determinant = post.log_determinant + n * np.log(noise) - statistics.log_weights
-        is_complex = bool(np.iscomplexobj(cross))
-        square = (np.sum(squares) - explained) / noise
-        density = log_density(m * determinant, square, n * m, is_complex)
-        units = n * np.sum(np.log(self.scales_)) * (2 if is_complex else 1)
-        return float(density - units)
+        system = System(statistics.second_moment, cross / noise)
+        log_noise = statistics.n * np.log(noise) - statistics.log_weights
+        square = float(np.sum(squares)) / noise
+        density = log_evidence(system, self.posterior_, square, log_noise, statistics.n)
+        units = statistics.n * np.sum(np.log(self.scales_))
+        return density - float(units) * (2 if np.iscomplexobj(cross) else 1)
 
     def _check_parameters(self) -> None:
         self._check_features(CORRECTIONS)
@@ -337,7 +335,7 @@ class FeatureGPRegressor(GaussianRegressor, FeatureGP):
         else:
             noise, prior = 1.0, self._row_variances[1]
         system = statistics.system(self.means_ - self.offset_, self.scales_, noise)
-        [self.posterior_] = Cholesky().solve([system], prior)
+        [self.posterior_] = self._solver.solve([system], prior)
         self.jitter_ = self.posterior_.jitter
         self._unit_noise = noise
         self.prior_variance_ = prior
