@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import html
 import inspect
 import io
@@ -12,28 +11,13 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from dotsketch.cli.page import Cell, image, page, table
+
 from .claims import Claim, Verdict, judge_all
 from .compare import compare
 from .experiment import Experiment, Row, Unit
 from .plots import save, style, values
 from .store import Store, write_atomically, write_csv
-
-STYLE = """
-:root { --line: #d8dce0; --quiet: #5c6670; }
-body { font: 15px/1.5 system-ui, sans-serif; color: #1c2126; max-width: 1180px;
-       margin: 2rem auto; padding: 0 1.2rem; }
-h1 { font-size: 1.7rem; } h2 { font-size: 1.25rem; margin-top: 2.6rem; }
-h2 small { color: var(--quiet); font-weight: normal; }
-.scroll { overflow-x: auto; } img { max-width: 100%; height: auto; }
-table { border-collapse: collapse; font-size: 13px; margin: .6rem 0; }
-th, td { border-bottom: 1px solid var(--line); padding: .25rem .6rem; text-align: left;
-         vertical-align: top; }
-td.n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
-th { border-bottom: 2px solid var(--line); }
-.yes { color: #17693a; font-weight: 600; } .no { color: #a3262a; font-weight: 600; }
-.none, .quiet { color: var(--quiet); } .error { color: #a3262a; }
-summary { cursor: pointer; color: #2a5c8a; } nav a { margin-right: .9rem; white-space: nowrap; }
-"""
 
 
 def write_report(
@@ -68,7 +52,7 @@ def write_report(
         *sections,
     ]
     path = store.folder / "report.html"
-    write_atomically(path, _page("\n".join(body)))
+    write_atomically(path, page("dotsketch: reproduction", "\n".join(body)))
     return path, verdicts, lines
 
 
@@ -91,15 +75,6 @@ def draw(experiment: Experiment, rows: list[Row], folder: Path) -> dict[str, byt
     return drawn
 
 
-def _page(body: str) -> str:
-    return (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>dotsketch: reproduction</title><style>{STYLE}</style></head>\n"
-        f"<body>\n{body}\n</body></html>\n"
-    )
-
-
 def _section(
     experiment: Experiment, rows: list[Row], figures: dict[str, bytes], done: int, total: int
 ) -> str:
@@ -107,11 +82,10 @@ def _section(
         f'<h2 id="{experiment.name}">{experiment.name}: {html.escape(experiment.title)} '
         f"<small>{html.escape(experiment.reproduces)}</small></h2>",
         f"<p>{html.escape(_about(experiment))}</p>",
-        f'<p class="quiet">{done} of {total} runs, {len(rows)} rows; csv/{experiment.name}.csv</p>',
+        f'<p class="note">{done} of {total} runs, {len(rows)} rows; csv/{experiment.name}.csv</p>',
     ]
     for name, svg in figures.items():
-        data = base64.b64encode(svg).decode()
-        parts.append(f'<p><img alt="{name}" src="data:image/svg+xml;base64,{data}"></p>')
+        parts.append(f"<p>{image(name, svg)}</p>")
     tables = experiment.tables(rows) if experiment.tables and rows else {}
     for title, lines in tables.items():
         parts.append(_details(title, lines))
@@ -147,22 +121,18 @@ def _details(title: str, lines: list[Row], css: str = "") -> str:
 
 def _table(lines: list[Row]) -> str:
     if not lines:
-        return '<p class="quiet">nothing yet</p>'
+        return '<p class="note">nothing yet</p>'
     columns = list(dict.fromkeys(key for line in lines for key in line))
-    head = "".join(f"<th>{html.escape(str(key))}</th>" for key in columns)
-    body = "\n".join(
-        "<tr>" + "".join(_cell(line.get(key, "")) for key in columns) + "</tr>" for line in lines
-    )
-    return f'<div class="scroll"><table><tr>{head}</tr>\n{body}</table></div>'
+    return table(columns, ([_cell(line.get(key, "")) for key in columns] for line in lines))
 
 
-def _cell(value: Any) -> str:
+def _cell(value: Any) -> Cell:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        text = html.escape(str(value))
-        css = {"yes": "yes", "no": "no", "no data": "none", "within noise": "none"}.get(text, "")
-        return f'<td class="{css}">{text}</td>' if css else f"<td>{text}</td>"
+        text = str(value)
+        css = {"yes": "yes", "no": "no", "no data": "note", "within noise": "note"}
+        return text, css.get(text, "")
     text = str(value) if isinstance(value, int) else f"{value:.4g}" if math.isfinite(value) else "–"
-    return f'<td class="n">{text}</td>'
+    return text, "number"
 
 
 def _claim_row(claim: Claim, verdict: Verdict) -> Row:
@@ -224,4 +194,4 @@ def _environment(units: list[Unit], store: Store) -> str:
         line["blas"] = ", ".join(line["blas"])
     seeds = values([{"seed": unit.seed} for unit in units], "seed")
     facts = f"{sum(found.values())} of {len(units)} runs, seeds 0 to {max(seeds, default=0)}, "
-    return f'<p class="quiet">{facts}{seconds / 60:.1f} minutes of computing.</p>{_table(lines)}'
+    return f'<p class="note">{facts}{seconds / 60:.1f} minutes of computing.</p>{_table(lines)}'

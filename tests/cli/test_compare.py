@@ -119,7 +119,7 @@ def test_the_report_stands_alone(compared):
 def test_curves_of_many_and_of_exact_candidates_are_drawn(error):
     """Warnings are errors: a legend needs its room, and zero is not on a log scale."""
     curves = {f"a long name of candidate {k}": ([4, 8], [error, error]) for k in range(50)}
-    assert plot_curves(curves, dict.fromkeys(curves, "black")).startswith("data:image/svg+xml")
+    assert plot_curves(curves, dict.fromkeys(curves, "black")).startswith(b"<?xml")
 
 
 def test_the_table_for_people(folder, run):
@@ -247,4 +247,4 @@ def test_classes_with_dollars_are_drawn(label):
     classes = np.array([label, "other"], dtype=object)
     prediction = ClassPrediction(np.full((2, 2), 0.5), classes)
     drawn = plot_confusion(prediction, classes, "y")
-    assert drawn.startswith("data:image/svg+xml")
+    assert b"<svg" in drawn

@@ -36,6 +36,7 @@ from .options import (
     working,
 )
 from .output import Output
+from .page import table as table_of
 from .python_source import imports_of, source_of
 from .report import write_report
 from .schema import RowSample, Schema
@@ -145,7 +146,7 @@ def compare(
             summary,
             compared,
             best,
-            table=(HEADINGS[schema.task], [cells(one, schema.task) for one in compared]),
+            table=report_table(compared, best, schema.task),
             caption=caption(summary),
             curves=curves,
             split=split,
@@ -256,6 +257,16 @@ def caption(summary: dict[str, Any]) -> str:
         f"{data['rows_held_out']:,} rows held out, after fitting {data['rows_fitted']:,}; "
         "MNLL is the mean negative log likelihood, smaller is better."
     )
+
+
+def report_table(compared: list[Compared], best: Compared, task: str) -> str:
+    """The comparison as HTML; the recommended candidate is marked."""
+    rows = []
+    for one in compared:
+        name, *figures = cells(one, task)
+        mark = " best" if one is best else ""
+        rows.append([(name, mark), *((text, f"number{mark}") for text in figures)])
+    return table_of(HEADINGS[task], rows)
 
 
 def comparison_table(

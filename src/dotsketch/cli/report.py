@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import html
 import io
 from importlib.metadata import version
@@ -15,25 +14,12 @@ import numpy as np
 from .._support.files import atomic_write
 from .errors import one_line
 from .measure import Compared, Curves, HeldOut
+from .page import image, page
 from .scoring import ClassPrediction
 
 COLOURS = ("#1b9e77", "#d95f02", "#7570b3", "#e7298a", "#66a61e", "#e6ab02", "#a6761d", "#666666")
 MOST_POINTS = 500
 MOST_CLASSES = 30
-
-STYLE = """
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 64rem; margin: 2rem auto; padding: 0 1rem;
-       color: #222 }
-h1 { margin-bottom: 0 } h2 { margin-top: 2.5rem }
-table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums }
-th, td { padding: .35rem .7rem; text-align: right; border-bottom: 1px solid #e4e4e4 }
-th:first-child, td:first-child { text-align: left }
-.best { background: #e8f5ec; font-weight: 600 }
-.wide { overflow-x: auto }
-img { width: 100%; height: auto }
-pre { background: #f6f6f6; padding: .8rem 1rem; white-space: pre-wrap; overflow-wrap: anywhere }
-.note { color: #555; font-size: .92rem }
-"""
 
 
 def write_report(
@@ -42,7 +28,7 @@ def write_report(
     compared: list[Compared],
     best: Compared,
     *,
-    table: tuple[tuple[str, ...], list[tuple[str, ...]]],
+    table: str,
     caption: str,
     curves: Curves,
     split: HeldOut,
@@ -50,14 +36,6 @@ def write_report(
     """Write the page: table, recommendation, plots."""
     escape = html.escape
     data = summary["data"]
-    headings, rows = table
-    head = "".join(f"<th>{escape(heading)}</th>" for heading in headings)
-    body = "\n".join(
-        f"<tr{' class=best' if one is best else ''}>"
-        + "".join(f"<td>{escape(cell)}</td>" for cell in row)
-        + "</tr>"
-        for one, row in zip(compared, rows, strict=True)
-    )
     colours = {one.name: COLOURS[k % len(COLOURS)] for k, one in enumerate(compared)}
     plots = [
         ("Error of the kernel", plot_errors(compared, colours)),
@@ -66,22 +44,14 @@ def write_report(
         (f"Predictions: {best.name}", plot_predictions(best, split, literal(data["target"]))),
     ]
     figures = "\n".join(
-        f'<h2>{escape(title)}</h2>\n<img alt="{escape(title)}" src="{source}">'
-        for title, source in plots
-        if source
+        f"<h2>{escape(title)}</h2>\n{image(title, svg)}" for title, svg in plots if svg
     )
     classes = f", {len(data['classes'])} classes" if data["classes"] else ""
-    page = f"""<!doctype html>
-<html lang="en"><head><meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>dotsketch: {escape(data["source"])}</title><style>{STYLE}</style></head><body>
-<h1>{escape(data["source"])}</h1>
+    body = f"""<h1>{escape(data["source"])}</h1>
 <p>{escape(data["task"])} of <b>{escape(data["target"])}</b>{classes}: {data["rows"]:,} rows,
 {data["numeric"]} numeric and {data["categorical"]} categorical columns
 ({data["dimension"]} after encoding)</p>
-<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>
-{body}
-</tbody></table></div>
+{table}
 <p class="note">{escape(caption)}</p>
 <h2>Recommended: {escape(best.name)}</h2>
 <p>The cheapest whose likelihood on the rows held out is as good as the best's, within the standard
@@ -90,11 +60,9 @@ error of the difference. In Python, on standardised columns:</p>
 <p>On the command line:</p>
 <pre>{escape(summary["command"])}</pre>
 {figures}
-<p class="note">dotsketch {escape(version("dotsketch"))}, seed {summary["seed"]}</p>
-</body></html>
-"""
+<p class="note">dotsketch {escape(version("dotsketch"))}, seed {summary["seed"]}</p>"""
     with atomic_write(path) as file:
-        file.write(page.encode())
+        file.write(page(f"dotsketch: {data['source']}", body).encode())
 
 
 def new_figure(height: float) -> tuple[Any, Any]:
@@ -118,15 +86,15 @@ def legend_height(n_entries: int) -> float:
     return 4.5 + 0.12 * n_entries
 
 
-def inline(figure: Any) -> str:
-    """A figure as the address of its own bytes."""
+def draw(figure: Any) -> bytes:
+    """A figure as SVG."""
     target = io.BytesIO()
     with matplotlib.rc_context({"svg.hashsalt": "dotsketch"}):
         figure.savefig(target, format="svg", metadata={"Date": None})
-    return f"data:image/svg+xml;base64,{base64.b64encode(target.getvalue()).decode()}"
+    return target.getvalue()
 
 
-def plot_errors(compared: list[Compared], colours: dict[str, str]) -> str:
+def plot_errors(compared: list[Compared], colours: dict[str, str]) -> bytes:
     """Predicted and measured error of every candidate, best first."""
     shown = [one for one in compared if one.row is not None][::-1]
     figure, axes = new_figure(0.45 * len(shown) + 1.3)
@@ -146,13 +114,13 @@ def plot_errors(compared: list[Compared], colours: dict[str, str]) -> str:
     else:
         axes.set_xlim(left=0)
     figure.legend(loc="outside upper right", ncols=2, frameon=False)
-    return inline(figure)
+    return draw(figure)
 
 
-def plot_curves(curves: Curves, colours: dict[str, str]) -> str:
+def plot_curves(curves: Curves, colours: dict[str, str]) -> bytes:
     """Predicted error at several numbers of columns."""
     if not curves:
-        return ""
+        return b""
     figure, axes = new_figure(legend_height(len(curves)))
     for name, (columns, errors) in curves.items():
         axes.plot(columns, errors, "o-", color=colours[name], markersize=4, label=name)
@@ -164,7 +132,7 @@ def plot_curves(curves: Curves, colours: dict[str, str]) -> str:
         axes.set_yscale("log")
         plain_numbers(axes.yaxis)
     figure.legend(loc="outside lower center", ncols=2, frameon=False)
-    return inline(figure)
+    return draw(figure)
 
 
 def plain_numbers(axis: Any) -> None:
@@ -176,7 +144,7 @@ def plain_numbers(axis: Any) -> None:
     axis.set_minor_formatter(NullFormatter())
 
 
-def plot_scores(compared: list[Compared], colours: dict[str, str]) -> str:
+def plot_scores(compared: list[Compared], colours: dict[str, str]) -> bytes:
     """Held-out loss against the time of a row."""
     figure, axes = new_figure(legend_height(len(compared)))
     for one in compared:
@@ -194,10 +162,10 @@ def plot_scores(compared: list[Compared], colours: dict[str, str]) -> str:
     )
     plain_numbers(axes.xaxis)
     figure.legend(loc="outside lower center", ncols=2, frameon=False)
-    return inline(figure)
+    return draw(figure)
 
 
-def plot_predictions(best: Compared, split: HeldOut, target: str) -> str:
+def plot_predictions(best: Compared, split: HeldOut, target: str) -> bytes:
     """Predicted against observed values, or the confusion of classes."""
     if isinstance(best.prediction, ClassPrediction):
         return plot_confusion(best.prediction, split.y_test, target)
@@ -211,14 +179,14 @@ def plot_predictions(best: Compared, split: HeldOut, target: str) -> str:
     ends = [min(y.min(), mean.min()), max(y.max(), mean.max())]
     axes.plot(ends, ends, color="black", linewidth=1)
     axes.set(xlabel=f"{target}, observed", ylabel=f"{target}, predicted ± standard deviation")
-    return inline(figure)
+    return draw(figure)
 
 
-def plot_confusion(prediction: ClassPrediction, y: np.ndarray, target: str) -> str:
+def plot_confusion(prediction: ClassPrediction, y: np.ndarray, target: str) -> bytes:
     """How often every class was taken for every other."""
     classes = prediction.classes
     if len(classes) > MOST_CLASSES:
-        return ""
+        return b""
     counts = (y[:, None] == classes).T.astype(float) @ (prediction.values[:, None] == classes)
     share = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
     figure, axes = new_figure(min(3 + 0.35 * len(classes), 8))
@@ -234,4 +202,4 @@ def plot_confusion(prediction: ClassPrediction, y: np.ndarray, target: str) -> s
     axes.set_yticks(ticks, names)
     axes.set(xlabel=f"{target}, predicted", ylabel=f"{target}, observed")
     figure.colorbar(image, label="share of the observed class")
-    return inline(figure)
+    return draw(figure)
