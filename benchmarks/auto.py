@@ -22,8 +22,8 @@ import numpy as np
 import scipy.linalg
 from rich.progress import track
 
-from dotsketch import Gaussian, MaclaurinCandidate, NystromCandidate, Polynomial, plan
-from dotsketch.planning.study import off_diagonal_mean
+from dotsketch import Gaussian, Polynomial, plan
+from dotsketch.features.study import off_diagonal_mean
 from experiments.harness.data import Prepared, prepare
 
 SETS = ("digits", "magic", "letter", "boston", "kin8nm", "mnist", "fashion_mnist")
@@ -33,7 +33,7 @@ LARGE_NYSTROM = 1500  # columns from which K̂ comes from a Cholesky factor, not
 
 def grams(candidate, kernel, n_components: int, data: Prepared, draws: int):
     """The approximate Gram matrix of the test rows for every draw."""
-    if isinstance(candidate, NystromCandidate) and n_components > LARGE_NYSTROM:
+    if candidate.family == "nystrom" and n_components > LARGE_NYSTROM:
         for seed in range(draws):
             rows = np.random.default_rng(seed).permutation(len(data.X_train))[:n_components]
             B = data.X_train[rows]
@@ -45,11 +45,11 @@ def grams(candidate, kernel, n_components: int, data: Prepared, draws: int):
         return
     features = None
     for seed in range(draws):
-        if features is not None and isinstance(candidate, MaclaurinCandidate):
-            features.blocks_ = features._draw(np.random.default_rng(seed))  # no new allocation
+        if features is not None:
+            features = features.redrawn(data.X_train, seed)  # no new allocation
         else:
             options = {"n_pairs_sample": 500} if candidate.family == "maclaurin" else {}
-            features = candidate.build(kernel, n_components, random_state=seed, **options)
+            features = candidate.for_kernel(kernel, n_components, random_state=seed, **options)
             features.fit(data.X_train)
         Z = features.transform(data.X_test)
         yield Z @ Z.T
@@ -64,7 +64,7 @@ def cell(name: str, shift: str, p: int, times: int, draws: int, within: float) -
     table = plan(kernel, data.X_train, n_components=n_components, candidates=candidates)
     K = kernel(data.X_test)
     scale = off_diagonal_mean(K**2)
-    least = min(row.relative_error for row in table if row.candidate.family != "nystrom")
+    least = min(row.relative_error for row in table if row.family != "nystrom")
     measured = {}
     for row in table:
         if row.relative_error <= within * least:
@@ -72,25 +72,25 @@ def cell(name: str, shift: str, p: int, times: int, draws: int, within: float) -
                 off_diagonal_mean((approximate - K) ** 2)
                 for approximate in grams(row.candidate, kernel, row.n_components, data, draws)
             ]
-            measured[row.candidate] = float(np.sqrt(np.mean(squares) / scale))
+            measured[row.label] = float(np.sqrt(np.mean(squares) / scale))
     found = {"data": name, "shift": shift, "kernel": f"p = {p}" if p else "Gaussian"}
     found |= {"D": n_components}
     for label, allowed in (
-        ("all", [row for row in table if row.candidate in measured]),
+        ("all", [row for row in table if row.label in measured]),
         (
             "random",
-            [r for r in table if r.candidate in measured and r.candidate.family != "nystrom"],
+            [r for r in table if r.label in measured and r.family != "nystrom"],
         ),
     ):
         chosen = allowed[0]
-        best = min((row.candidate for row in allowed), key=measured.__getitem__)
+        best = min((row.label for row in allowed), key=measured.__getitem__)
         found[label] = (
-            str(chosen.candidate),
+            chosen.label,
             chosen.relative_error,
-            measured[chosen.candidate],
-            str(best),
+            measured[chosen.label],
+            best,
             measured[best],
-            max(measured[chosen.candidate], ROUNDING) / max(measured[best], ROUNDING),
+            max(measured[chosen.label], ROUNDING) / max(measured[best], ROUNDING),
         )
     return found
 

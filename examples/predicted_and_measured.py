@@ -13,29 +13,29 @@ from sklearn.datasets import load_digits
 from sklearn.preprocessing import normalize
 
 from dotsketch import (
-    MaclaurinCandidate,
-    NystromCandidate,
+    MaclaurinFeatures,
+    NystromFeatures,
     Polynomial,
-    PolynomialCandidate,
-    SphericalCandidate,
+    PolynomialSketch,
+    SphericalFeatures,
     plan,
 )
 
+kernel = Polynomial(7, gamma=0.5, coef0=0.5)
 CANDIDATES = {
-    "one TensorSRHT of degree 7": PolynomialCandidate("tensor_srht"),
-    "spherical, orthogonal": SphericalCandidate("orthogonal"),
-    "Maclaurin (the paper)": MaclaurinCandidate("tensor_srht", "complex_to_real"),
-    "Maclaurin, fitted, mean split": MaclaurinCandidate(
-        "balanced_tensor_sketch", coefficients="fitted", mean_split=True
+    "one TensorSRHT of degree 7": PolynomialSketch(sketch="tensor_srht"),
+    "spherical, orthogonal": SphericalFeatures(kernel, projection="orthogonal"),
+    "Maclaurin (the paper)": MaclaurinFeatures(kernel, output="complex_to_real"),
+    "Maclaurin, fitted, mean split": MaclaurinFeatures(
+        kernel, sketch="balanced_tensor_sketch", coefficients="fitted", mean_split=True
     ),
-    "Nyström (scikit-learn's)": NystromCandidate(),
+    "Nyström (scikit-learn's)": NystromFeatures(kernel),
 }
 COLUMNS = (32, 64, 128, 256, 512)
 N_DRAWS = 10
 
 rows = np.random.default_rng(0).permutation(normalize(load_digits().data))
 train, test = rows[:1400], rows[1400:]
-kernel = Polynomial(7, gamma=0.5, coef0=0.5)
 K = kernel(test)
 distinct = ~np.eye(len(test), dtype=bool)
 
@@ -43,7 +43,7 @@ distinct = ~np.eye(len(test), dtype=bool)
 def measured(candidate, n_components):
     squares = []
     for seed in range(N_DRAWS):
-        features = candidate.build(kernel, n_components, random_state=seed).fit(train)
+        features = candidate.for_kernel(kernel, n_components, random_state=seed).fit(train)
         Z = features.transform(test)
         squares.append(np.mean((Z @ Z.T - K)[distinct] ** 2))
     return np.sqrt(np.mean(squares) / np.mean(K[distinct] ** 2))

@@ -11,7 +11,7 @@ from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler, normalize
 
-from dotsketch import Exponential, Gaussian, MaclaurinCandidate, Polynomial, plan
+from dotsketch import Exponential, Gaussian, Polynomial, plan
 
 COLUMNS, DRAWS, N_TEST, N_SAMPLE = 256, 10, 300, 300
 KERNELS = {
@@ -37,8 +37,8 @@ def group(candidate):
     """The family; "maclaurin+" has fitted coefficients or the mean split."""
     if candidate.family != "maclaurin":
         return candidate.family
-    plain = MaclaurinCandidate(candidate.sketch, candidate.output)
-    return "maclaurin" if candidate == plain else "maclaurin+"
+    plain = candidate.coefficients == "taylor" and not candidate.mean_split
+    return "maclaurin" if plain else "maclaurin+"
 
 
 def relative_error(K, Z):
@@ -49,10 +49,10 @@ def relative_error(K, Z):
 def measured(row, kernel, train, test):
     """The root mean square over draws of the relative error on the test rows."""
     K = kernel(test)
-    options = {"n_pairs_sample": N_SAMPLE} if row.candidate.family == "maclaurin" else {}
+    options = {"n_pairs_sample": N_SAMPLE} if row.family == "maclaurin" else {}
     errors = []
     for seed in range(DRAWS):
-        features = row.candidate.build(kernel, row.n_components, random_state=seed, **options)
+        features = row.candidate.for_kernel(kernel, row.n_components, random_state=seed, **options)
         errors.append(relative_error(K, features.fit(train).transform(test)))
     return float(np.sqrt(np.mean(np.square(errors))))
 

@@ -211,7 +211,6 @@ def test_every_sketch_round_trips(sketch, output, tmp_path):
 
 MACLAURIN = [
     {"allocation": "random"},
-    {"allocation": "random", "h01": True, "n_components": 32},
     {"coefficients": "fitted", "output": "complex"},
     {"mean_split": True, "kernel": Exponential()},
     {"kernel": Maclaurin([1.0, 2.0, 0.5]), "allocation": [8, 7], "output": "real"},

@@ -17,7 +17,6 @@ from dotsketch import (
     Gaussian,
     MaclaurinFeatures,
 )
-from dotsketch.gp.base import expected_diagonal
 from gp.data import condition, gaussian_features, polynomial_features, regression_data
 from rounding import assert_same_to_rounding
 
@@ -196,7 +195,7 @@ def test_corrections_see_the_map_inside():
         plain = gp.predict(X, return_std=True)[1]
         corrected = gp.set_params(variance_correction="posterior").predict(X, return_std=True)[1]
         maclaurin = inner if features is not auto else gp.features_.features_
-        deficit = np.maximum(1 - expected_diagonal(maclaurin, X), 0)
+        deficit = np.maximum(1 - maclaurin.expected_diagonal(X, None), 0)
         np.testing.assert_allclose(corrected**2 - plain**2, deficit, atol=1e-12)
 
 
@@ -212,7 +211,7 @@ def test_expected_diagonal_is_the_truncated_series():
     ).fit(X - X.mean())
     u = (X[:, 0] - X.mean() - features.expansion_.mean) ** 2
     series = np.exp(-u) * (1 + u + u**2 / 2 + u**3 / 6)
-    np.testing.assert_allclose(expected_diagonal(features, X - X.mean()), series)
+    np.testing.assert_allclose(features.expected_diagonal(X - X.mean(), None), series)
 
 
 def test_variance_correction_stops_the_collapse():
@@ -232,7 +231,7 @@ def test_variance_correction_stops_the_collapse():
     for gp in (posterior, fitc):
         assert gp.predict(far, return_std=True)[1][0] == pytest.approx(1.0)
         assert gp.predict(far, return_cov=True)[1][0, 0] == pytest.approx(1.0)
-    deficit = 1 - expected_diagonal(plain.features_, X)
+    deficit = 1 - plain.features_.expected_diagonal(X, None)
     difference = (
         posterior.predict(X, return_std=True)[1] ** 2 - plain.predict(X, return_std=True)[1] ** 2
     )
@@ -245,7 +244,7 @@ def test_fitc_is_noise_by_row():
         gaussian_features(), noise_variance=0.1, prior_variance=1.0, variance_correction="fitc"
     )
     gp.fit(X, y)
-    noise = 0.1 + np.maximum(1 - expected_diagonal(gp.features_, X), 0)
+    noise = 0.1 + np.maximum(1 - gp.features_.expected_diagonal(X, None), 0)
     by_row = FeatureGPRegressor(gaussian_features(), prior_variance=1.0).fit(
         X, y, noise_variance=noise
     )

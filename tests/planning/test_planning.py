@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse
+from sklearn.base import clone
 from sklearn.datasets import load_digits
 
 from dotsketch import (
     Exponential,
     Gaussian,
-    MaclaurinCandidate,
     MaclaurinFeatures,
     Polynomial,
     RademacherSketch,
@@ -30,29 +30,27 @@ def X():
 def test_plan_predicts_what_fitting_predicts(X):
     kernel = Polynomial(3, gamma=0.5, coef0=0.5)
     candidates = [
-        MaclaurinCandidate(),
-        MaclaurinCandidate("balanced_tensor_sketch", "complex_to_real", coefficients="fitted"),
-        MaclaurinCandidate("rademacher", "complex_to_real", mean_split=True),
+        MaclaurinFeatures(kernel),
+        MaclaurinFeatures(
+            kernel,
+            sketch="balanced_tensor_sketch",
+            output="complex_to_real",
+            coefficients="fitted",
+        ),
+        MaclaurinFeatures(kernel, sketch="rademacher", output="complex_to_real", mean_split=True),
     ]
     table = plan(kernel, X, n_components=100, n_pairs_sample=2000, candidates=candidates)
     for row in table:
-        c = row.candidate
-        features = MaclaurinFeatures(
-            kernel,
-            sketch=c.sketch,
-            output=c.output,
-            coefficients=c.coefficients,
-            mean_split=c.mean_split,
-            n_components=100,
-        ).fit(X)
+        features = clone(row.candidate).fit(X)
+        assert features.n_components == 100
         np.testing.assert_allclose(row.relative_error, features.expected_relative_error_, rtol=1e-6)
 
 
 def test_plan_is_a_readable_table(X):
     candidates = [
-        MaclaurinCandidate(),
-        MaclaurinCandidate("gaussian"),
-        MaclaurinCandidate(allocation="random"),
+        MaclaurinFeatures(Gaussian()),
+        MaclaurinFeatures(Gaussian(), sketch="gaussian"),
+        MaclaurinFeatures(Gaussian(), allocation="random"),
     ]
     table = plan(Gaussian(), X, n_components=50, candidates=candidates, n_pairs_sample=200)
     assert len(table) == 3
@@ -67,7 +65,7 @@ def test_plan_is_a_readable_table(X):
     assert {"sketch", "output", "cost", "squared_bias", "variance"} <= set(columns)
     with pytest.raises(ValueError, match="candidates"):
         plan(Gaussian(), X, n_components=50, candidates="some")
-    pairs = [MaclaurinCandidate(output="complex_to_real")]
+    pairs = [MaclaurinFeatures(Gaussian(), output="complex_to_real")]
     with pytest.raises(ValueError, match="too few"):
         plan(Gaussian(), X, n_components=1, candidates=pairs)
 
@@ -163,7 +161,7 @@ def test_lists_frames_sparse_rows_and_tensors_are_accepted(X):
     pandas = pytest.importorskip("pandas")
     torch = pytest.importorskip("torch")
     rows = X[:40, 10:20]
-    options = {"n_components": 12, "candidates": [MaclaurinCandidate()]}
+    options = {"n_components": 12, "candidates": [MaclaurinFeatures(Polynomial(2))]}
     expected = plan(Polynomial(2), rows, **options).best.relative_error
     for data in (
         rows.tolist(),
@@ -183,7 +181,7 @@ def test_candidates_are_validated(X):
         {"allocation": "random", "mean_split": True},
     ):
         with pytest.raises(ValueError):  # noqa: PT011 - the message depends on the parameter
-            MaclaurinCandidate(**bad)
+            plan(Polynomial(2), X, n_components=5, candidates=[MaclaurinFeatures(None, **bad)])
     with pytest.raises(ValueError, match="empty"):
         plan(Gaussian(), X, n_components=5, candidates=[])
     with pytest.raises(TypeError, match="kernel"):
@@ -215,7 +213,7 @@ def test_a_series_that_begins_beyond_max_degree_leaves_the_other_families():
     X = np.random.default_rng(0).random((30, 3))
     kernel = Polynomial(12, coef0=0.0)
     table = plan(kernel, X, n_components=20)
-    assert {row.candidate.family for row in table} == {"polynomial", "nystrom"}
+    assert {row.family for row in table} == {"polynomial", "nystrom"}
     with pytest.raises(ValueError, match="max_degree=10"):
         plan(kernel, X, n_components=20, candidates="maclaurin")
     assert plan(kernel, X, n_components=20, candidates="maclaurin", max_degree=12)
@@ -225,13 +223,13 @@ def test_positive_features_that_leave_the_range_come_last():
     """A kernel that underflows times a variance that overflows is no number."""
     X = np.array([[60.0, 0.0], [-20.0, 0.0], [0.0, 1.0]])
     table = plan(Exponential(), X, n_components=4)
-    assert {row.candidate.family for row in table} == {"maclaurin", "positive"}
-    assert [row.candidate.family for row in table[-4:]] == ["positive"] * 4
+    assert {row.family for row in table} == {"maclaurin", "positive"}
+    assert [row.family for row in table[-4:]] == ["positive"] * 4
     assert all(row.relative_error == np.inf for row in table[-4:])
 
 
 def test_odd_columns_count_pairs_in_full(X):
-    candidates = [MaclaurinCandidate(output="complex_to_real")]
+    candidates = [MaclaurinFeatures(Gaussian(), output="complex_to_real")]
     table = plan(Polynomial(2), X, n_components=21, candidates=candidates, n_pairs_sample=100)
     assert table.best.n_components == 20
 

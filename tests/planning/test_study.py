@@ -6,15 +6,16 @@ import numpy as np
 import pytest
 
 from dotsketch import (
-    FourierCandidate,
+    FourierFeatures,
     Gaussian,
-    MaclaurinCandidate,
-    NystromCandidate,
+    MaclaurinFeatures,
+    NystromFeatures,
     Polynomial,
     plan,
 )
+from dotsketch.features import Study, Unsuited
 from dotsketch.features.maclaurin.allocation import allocate, evaluate
-from dotsketch.planning import Plan, Study
+from dotsketch.planning import Plan, predict
 
 
 def rows_of(A):
@@ -40,34 +41,42 @@ def test_fitting_rows_are_others_if_there_are_enough(X):
 def test_an_allocation_is_judged_on_rows_it_has_not_seen(X, coefficients, mean_split):
     kernel = Polynomial(3, gamma=0.1)
     study = Study(kernel, X, n_pairs_sample=50)
-    candidate = MaclaurinCandidate("rademacher", "real", "optimal", coefficients, mean_split)
-    moments = study.moments("rademacher", "real", mean_split)
-    found = allocate(moments.fitting, 12, coefficients=coefficients)
-    row = candidate.predict(study, 12)
-    judged = evaluate(moments.judging, found.projections, found.exact, found.coefficients)
+    candidate = MaclaurinFeatures(
+        kernel,
+        sketch="rademacher",
+        coefficients=coefficients,
+        mean_split=mean_split,
+        n_components=12,
+    )
+    fitting, judging = (candidate._moments(study, rows) for rows in ("fitting", "sample"))
+    found = allocate(fitting, 12, coefficients=coefficients)
+    row = candidate.expected_error(study)
+    judged = evaluate(judging, found.projections, found.exact, found.coefficients)
     assert row.squared_bias == pytest.approx(judged.squared_bias)
     assert row.variance == pytest.approx(judged.variance)
     # Twins swap the two samples: what fits best there is never better here than what fits here
-    best = allocate(moments.judging, 12, coefficients=coefficients)
+    best = allocate(judging, 12, coefficients=coefficients)
     assert best.expected_squared_error <= judged.expected_squared_error * (1 + 1e-9)
-    assert moments.judging.kernel_square == pytest.approx(study.kernel_square)
+    assert judging.kernel_square == pytest.approx(study.kernel_square)
 
 
 def test_distances_do_not_see_a_common_offset(X):
     kernel = Gaussian(lengthscale=2.0)
     near, far = (Study(kernel, X[:100] + offset, n_pairs_sample=50) for offset in (0.0, 1e8))
-    np.testing.assert_allclose(far.scaled_distances, near.scaled_distances, rtol=1e-5)
-    candidate = FourierCandidate()
-    expected = candidate.predict(near, 20).relative_error
-    assert candidate.predict(far, 20).relative_error == pytest.approx(expected, rel=1e-5)
+    np.testing.assert_allclose(far.lengths(-1), near.lengths(-1), rtol=1e-5)
+    candidate = FourierFeatures(kernel, n_components=20)
+    expected = candidate.expected_error(near).relative_error
+    assert candidate.expected_error(far).relative_error == pytest.approx(expected, rel=1e-5)
 
 
 def test_landmarks_may_be_zero_and_kernels_may_not_overflow(X):
     rows = np.vstack([np.zeros((40, 6)), X[:2]])
     kernel = Polynomial(2, coef0=0.0)
-    assert NystromCandidate().predict(Study(kernel, rows), 5).relative_error <= 1
-    assert NystromCandidate().predict(Study(kernel, 0 * rows), 5).relative_error == 0
-    assert not NystromCandidate().serves(Study(kernel, 1e100 * X))
+    candidate = NystromFeatures(kernel, n_components=5)
+    assert candidate.expected_error(Study(kernel, rows)).relative_error <= 1
+    assert candidate.expected_error(Study(kernel, 0 * rows)).relative_error == 0
+    with pytest.raises(Unsuited, match="overflows"):
+        candidate.check_study(Study(kernel, 1e100 * X))
 
 
 def test_measured_errors_are_those_of_the_sample(X):
@@ -105,7 +114,8 @@ def test_few_rows_are_split_anew_in_every_draw(X, n_rows, n_fitting):
 
     found = study.measure(approximate, n_fitting, 1e9)
     assert tuple(found[:2]) == pytest.approx((0.0, 0.0), abs=1e-14)
-    assert np.isfinite(NystromCandidate().predict(study, min(n_rows, n_fitting)).relative_error)
+    row = predict(NystromFeatures(None), study, min(n_rows, n_fitting))
+    assert np.isfinite(row.relative_error)
 
 
 def test_as_many_rows_are_fitted_to_as_are_claimed(X):
@@ -131,10 +141,10 @@ def test_as_many_rows_are_fitted_to_as_are_claimed(X):
 
 
 def test_fewer_landmarks_than_claimed_are_reported(X):
-    row = NystromCandidate().predict(Study(Gaussian(), X[:100]), 95)
+    row = predict(NystromFeatures(None), Study(Gaussian(), X[:100]), 95)
     assert row.n_measured == 90
     assert "with 90 landmarks" in repr(Plan([row]))
-    assert NystromCandidate().predict(Study(Gaussian(), X[:100]), 90).n_measured is None
+    assert predict(NystromFeatures(None), Study(Gaussian(), X[:100]), 90).n_measured is None
 
 
 def test_a_standard_error_is_that_of_the_root_mean_square(X):
@@ -169,10 +179,35 @@ def test_draws_end_where_they_agree(X, errors, n_draws):
 def test_wide_rows_are_fewer_and_a_plan_reports_it():
     rng = np.random.default_rng(0)
     wide = rng.standard_normal((120, 60_000)).astype(np.float32)
-    options = {"n_components": 10, "candidates": [FourierCandidate("independent")]}
+    options = {
+        "n_components": 10,
+        "candidates": [FourierFeatures(Gaussian(), projection="independent")],
+    }
     table = plan(Gaussian(), wide, n_pairs_sample=100, **options)
     assert (table.n_pairs_sample, table.reduced_from) == (69, 100)
     assert "69 rows, not of n_pairs_sample=100" in repr(table)
     narrow = plan(Gaussian(), wide[:, :10], n_pairs_sample=500, **options)
     assert (narrow.n_pairs_sample, narrow.reduced_from) == (120, None)
     assert "n_pairs_sample" not in repr(narrow)
+
+
+class Unread:
+    """Rows that must not be looked at."""
+
+    shape = (10, 3)
+
+
+def test_constructing_a_study_reads_and_draws_nothing():
+    rng = np.random.default_rng(0)
+    before = rng.bit_generator.state
+    study = Study(Gaussian(), Unread(), random_state=rng)
+    assert (study.n_rows, study.dimension) == (10, 3)
+    assert rng.bit_generator.state == before
+
+
+def test_a_study_computes_each_thing_once(X):
+    study = Study(Gaussian(), X)
+    calls = []
+    for _ in range(2):
+        assert study.once("key", lambda: calls.append(None) or 5) == 5
+    assert len(calls) == 1

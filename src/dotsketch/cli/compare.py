@@ -10,7 +10,8 @@ import click
 import numpy as np
 from rich.table import Table as RichTable
 
-from ..planning import Study, select
+from ..features import Study
+from ..planning import select
 from .encoding import encode, make_encoder
 from .errors import UserMistake, check_ending, check_output
 from .kernel_names import kernel_words, parse_kernel
@@ -131,8 +132,7 @@ def compare(
         "n_components": components,
         "candidates": [describe_candidate(one) for one in compared],
         "plan": [
-            {"features": str(row.candidate), "predicted_error": row.relative_error}
-            for row in table_of_plan
+            {"features": row.label, "predicted_error": row.relative_error} for row in table_of_plan
         ],
         "recommended": best.name,
         "python": "\n".join(lines),

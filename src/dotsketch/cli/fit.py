@@ -10,7 +10,8 @@ from typing import Any
 import click
 import numpy as np
 
-from ..planning import Plan, Study
+from ..features import Study
+from ..planning import Plan
 from .encoding import encode, encode_chunks, make_encoder
 from .errors import check_output
 from .kernel_names import parse_kernel
@@ -84,7 +85,7 @@ def fit(
             advance(0.3)
             row = choose_features(features, Study(chosen, X, random_state=seed), components)
         output.note(describe_cap(Plan([row]), components, len(X)))
-        estimator = row.candidate.build(chosen, row.n_components, random_state=seed)
+        estimator = row.candidate.for_kernel(chosen, row.n_components, random_state=seed)
         output.detail(f"Features: {source_of(estimator)}")
         classes = schema.classes if schema.task == "classification" else None
         with output.progress("Fitting") as advance:
@@ -104,7 +105,7 @@ def fit(
             {
                 "model": path,
                 "rows": f"{schema.n_rows:,}",
-                "features": f"{row.candidate}, {row.n_components} columns",
+                "features": f"{row.label}, {row.n_components} columns",
                 "predicted error": f"{row.relative_error:.3g} of the kernel ({row.source})",
                 "time": f"{seconds:.1f} s",
             }
@@ -123,7 +124,7 @@ def facts_of(schema: Schema, row: Any, features: Any, kernel: str, seed: int) ->
         "numeric": [column.name for column in schema.numeric],
         "categorical": {column.name: sorted(column.levels) for column in schema.categorical},
         "kernel": kernel,
-        "features": str(row.candidate),
+        "features": row.label,
         "n_components": row.n_components,
         "relative_error": float(row.relative_error),
         "error_source": row.source,

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from ..features import MaclaurinFeatures
+from ..features import Study
 from ..kernels import DotProductKernel
-from ..planning import Plan, PlannedCandidate, Selection, Study, assess
+from ..planning import Plan, PlannedCandidate, Selection, assess
 from .modelling import FittedFeatures, exact_gp, make_gp
 from .scoring import Prediction, Score, predict_rows
 
@@ -61,7 +61,7 @@ def shortlist(table: Plan, most: int) -> list[PlannedCandidate]:
     """The best of every family, then of every variant of it, then the next best; as planned."""
 
     def option(row: PlannedCandidate, name: str) -> Any:
-        return row.candidate.family, getattr(row.candidate, name, None)
+        return row.family, getattr(row.candidate, name, None)
 
     chosen: list[PlannedCandidate] = []
     for kind in ("family", "coefficients", "sketch", "projection", None):
@@ -81,18 +81,15 @@ def measured_error(
     """√(Σ(k − k̂)²/Σk²) over pairs of distinct rows held out: root mean square over some draws,
     and the standard deviation between them.
 
-    `features` are fitted and the first draw. An allocation is expensive and fixed by the data, so
-    other draws keep it where there is one.
+    `features` are fitted and the first draw.
     """
     X = split.X_test[:ERROR_ROWS]
     exact = np.asarray(kernel(X))
     distinct = ~np.eye(len(X), dtype=bool)
     squares = []
     for draw in range(ERROR_DRAWS):
-        if draw and isinstance(features, MaclaurinFeatures):
-            features = features._redrawn(seed + draw)
-        elif draw:
-            features = clone(features).set_params(random_state=seed + draw).fit(split.X)
+        if draw:
+            features = features.redrawn(split.X, seed + draw)
         Z = features.transform(X)
         difference = np.real(Z @ Z.conj().T) - exact
         squares.append(np.sum(difference[distinct] ** 2) / np.sum(exact[distinct] ** 2))
@@ -104,7 +101,7 @@ def compare_one(
     row: PlannedCandidate, kernel: DotProductKernel, split: HeldOut, task: str, seed: int
 ) -> Compared:
     """Draw, measure, fit and score one candidate."""
-    features = row.candidate.build(kernel, row.n_components, random_state=seed)
+    features = row.candidate.for_kernel(kernel, row.n_components, random_state=seed)
     start = time.perf_counter()
     fitted = clone(features).fit(split.X)
     gp = make_gp(task, FittedFeatures(fitted)).fit(split.X, split.y)
@@ -113,7 +110,7 @@ def compare_one(
         measured_error(fitted, kernel, split, seed) if len(split.X_test) > 2 else (None,) * 2
     )
     return Compared(
-        str(row.candidate),
+        row.label,
         row,
         error,
         spread,
@@ -186,12 +183,12 @@ def error_curves(rows: list[PlannedCandidate], study: Study, n_components: int) 
     do not depend on the number of columns.
     """
     known = [row for row in rows if row.source == "formula"]
-    curves: Curves = {str(row.candidate): ([], []) for row in known}
-    candidates = Selection([row.candidate for row in known], frozenset())
+    curves: Curves = {row.label: ([], []) for row in known}
+    candidates = Selection([row.candidate for row in known], [])
     for size in sorted({max(4, n_components * 4**power // 16) for power in range(4)}):
         found = known if size == n_components else assess(study, candidates, size).rows
         for row in found:  # without those for which the columns are too few
-            columns, errors = curves[str(row.candidate)]
+            columns, errors = curves[row.label]
             columns.append(size)
             errors.append(row.relative_error)
     return curves

@@ -10,20 +10,18 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 
-from ..features import NystromFeatures
+from ..features import FAMILIES, FeatureMap, NystromFeatures, Study
 from ..features.degenerate import without_degenerate_warnings
 from ..gp import ExactGPClassifier, ExactGPRegressor, FeatureGPClassifier, FeatureGPRegressor
 from ..kernels import DotProductKernel, Gaussian
 from ..planning import (
-    FAMILIES,
-    Candidate,
     Plan,
     PlannedCandidate,
     Selection,
-    Study,
-    all_candidates,
     assess,
+    identity,
     select,
+    variants,
 )
 from .errors import UserMistake
 from .kernel_names import parse_kernel
@@ -89,12 +87,13 @@ def choose_features(text: str, study: Study, n_components: int) -> PlannedCandid
     return rank(study, select(candidates, study), n_components).best
 
 
-def named_candidate(text: str, study: Study) -> Candidate:
+def named_candidate(text: str, study: Study) -> FeatureMap:
     """The candidate that is called so in the table of `compare`."""
-    named = {normalise_name(str(candidate)): candidate for candidate in all_candidates(study)}
+    named = {normalise_name(one.label()): one for one in variants(study)}
     if normalise_name(text) not in named:
         close = get_close_matches(normalise_name(text), [*named, *FAMILIES], 1)
-        hint = f" Did you mean {str(named.get(close[0], close[0]))!r}?" if close else ""
+        nearest = named[close[0]].label() if close and close[0] in named else "".join(close)
+        hint = f" Did you mean {nearest!r}?" if close else ""
         raise UserMistake(
             f"the features {text!r} are not known for this kernel; give auto, a family "
             f"({', '.join(FAMILIES)}), or a name from the first column of "
@@ -128,20 +127,19 @@ def rank(study: Study, selection: Selection, n_components: int) -> Plan:
     rows, left_out = assess(study, selection, n_components)
     candidates = selection.candidates
     if n_components > study.n_rows:
-        done = {one.candidate for one in rows} | {one.candidate for one in left_out}
-        rest = Selection([one for one in candidates if one not in done], selection.unasked)
-        rows = [*rows, *assess(study, rest, study.n_rows).rows]
+        compared = [one.candidate for one in rows] + [one.candidate for one in left_out]
+        done = set(map(identity, compared))
+        rest = [one for one in candidates if identity(one) not in done]
+        rows = [*rows, *assess(study, Selection(rest, selection.unasked), study.n_rows).rows]
     if not rows:
-        raise UserMistake(
-            f"--components {n_components} is too few for {list_names(map(str, candidates), 3)}: "
-            "give more."
-        )
+        names = list_names((one.label() for one in candidates), 3)
+        raise UserMistake(f"--components {n_components} is too few for {names}: give more.")
     return Plan(rows, left_out=left_out)
 
 
 def describe_cap(table: Plan, n_components: int, n_rows: int) -> str | None:
     """A line about candidates that have fewer columns than asked for because rows are few."""
-    names = [row.candidate.family for row in table if n_components > n_rows == row.n_components]
+    names = [row.family for row in table if n_components > n_rows == row.n_components]
     if not names:
         return None
     return (

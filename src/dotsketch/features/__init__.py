@@ -1,6 +1,7 @@
-"""The estimators: random features as scikit-learn transformers.
+"""The families of features: random features as scikit-learn transformers, one file each.
 
-They validate, choose a sketch, draw its weights in `fit` and evaluate it in `transform`.
+They validate, choose a sketch, draw its weights in `fit` and evaluate it in `transform`. An
+unfitted estimator is a candidate of a plan (`expected_error`); `FAMILIES` lists what is compared.
 NumPy, pandas and SciPy sparse input gives NumPy features; a torch, JAX or other array API input
 gives features of that library, on its device, with gradients.
 """
@@ -12,9 +13,25 @@ from .nystrom import NystromFeatures
 from .polynomial import PolynomialSketch
 from .positive import PositiveFeatures, PositiveMap
 from .spherical import RadialDensity, SphericalFeatures, SphericalMap
+from .study import ExpectedError, Study, Unsuited
+
+# In the order in which plans compare them; a new family needs this line, and no other elsewhere
+FAMILIES: dict[str, type[FeatureMap]] = {
+    estimator.family: estimator
+    for estimator in (
+        MaclaurinFeatures,
+        PolynomialSketch,
+        FourierFeatures,
+        SphericalFeatures,
+        PositiveFeatures,
+        NystromFeatures,
+    )
+}
 
 __all__ = [
+    "FAMILIES",
     "Allocation",
+    "ExpectedError",
     "FeatureMap",
     "FourierFeatures",
     "FourierMap",
@@ -26,4 +43,6 @@ __all__ = [
     "RadialDensity",
     "SphericalFeatures",
     "SphericalMap",
+    "Study",
+    "Unsuited",
 ]

@@ -1,15 +1,19 @@
-"""What the estimators share: validation of input, columns and output, tags."""
+"""What all feature maps share: the interface, validation of input, columns and output, tags.
+
+A feature map is described by the parameters of its estimator, and an unfitted estimator is a
+candidate of a plan: `expected_error(study)` predicts its error, `fit` never calls it.
+"""
 
 from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable
-from typing import Any, ClassVar
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from sklearn import get_config
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
 from sklearn.utils.validation import _check_n_features, check_is_fitted, validate_data
 
 from .._arrays import (
@@ -17,6 +21,7 @@ from .._arrays import (
     Array,
     double,
     from_host,
+    host,
     is_foreign,
     is_sparse,
     is_traced,
@@ -25,13 +30,31 @@ from .._arrays import (
 )
 from .._backends import host_view
 from ..kernels import DotProductKernel
+from .study import ExpectedError, Study, Unsuited
+
+NOT_OPTIONS = ("kernel", "n_components", "n_jobs", "random_state", "verbose")
+
+
+class Setup(NamedTuple):
+    """What a fit takes once, before the first row: arithmetic operations, and bytes of memory."""
+
+    operations: float = 0.0
+    bytes: float = 0.0
 
 
 class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
-    """What all random feature estimators share: validation, tags, names of the columns."""
+    """The interface of all feature maps; validation, tags, names of the columns.
+
+    A family implements `__init__`, `fit` and `_features`; for planning also `label`, `check_study`,
+    `expected_error` and `variants` (and `prepare`, `setup` if there is something to say).
+    """
+
+    family: ClassVar[str]  # the name that plans and the command line use
+    is_monotone: ClassVar[bool] = True  # whether more columns never mean a larger error
 
     n_components: int
-    output: str
+    output: str = "real"
+    random_state: Any
     kernel_: DotProductKernel
     # Whether `_features` itself looks for NaN and infinity, while the rows are in the cache
     checks_rows: ClassVar[bool] = False
@@ -42,6 +65,72 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         tags.input_tags.sparse = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+    # -- planning: an unfitted estimator is a candidate ------------------------------------------
+
+    def label(self) -> str:
+        """The name of this candidate: its family and the options that distinguish it."""
+        raise NotImplementedError
+
+    def options(self) -> dict[str, Any]:
+        """All parameters but the kernel, the number of columns and what does not change errors."""
+        return {k: v for k, v in self.get_params(deep=False).items() if k not in NOT_OPTIONS}
+
+    @property
+    def columns_at_once(self) -> int:
+        """Columns come in multiples of this number."""
+        return 2 if self.output == "complex_to_real" else 1
+
+    def for_kernel(self, kernel: DotProductKernel, n_components: int, **shared: Any) -> Self:
+        """An unfitted copy for this kernel and number of columns; `shared` sets parameters."""
+        return clone(self).set_params(kernel=kernel, n_components=n_components, **shared)
+
+    def check_study(self, study: Study) -> None:
+        """Raise Unsuited, with the reason, where these features suit not the kernel or the data."""
+
+    def expected_error(self, study: Study) -> ExpectedError:
+        """The error and cost with n_components columns; Unsuited if they are too few."""
+        raise NotImplementedError
+
+    def setup(self, dimension: int) -> Setup:
+        """What a fit takes, as far as it may be much more than the plan itself."""
+        return Setup()
+
+    @classmethod
+    def variants(cls, study: Study) -> Sequence[FeatureMap]:
+        """What is worth comparing in a plan, as far as it suits the kernel and the data."""
+        return []
+
+    @classmethod
+    def prepare(cls, study: Study, chosen: Sequence[Any]) -> None:
+        """Compute on the study what `expected_error` of all chosen candidates needs, at once."""
+
+    def fit_planned(self, X: Array, study: Study) -> Self:
+        """`fit`, with what is known from the plan that chose these features."""
+        return self.fit(X)
+
+    def redrawn(self, X: Array, random_state: Any) -> Self:
+        """Another draw of these fitted features, for the rows X that they were fitted to."""
+        return clone(self).set_params(random_state=random_state).fit(X)
+
+    def _measured(self, study: Study, cost: float) -> ExpectedError:
+        """The error of features drawn for rows held out."""
+
+        def approximate(
+            fitting: np.ndarray, held: np.ndarray, rng: np.random.Generator
+        ) -> np.ndarray:
+            features = self.for_kernel(study.kernel, self.n_components, random_state=rng)
+            Z = features.fit(fitting).transform(held)
+            return Z @ Z.conj().T
+
+        m = study.n_held
+        return study.measure(approximate, 1, m * cost + m * m * self.n_components).error(cost)
+
+    # -- rows --------------------------------------------------------------------------------------
+
+    def expected_diagonal(self, X: Array, Z: Array) -> np.ndarray:  # (n, d), (n, D) -> (n,)
+        """E k̂(x, x) on the host, of validated rows X with features Z: |z(x)|² stands in for it."""
+        return np.asarray(np.sum(np.abs(Z) ** 2, axis=1, dtype=np.float64))
 
     def _validate(self, X: Array, *, reset: bool) -> Array:
         """X as a real floating matrix of its own library (NumPy or CSR for everything else)."""
@@ -113,6 +202,47 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
     @property
     def _field(self) -> str:
         return "real" if self.output_ == "real" else "complex"
+
+
+def namespaced(X: Array) -> Array:
+    """X, or an array of NumPy where X is none of an array library: where results belong."""
+    return X if is_foreign(X) else np.empty(0)
+
+
+def fitted_kernel(kernel: DotProductKernel, X: Array) -> DotProductKernel:
+    """The kernel with its parameters set from X; later changes of the given one are not ours."""
+    resolved = kernel.resolve(X)
+    resolved.scale(dense(X[:1, :]))  # refuses lengthscales that are not one a column
+    return resolved if resolved.is_differentiable else clone(resolved)
+
+
+def scaled_rows(kernel: DotProductKernel, rows: Array) -> Array:
+    """The inputs of a map; sparse rows stay so unless every coordinate has its own scale."""
+    if is_sparse(rows) and np.ndim(host(getattr(kernel, "lengthscale", 1.0))):
+        rows = rows.toarray()
+    return kernel.scale(rows)
+
+
+def dense(X: Array) -> Array:
+    return X.toarray() if is_sparse(X) else X
+
+
+def suited(candidates: Iterable[FeatureMap], study: Study) -> list[FeatureMap]:
+    """The candidates that suit the kernel and the data."""
+
+    def suits(candidate: FeatureMap) -> bool:
+        try:
+            candidate.check_study(study)
+        except Unsuited:
+            return False
+        return True
+
+    return [candidate for candidate in candidates if suits(candidate)]
+
+
+def check_option(name: str, value: Any, known: Iterable[Any]) -> None:
+    if value not in known:
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, known))}; got {value!r}.")
 
 
 def check_fitted(estimator: Any) -> None:

@@ -16,15 +16,24 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from .._arrays import Array, as_generator, double, host, is_foreign, is_sparse, like, square_root
-from ..frequencies import orthogonal_covariance, sphere_mean
+from .._arrays import Array, as_generator, double, host, like, square_root
+from ..frequencies import PROJECTIONS, orthogonal_covariance, sphere_mean
 from ..kernels import DotProductKernel, Gaussian
-from .base import FeatureMap
+from .base import (
+    FeatureMap,
+    Setup,
+    check_option,
+    dense,
+    fitted_kernel,
+    namespaced,
+    scaled_rows,
+    suited,
+)
 from .degenerate import warn_if_degenerate
-from .waves import Waves, WaveWeights, check_part
+from .study import ExpectedError, Study, Unsuited
+from .waves import Waves, WaveWeights, check_part, frequency_setup, output_suffix
 
 NORMS = ("auto", "random", "constant")
 
@@ -208,6 +217,8 @@ class FourierFeatures(FeatureMap):
     np.float64(0.01)
     """
 
+    family = "fourier"
+
     def __init__(
         self,
         kernel: DotProductKernel,
@@ -243,6 +254,43 @@ class FourierFeatures(FeatureMap):
         self.weights_ = self.map_.sample(self.n_features_in_, as_generator(self.random_state))
         return self
 
+    def label(self) -> str:
+        norms = "" if self.norms == "auto" else f", {self.norms} norms"
+        return f"fourier: {self.projection}{norms}{output_suffix(self.output)}"
+
+    def check_study(self, study: Study) -> None:
+        check_option("projection", self.projection, PROJECTIONS)
+        check_option("norms", self.norms, NORMS)
+        if not isinstance(study.kernel, Gaussian):
+            raise Unsuited("Fourier features are for the Gaussian kernel")
+
+    def expected_error(self, study: Study) -> ExpectedError:
+        features = FourierMap(self.n_components, self.projection, self.output, self.norms)
+        cost = features.cost(study.dimension)
+        if not features.is_exact:
+            return self._measured(study, cost)
+        scale = float(study.kernel.variance) ** 2
+        squares = study.lengths(-1) ** 2
+        squared_bias = scale * float(np.mean(features.bias(squares, study.dimension) ** 2))
+        variance = scale * float(np.mean(features.variance(squares, study.dimension)))
+        return study.error(squared_bias, variance, cost)
+
+    def setup(self, dimension: int) -> Setup:
+        return frequency_setup(self.projection, self.n_components, dimension)
+
+    @classmethod
+    def variants(cls, study: Study) -> list[FeatureMap]:
+        # Columns are real: [Re, Im] of complex features are the same numbers
+        norms = {"independent": ["auto"], "orthogonal": ["auto", "constant"]}
+        return suited(
+            (
+                cls(study.kernel, projection=projection, norms=norm)
+                for projection in PROJECTIONS
+                for norm in norms.get(projection, ["auto", "random"])
+            ),
+            study,
+        )
+
     def _features(self, X: Array) -> Array:
         return self.map_.apply(
             X,
@@ -277,26 +325,3 @@ class FourierFeatures(FeatureMap):
         A, B = (None if Z is None else np.asarray(double(host(dense(Z)))) for Z in given)
         with np.errstate(divide="ignore"):  # k underflows: the distance is infinite for us
             return -2 * np.log(unit(A, B))
-
-
-def namespaced(X: Array) -> Array:
-    """X, or an array of NumPy where X is none of an array library: where results belong."""
-    return X if is_foreign(X) else np.empty(0)
-
-
-def fitted_kernel(kernel: DotProductKernel, X: Array) -> DotProductKernel:
-    """The kernel with its parameters set from X; later changes of the given one are not ours."""
-    resolved = kernel.resolve(X)
-    resolved.scale(dense(X[:1, :]))  # refuses lengthscales that are not one a column
-    return resolved if resolved.is_differentiable else clone(resolved)
-
-
-def scaled_rows(kernel: DotProductKernel, rows: Array) -> Array:
-    """The inputs of a map; sparse rows stay so unless every coordinate has its own scale."""
-    if is_sparse(rows) and np.ndim(host(getattr(kernel, "lengthscale", 1.0))):
-        rows = rows.toarray()
-    return kernel.scale(rows)
-
-
-def dense(X: Array) -> Array:
-    return X.toarray() if is_sparse(X) else X

@@ -6,7 +6,7 @@ from copy import copy
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.linalg import eigh
+from scipy.linalg import cholesky, eigh, solve_triangular
 
 from .._arrays import (
     Array,
@@ -22,9 +22,9 @@ from .._arrays import (
     square_root,
 )
 from ..kernels import DotProductKernel
-from .base import FeatureMap
+from .base import FeatureMap, Setup, dense, fitted_kernel, suited
 from .degenerate import warn_if_degenerate
-from .fourier import dense, fitted_kernel
+from .study import ExpectedError, Study, Unsuited
 
 # Eigenvalues below these shares of the largest are rounding: of K_BB, which is computed in float64,
 # and of k(x, B) in float32. (Where all eigenvalues are above 1e-9 of the largest, float32 gave the
@@ -82,6 +82,7 @@ class NystromFeatures(FeatureMap):
     True
     """
 
+    family = "nystrom"
     output = "real"  # there are no others
 
     def __init__(
@@ -118,6 +119,47 @@ class NystromFeatures(FeatureMap):
         K = self._unit_kernel(self.kernel_.detached())(rows)
         self.basis_ = Basis(rows, indices, *whitening(K))
         return self
+
+    def label(self) -> str:
+        return "nystrom: uniform landmarks"
+
+    def check_study(self, study: Study) -> None:
+        if not study.once("finite diagonal", lambda: has_finite_diagonal(study)):
+            raise Unsuited("k(x, x)² overflows for some rows")
+
+    def expected_error(self, study: Study) -> ExpectedError:
+        """Measured with n_components landmarks, as many as X leaves beside the rows held out.
+
+        K̂ = Bᵀ B with K_ll = L Lᵀ and B = L⁻¹ K_lx: a Cholesky factor, which is much cheaper than
+        the eigenvectors that the features need.
+        """
+        m, D, d = study.n_held, self.n_components, study.dimension
+        if study.n_rows < D:
+            raise Unsuited(f"X has fewer than {D} rows")
+
+        def approximate(
+            landmarks: np.ndarray, held: np.ndarray, rng: np.random.Generator
+        ) -> np.ndarray:
+            K = study.kernel(landmarks)
+            # Landmarks may be nearly dependent, or zero
+            K[np.diag_indices_from(K)] += 1e-12 * np.trace(K) + np.finfo(float).tiny
+            L = cholesky(K, lower=True, overwrite_a=True, check_finite=False)
+            B = solve_triangular(L, study.kernel(landmarks, held), lower=True, check_finite=False)
+            return B.T @ B
+
+        operations = D * D * (D / 3 + m + 2 * d) + 2.0 * D * m * (m + d)
+        found = study.measure(approximate, D, operations)
+        fewer = found.n_fitting if found.n_fitting < D else None
+        return found.error(2.0 * D * (d + D), fewer)
+
+    def setup(self, dimension: int) -> Setup:
+        """An eigendecomposition of a D × D matrix, of which three copies are held."""
+        D, d = float(self.n_components), dimension
+        return Setup(10 * D**3 + 2 * D * D * d, 8 * (3 * D * D + D * d))
+
+    @classmethod
+    def variants(cls, study: Study) -> list[FeatureMap]:
+        return suited([cls(study.kernel)], study)
 
     @property
     def components_(self) -> np.ndarray:
@@ -165,6 +207,14 @@ class NystromFeatures(FeatureMap):
         unit = copy(kernel)
         unit.variance = 1.0
         return unit
+
+
+def has_finite_diagonal(study: Study) -> bool:
+    """Whether k(x, x)² is finite for all rows, and with it k² for all pairs of them."""
+    with np.errstate(over="ignore"):
+        return all(
+            bool(np.isfinite(np.sum(study.kernel.diag(rows) ** 2))) for rows in study.blocks()
+        )
 
 
 def whitening(K: np.ndarray) -> tuple[np.ndarray, np.ndarray]:  # (D, D) -> (D, D), (D,)

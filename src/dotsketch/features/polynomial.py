@@ -8,9 +8,11 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse
 from array_api_compat import is_numpy_array
+from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from .._arrays import (
+    OUTPUTS,
     Array,
     as_generator,
     double,
@@ -20,10 +22,11 @@ from .._arrays import (
     square_root,
 )
 from .._backends import largest_entry
-from ..kernels import Polynomial
+from ..kernels import DotProductKernel, Polynomial
 from ..pairs import PairStatistics
-from ..sketches import Sketch, make_sketch
-from .base import FeatureMap, check_overflow, warn_of_underflow
+from ..sketches import SKETCHES, Sketch, make_sketch
+from .base import FeatureMap, check_option, check_overflow, suited, warn_of_underflow
+from .study import ExpectedError, Study, Unsuited
 
 
 class PolynomialSketch(FeatureMap):
@@ -73,6 +76,8 @@ class PolynomialSketch(FeatureMap):
     np.float64(0.18)
     """
 
+    family = "polynomial"
+    is_monotone = False  # the variance of structured sketches is not quite monotone
     checks_rows: ClassVar[bool] = True
 
     def __init__(
@@ -110,12 +115,63 @@ class PolynomialSketch(FeatureMap):
         self.weights_ = self.sketch_.sample(self._dimension, rng)
         return self
 
+    def label(self) -> str:
+        extras = [
+            f", {name}={value}"
+            for name, value in (("weights", self.weights), ("compact", self.compact))
+            if value is not None
+        ]
+        return f"polynomial: {self.sketch}, {self.output}{''.join(extras)}"
+
+    def options(self) -> dict[str, Any]:
+        own = ("degree", "gamma", "coef0")  # they stand for the kernel
+        return {name: value for name, value in super().options().items() if name not in own}
+
+    def for_kernel(
+        self, kernel: DotProductKernel, n_components: int, **shared: Any
+    ) -> PolynomialSketch:
+        if not isinstance(kernel, Polynomial):
+            raise Unsuited(f"a polynomial sketch is for Polynomial(); got {kernel!r}")
+        root = kernel.variance ** (1 / kernel.degree)  # the sketch has no variance of its own
+        return clone(self).set_params(
+            degree=kernel.degree,
+            gamma=kernel.gamma * root,
+            coef0=kernel.coef0 * root,
+            n_components=n_components,
+            **shared,
+        )
+
+    def check_study(self, study: Study) -> None:
+        check_option("sketch", self.sketch, SKETCHES)
+        check_option("output", self.output, OUTPUTS)
+        if not isinstance(study.kernel, Polynomial):
+            raise Unsuited("a polynomial sketch is for polynomial kernels")
+
+    def expected_error(self, study: Study) -> ExpectedError:
+        sketch = self._make_sketch(self._count_projections())
+        of = sketch.variance if self.output == "complex" else sketch.real_part_variance
+        pairs = study.once("homogeneous pairs", lambda: homogeneous_pairs(study))
+        kernel = study.kernel
+        variance = float(kernel.variance) ** 2 * float(np.mean(of(pairs)))
+        return study.error(0.0, variance, float(sketch.cost(pairs.dimension)), kernel.degree)
+
+    @classmethod
+    def variants(cls, study: Study) -> list[FeatureMap]:
+        return suited(
+            (
+                cls(sketch=sketch, output=output)
+                for output in ("real", "complex_to_real")
+                for sketch in SKETCHES
+            ),
+            study,
+        )
+
     def _make_sketch(self, n_projections: int) -> Sketch:
         return make_sketch(
             self.sketch,
             self.degree,
             n_projections,
-            self._field,
+            "real" if self.output == "real" else "complex",
             weights=self.weights,
             compact=self.compact,
         )
@@ -211,6 +267,17 @@ class PolynomialSketch(FeatureMap):
         root_gamma = float(host(square_root(self.kernel_.gamma)))
         n_projections = self.sketch_.n_projections
         return self.degree * math.log(root_gamma * entry) - math.log(n_projections) / 2
+
+
+def homogeneous_pairs(study: Study) -> PairStatistics:
+    """Of √gamma x with √coef0 appended, whose dot product is the base of a polynomial."""
+    kernel, chosen = study.kernel, study.distinct
+    scaled = kernel.scale(study.sample)
+    column = np.full((len(scaled), 1 if kernel.coef0 else 0), np.sqrt(kernel.coef0))
+    pairs = PairStatistics.between(np.hstack([scaled, column]))
+    return PairStatistics(
+        pairs.dot[chosen], pairs.norms[chosen], pairs.squares[chosen], pairs.dimension
+    )
 
 
 def is_number_zero(value: Any) -> bool:

@@ -33,12 +33,12 @@ from .._arrays import (
     namespace,
     plain,
 )
-from ..frequencies import Frequencies, orthogonal_covariance
+from ..frequencies import PROJECTIONS, Frequencies, orthogonal_covariance
 from ..kernels import DotProductKernel, Exponential, Gaussian
-from .base import FeatureMap
+from .base import FeatureMap, Setup, check_option, dense, fitted_kernel, suited
 from .degenerate import warn_if_degenerate
-from .fourier import dense, fitted_kernel
-from .study import data_centre
+from .study import ExpectedError, Study, Unsuited, data_centre
+from .waves import frequency_setup
 
 
 @dataclass(frozen=True)
@@ -190,6 +190,7 @@ class PositiveFeatures(FeatureMap):
     np.float64(0.06)
     """
 
+    family = "positive"
     output = "real"  # there are no others
 
     def __init__(
@@ -227,6 +228,44 @@ class PositiveFeatures(FeatureMap):
         )
         self.weights_ = self.map_.sample(self.n_features_in_, as_generator(self.random_state))
         return self
+
+    def label(self) -> str:
+        return f"positive: {self.projection}{', hyperbolic' if self.hyperbolic else ''}"
+
+    @property
+    def columns_at_once(self) -> int:
+        return 2 if self.hyperbolic else 1
+
+    def check_study(self, study: Study) -> None:
+        check_option("projection", self.projection, PROJECTIONS)
+        # For the Gaussian kernel they are far worse than Fourier features
+        if not isinstance(study.kernel, Exponential):
+            raise Unsuited("positive features are planned for the exponential kernel")
+
+    def expected_error(self, study: Study) -> ExpectedError:
+        """By formula, also for "sorf", which gets that of orthogonal frequencies: the error has
+        heavy tails, and a few draws would nearly always flatter it."""
+        features = PositiveMap(self.n_components, self.projection, bool(self.hyperbolic))
+        relative = features.relative_variance(study.lengths(1) ** 2, study.dimension)
+        with np.errstate(over="ignore", invalid="ignore"):
+            variances = study.kernel_values**2 * relative
+        # 0 · ∞: a kernel that underflows, times a variance that overflows
+        variance = float(np.mean(np.where(np.isnan(variances), np.inf, variances)))
+        return study.error(0.0, variance, features.cost(study.dimension))
+
+    def setup(self, dimension: int) -> Setup:
+        return frequency_setup(self.projection, self.n_components, dimension)
+
+    @classmethod
+    def variants(cls, study: Study) -> list[FeatureMap]:
+        return suited(
+            (
+                cls(study.kernel, projection=projection, hyperbolic=hyperbolic)
+                for projection in ("independent", "orthogonal")
+                for hyperbolic in (False, True)
+            ),
+            study,
+        )
 
     @property
     def centre_(self) -> np.ndarray:

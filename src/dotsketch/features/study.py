@@ -1,11 +1,354 @@
-"""A sample of the rows, and where they lie."""
+"""A sample of the rows and what is known of it: lazy, each thing once.
+
+A design is made from a `Study`, and the prediction of its error is judged on it. Constructing it
+reads nothing and draws nothing. `fit` makes a study of its rows; a plan makes one for all
+candidates, which are fitted to some rows of it and judged on others.
+"""
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Callable, Hashable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
 
-from .._arrays import Array, host, is_sparse, like, namespace
+import numpy as np
+from sklearn.utils import check_array
+
+from .._arrays import (
+    Array,
+    as_generator,
+    double,
+    host,
+    is_foreign,
+    is_sparse,
+    like,
+    namespace,
+    positive_integer,
+)
 from ..kernels import DotProductKernel
+
+OVERFLOW = (
+    "The squares of the kernel's values overflow on these data: scale X down, or use a larger "
+    "lengthscale or a smaller gamma."
+)
+_FITTING_ROWS = 5000  # so many rows are fitted to where an error is measured, unless it wants more
+_LEAST_HELD = 20  # rows held out at least, if X has ten times as many
+_MOST_HELD = 150  # and at most: draws differ much more than pairs do, so that many draws pay
+_DRAWS = 2, 128  # of a measurement, at least and at most
+_EARLIEST = 16  # draws after which a measurement may end, as it is precise enough
+_PRECISION = 0.05  # standard error of a measured error, relative to it, that is precise enough
+_OPERATIONS = 3e9  # of a measurement: as many draws as they allow
+
+
+class Unsuited(ValueError):
+    """The features do not suit the kernel, the data, or the number of columns; it says why."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExpectedError:
+    """The error of an approximate kernel over pairs of distinct rows, and its cost.
+
+    relative_error is √(E(k − k̂)²/E k²); cost is the number of arithmetic operations per row, a
+    guide to the time. Where the error is known in closed form, source is "formula", and
+    squared_bias + variance is the squared error. Where it is not, source is "measured": features
+    were drawn for rows held out, relative_error is the root mean square over draws, standard_error
+    that of it, and its two parts are not known (NaN). A formula has no draws and a standard error
+    of 0; that the pairs are a sample counts for neither. n_measured is the number of landmarks that
+    were measured where X has too few rows for n_components and rows held out: the error is then
+    somewhat too large.
+    """
+
+    relative_error: float
+    squared_bias: float
+    variance: float
+    cost: float
+    max_degree: int | None = None
+    source: str = "formula"
+    standard_error: float = 0.0
+    n_measured: int | None = None
+
+
+class Measurement(NamedTuple):
+    """The root mean square error over draws, its standard error, and the rows fitted to."""
+
+    relative_error: float
+    standard_error: float
+    n_fitting: int
+
+    def error(self, cost: float, n_measured: int | None = None) -> ExpectedError:
+        return ExpectedError(
+            relative_error=self.relative_error,
+            squared_bias=np.nan,
+            variance=np.nan,
+            cost=cost,
+            source="measured",
+            standard_error=self.standard_error,
+            n_measured=n_measured,
+        )
+
+
+class Study:
+    """A kernel with its parameters resolved, rows that stand for the data, averages over pairs.
+
+    All candidates are judged on the same pairs, those of `sample`. What looks at the data (an
+    allocation, fitted coefficients, landmarks) looks at other rows, as far as X has enough.
+
+    Parameters
+    ----------
+    kernel : DotProductKernel
+    X : (n, d), validated rows of any array library, or CSR
+    max_degree : where series are truncated at the latest, for candidates that nobody named
+    n_pairs_sample : the number m of rows that is asked for. `sample` has fewer if X has, or if m
+        rows take more than 32 MiB (`is_reduced`)
+
+    Attributes
+    ----------
+    resolved : the kernel with its parameters set from X
+    kernel : the same on the host, without gradients
+    sample : (m, d) rows whose pairs errors are averaged over
+    fitting : (m, d) rows that allocations are fitted to: others, or those of the sample if X has
+        fewer than 2m
+    n_rows, dimension : of X
+    known : what `once` has computed
+    """
+
+    def __init__(
+        self,
+        kernel: DotProductKernel,
+        X: Array,
+        *,
+        max_degree: int = 10,
+        n_pairs_sample: int = 500,
+        random_state: Any = 0,
+    ):
+        if not isinstance(kernel, DotProductKernel):
+            raise TypeError(
+                f"kernel must be a kernel of dotsketch, such as Gaussian(); got {kernel!r}."
+            )
+        self.max_degree = positive_integer("max_degree", max_degree)
+        self.n_pairs_sample = positive_integer("n_pairs_sample", n_pairs_sample)
+        self.n_rows, self.dimension = X.shape
+        self.known: dict[Hashable, Any] = {}
+        self._given = kernel
+        self._X = X  # landmarks are taken from it: as many as are claimed, whatever the width
+        self._random_state = random_state
+
+    def once(self, key: Hashable, compute: Callable[[], Any]) -> Any:
+        """What `compute` gave when it was first asked for under this key."""
+        if key not in self.known:
+            self.known[key] = compute()
+        return self.known[key]
+
+    @cached_property
+    def resolved(self) -> DotProductKernel:
+        return self._given.resolve(self._X)
+
+    @cached_property
+    def kernel(self) -> DotProductKernel:
+        return self.resolved.detached()
+
+    @cached_property
+    def mean(self) -> np.ndarray:  # (d,)
+        return data_centre(self._X, self.kernel)
+
+    @cached_property
+    def rng(self) -> np.random.Generator:
+        return as_generator(self._random_state)
+
+    @cached_property
+    def _numbers(self) -> np.ndarray:
+        """Rows of X in the order in which they are used: sample, fitting, others."""
+        numbers = np.arange(self.n_rows)
+        most = 2 * self.n_pairs_sample + _FITTING_ROWS
+        if self.n_rows > most:
+            numbers = np.sort(self.rng.choice(self.n_rows, most, replace=False))
+        return self.rng.permutation(numbers)
+
+    @property
+    def _size(self) -> int:
+        return min(self.n_pairs_sample, most_rows(self.dimension))
+
+    @cached_property
+    def sample(self) -> np.ndarray:  # (m, d)
+        return take_rows(self._X, self._numbers[: self._size])
+
+    @cached_property
+    def fitting(self) -> np.ndarray:  # (m, d)
+        m = self._size
+        enough = self.n_rows >= 2 * m
+        return take_rows(self._X, self._numbers[m : 2 * m]) if enough else self.sample
+
+    @property
+    def is_reduced(self) -> bool:
+        """Whether the sample has fewer rows than were asked for because rows are wide."""
+        return len(self.sample) < min(self.n_pairs_sample, self.n_rows)
+
+    def blocks(self) -> Iterator[np.ndarray]:
+        """All rows of X, block by block."""
+        size = most_rows(self.dimension)
+        for start in range(0, self.n_rows, size):
+            yield take_rows(self._X, np.arange(start, min(start + size, self.n_rows)))
+
+    # -- closed forms, over the pairs of distinct rows of the sample ---------------------------
+
+    @cached_property
+    def distinct(self) -> tuple[np.ndarray, ...]:
+        """Indices of the pairs of distinct rows; of the one pair there is, for one row."""
+        m = len(self.sample)
+        return np.triu_indices(m, 1) if m > 1 else np.triu_indices(m)
+
+    @cached_property
+    def kernel_values(self) -> np.ndarray:  # (m (m − 1) / 2,)
+        """k of the pairs."""
+        return self._sample_kernel[self.distinct]
+
+    @cached_property
+    def kernel_square(self) -> float:
+        """Mean of k² over the pairs."""
+        with np.errstate(over="ignore"):
+            value = float(np.mean(self.kernel_values**2))
+        if not np.isfinite(value):
+            raise ValueError(OVERFLOW)
+        return value
+
+    def lengths(self, sign: int, *, scaled: bool = True) -> np.ndarray:  # (m (m − 1) / 2,)
+        """|s(x) ± s(y)| of the pairs, for rows scaled as the kernel does; or |x ± y|."""
+        return self.once(("lengths", sign, scaled), lambda: self._lengths(sign, scaled))
+
+    def _lengths(self, sign: int, scaled: bool) -> np.ndarray:
+        S = self.kernel.scale(self.sample) if scaled else self.sample
+        if sign < 0:  # differences lose their digits to a common offset, which they do not see
+            S = S - S.mean(axis=0)
+        squares = np.sum(S * S, axis=1)
+        found = squares[:, None] + squares[None, :] + 2 * sign * (S @ S.T)
+        return np.sqrt(np.maximum(found[self.distinct], 0.0))
+
+    def error(
+        self, squared_bias: float, variance: float, cost: float, max_degree: int | None = None
+    ) -> ExpectedError:
+        """An error that a formula gives."""
+        return ExpectedError(
+            relative_error=relative_error(squared_bias + variance, self.kernel_square),
+            squared_bias=squared_bias,
+            variance=variance,
+            cost=cost,
+            max_degree=max_degree,
+        )
+
+    # -- measurement -------------------------------------------------------------------------
+
+    @property
+    def n_held(self) -> int:
+        """Rows that a draw of a measurement is compared on, at most."""
+        return min(len(self.sample), _MOST_HELD)
+
+    @cached_property
+    def _streams(self) -> np.random.SeedSequence:
+        """The same streams for all candidates: they meet the same luck, in any order."""
+        _ = self._numbers  # are drawn first
+        return np.random.SeedSequence(self.rng.integers(2**63, size=2).tolist())
+
+    def measure(
+        self,
+        approximate: Callable[[np.ndarray, np.ndarray, np.random.Generator], np.ndarray],
+        n_fitting: int,
+        operations: float,
+    ) -> Measurement:
+        """The relative error of an approximation that a formula does not give.
+
+        `approximate(fitting rows, held-out rows, rng)` is the approximate Gram matrix of the
+        held-out rows. These are the sample if n_fitting other rows are left in X; otherwise every
+        draw holds out rows of its own: what n_fitting leaves, 20 at least (a tenth of fewer than
+        200). Only then are fewer rows fitted to, and the error is that of the fewer.
+
+        Draws of `operations` each are repeated up to 128 times, twice at least, and end after 16,
+        32 or 64 where the standard error is below 5 %. Errors differ much between draws (landmarks
+        may miss a cluster), so that their squares are averaged, as the expected squared error is
+        asked for; the standard error is that of the root of the mean. Every draw is compared on
+        150 rows of the sample, others each time.
+        """
+        n_draws = int(np.clip(_OPERATIONS / operations, *_DRAWS))
+        m = len(self.sample)
+        keeps_sample = self.n_rows - m >= n_fitting
+        n_held = max(self.n_rows - n_fitting, min(_LEAST_HELD, self.n_rows // 10), 1)
+        numbers = self._numbers
+        if len(numbers) - m < n_fitting and len(numbers) < self.n_rows:  # rows of all of X
+            numbers = np.append(numbers, np.setdiff1d(np.arange(self.n_rows), numbers))
+        squares = []
+        n_fitted = 0
+        for child in np.random.SeedSequence(self._streams.entropy).spawn(n_draws):
+            rng = np.random.default_rng(child)
+            if keeps_sample:
+                chosen = rng.permutation(m)[: self.n_held]
+                held, K = self.sample[chosen], self._sample_kernel[np.ix_(chosen, chosen)]
+                rest = numbers[m + rng.permutation(len(numbers) - m)]
+            else:
+                drawn, rest = np.split(rng.permutation(numbers), [min(n_held, self.n_held)])
+                held = take_rows(self._X, drawn)
+                K = self.kernel(held)
+            n_fitted = len(rest[:n_fitting])
+            fitting = take_rows(self._X, rest[:n_fitting]) if n_fitted else held
+            error = approximate(fitting, held, rng) - K
+            K_square = off_diagonal_mean(K**2)
+            squares.append(relative_error(off_diagonal_mean(np.abs(error) ** 2), K_square) ** 2)
+            if len(squares) >= _EARLIEST and len(squares).bit_count() == 1:  # 16, 32, 64
+                root, deviation = _root_mean(np.array(squares))
+                if deviation <= _PRECISION * root:
+                    break
+        return Measurement(*_root_mean(np.array(squares)), n_fitted)
+
+    @cached_property
+    def _sample_kernel(self) -> np.ndarray:
+        with np.errstate(over="ignore"):  # `kernel_square` raises
+            return self.kernel(self.sample)
+
+
+class FitStudy(Study):
+    """The study of a fit: all rows may be fitted to, and none is held out."""
+
+    @cached_property
+    def fitting(self) -> np.ndarray:  # (m, d)
+        return sample_rows(self._X, self.n_pairs_sample, self.rng)
+
+
+def _root_mean(squares: np.ndarray) -> tuple[float, float]:
+    """√(mean of squares), and its standard error by the slope 1 / (2√mean) of the root."""
+    mean = float(np.mean(squares))
+    if not 0 < mean < np.inf:
+        return float(np.sqrt(mean)), 0.0 if mean == 0 else np.inf
+    root = float(np.sqrt(mean))
+    return root, float(np.std(squares, ddof=1) / np.sqrt(len(squares)) / (2 * root))
+
+
+def relative_error(squared_error: float, kernel_square: float) -> float:
+    """√(squared_error / kernel_square), 0 without an error and infinite for a zero kernel."""
+    if squared_error == 0:
+        return 0.0
+    return float(np.sqrt(squared_error / kernel_square)) if kernel_square > 0 else np.inf
+
+
+def off_diagonal_mean(values: np.ndarray) -> float:
+    """The mean over pairs of distinct rows; over all there is where there is one row only."""
+    n = len(values)
+    if n < 2:
+        return float(np.mean(values))
+    distinct = values.copy()
+    np.fill_diagonal(distinct, 0.0)  # subtracting a large trace would cancel
+    return float(np.sum(distinct) / (n * (n - 1)))
+
+
+def check_rows(X: Array) -> Array:
+    """X as finite floating rows: NumPy, CSR, or an array of another library."""
+    if not is_foreign(X):
+        return check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32])
+    xp = namespace(X)
+    if X.ndim != 2 or not xp.isdtype(X.dtype, ("bool", "integral", "real floating")):
+        raise ValueError(f"X must be a real matrix; got shape {tuple(X.shape)}, dtype {X.dtype}.")
+    X = X if xp.isdtype(X.dtype, "real floating") else double(X)
+    if not bool(xp.all(xp.isfinite(X))):
+        raise ValueError("X contains NaN or infinity.")
+    return X
 
 
 def sample_rows(X: Array, n_rows: int, rng: np.random.Generator) -> np.ndarray:

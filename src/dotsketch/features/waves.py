@@ -17,6 +17,7 @@ import numpy as np
 
 from .._arrays import OUTPUTS, Array, Parts, like, map_rows, namespace
 from ..frequencies import Frequencies
+from .base import Setup
 
 
 class WaveWeights(NamedTuple):
@@ -145,6 +146,19 @@ class Waves:
         for part in out:
             if part is not None:
                 part *= scale
+
+
+def frequency_setup(projection: str, n_components: int, dimension: int) -> Setup:
+    """Of orthogonal frequencies: QR decompositions of blocks of d; others are drawn only."""
+    if projection != "orthogonal":
+        return Setup()
+    D, d = float(n_components), dimension
+    return Setup(4 * D * d * min(D, d), 16 * D * d)
+
+
+def output_suffix(output: str) -> str:
+    """What a label says of columns that are not real, as the usual ones are."""
+    return "" if output == "real" else f", {output}"
 
 
 def check_part(part: str | None, default: str) -> str:

@@ -19,9 +19,7 @@ from sklearn.utils.validation import (
 )
 
 from .._arrays import Array, host
-from ..features import MaclaurinFeatures
 from ..features.base import FeatureMap, is_valid
-from ..planning import AutoFeatures
 from ..rows.fold import Checkpoint, fingerprint
 from ..rows.sources import Block, Rows, is_on_disk, is_stream
 from .solvers import Cholesky
@@ -244,7 +242,7 @@ class FeatureGP(BaseEstimator):
     def _deficit(self, X: Array, Z: np.ndarray) -> np.ndarray:  # (n, d), (n, D) -> (n,)
         """k(x, x) − E k̂(x, x) ≥ 0: the prior variance that the features do not carry.
 
-        The expectation is known for `MaclaurinFeatures`; for others k̂(x, x) = |z(x)|² stands in.
+        A transformer that is not a `FeatureMap` has no expectation: |z(x)|² stands in.
         """
         prior = self._prior_diagonal(X)
         if prior is None:
@@ -252,11 +250,9 @@ class FeatureGP(BaseEstimator):
                 "variance_correction compares with k(x, x): the features need a fitted kernel_, "
                 f"which {type(self.features_).__name__} has not."
             )
-        features = feature_map(self.features_)
-        if isinstance(features, MaclaurinFeatures):
-            expected = expected_diagonal(features, X)
-        else:
-            expected = _squares(Z)
+        features = unfrozen(self.features_)
+        is_map = isinstance(features, FeatureMap)
+        expected = features.expected_diagonal(X, Z) if is_map else _squares(Z)
         return np.maximum(prior - expected, 0)
 
 
@@ -271,20 +267,6 @@ def _squares(Z: np.ndarray) -> np.ndarray:  # (n, D) -> (n,)
     return np.asarray(np.sum(np.abs(Z) ** 2, axis=1, dtype=np.float64))
 
 
-def feature_map(features: Any) -> Any:
-    """The map itself, out of a `FrozenEstimator` or chosen by `AutoFeatures`."""
-    if isinstance(features, FrozenEstimator):
-        return feature_map(features.estimator)
-    return features.features_ if isinstance(features, AutoFeatures) else features
-
-
-def expected_diagonal(features: MaclaurinFeatures, X: Array) -> np.ndarray:  # (n, d) -> (n,)
-    """E k̂(x, x) of Maclaurin features: Σ over the blocks in use of coefficient · ω(x)² |u(x)|²ⁿ."""
-    X = np.asarray(X.toarray() if hasattr(X, "toarray") else X, dtype=np.float64)
-    inputs = features.expansion_.inputs(X)
-    lengths = np.sum(inputs.unit**2, axis=1)  # one, or zero for a zero row
-    total = np.zeros(len(X))
-    for block in features.blocks_:
-        degree = 0 if block.sketch is None else block.sketch.degree
-        total += (block.root * inputs.weights[:, block.number]) ** 2 * lengths**degree
-    return total
+def unfrozen(features: Any) -> Any:
+    """The transformer itself, out of a `FrozenEstimator`."""
+    return unfrozen(features.estimator) if isinstance(features, FrozenEstimator) else features

@@ -43,8 +43,6 @@ OWN: dict[str, Arrays] = {
     "TurnWeights": {"turns": "i: p D d: 0 to 3"},
     "WaveWeights": {"phase": "f: 0 | 1"},
     # expansions, allocations and plans
-    **without_arrays("FourierCandidate MaclaurinCandidate NystromCandidate PolynomialCandidate"),
-    **without_arrays("PositiveCandidate SphericalCandidate"),
     **without_arrays("ComplexAdvantage LeftOut Plan PlannedCandidate"),
     "Allocation": {
         "degrees": "iu: b",

@@ -7,14 +7,15 @@ import warnings
 from numbers import Real
 from typing import Any
 
+import numpy as np
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from .._arrays import Array, as_generator, positive_integer
 from ..features.base import FeatureMap
+from ..features.study import Study
 from ..kernels import DotProductKernel
 from .search import Assessment, Selection, assess, least_components, select, tabulate
-from .study import Study
 from .table import Plan, PlannedCandidate
 
 
@@ -44,12 +45,10 @@ class AutoFeatures(FeatureMap):
         columns is chosen. Where an error is measured, it and twice its standard error are within
         the tolerance. With n_components as well, that is the most it may take; where it does
         not suffice, the best candidate with so many columns is taken, with a warning.
-    candidates : "all", a family, or a list of families or `Candidate`, default="all"
+    candidates : "all", a family, or a list of families or unfitted features, default="all"
         What may be chosen: see `plan`. ("maclaurin", "fourier", "spherical", "polynomial",
         "positive") leaves out Nyström features, whose cost per row grows with the square of the
         columns; ("all", "nystrom") has them compared whatever they cost.
-    objective : "kernel", default="kernel"
-        What is minimised: the mean squared error of the kernel over pairs of distinct rows.
     cost_weight : float, default=0.0
         With c > 0, error · costᶜ is minimised, cost being the arithmetic of one row: c = 0.5
         takes features of twice the error if they are four times cheaper. (What costs far more
@@ -92,7 +91,6 @@ class AutoFeatures(FeatureMap):
         n_components: int | None = None,
         tolerance: float | None = None,
         candidates: Any = "all",
-        objective: str = "kernel",
         cost_weight: float = 0.0,
         max_degree: int = 10,
         n_pairs_sample: int = 500,
@@ -105,7 +103,6 @@ class AutoFeatures(FeatureMap):
         self.n_components = n_components  # type: ignore[assignment]
         self.tolerance = tolerance
         self.candidates = candidates
-        self.objective = objective
         self.cost_weight = cost_weight
         self.max_degree = max_degree
         self.n_pairs_sample = n_pairs_sample
@@ -128,21 +125,21 @@ class AutoFeatures(FeatureMap):
         )
         self.plan_ = self._plan(study)
         self.chosen_: PlannedCandidate = self.plan_.best
-        kernel = self.kernel.resolve(X)
-        options: dict[str, Any] = {"n_jobs": self.n_jobs}
-        if self.chosen_.candidate.family == "maclaurin":
-            options |= {"max_degree": self.max_degree, "n_pairs_sample": self.n_pairs_sample}
-        self.features_ = self.chosen_.candidate.build(
-            kernel,
-            self.chosen_.n_components,
-            random_state=int(features_rng.integers(2**31)),
-            **options,
-        ).fit(X)
+        candidate = self.chosen_.candidate
+        shared = {"n_jobs": self.n_jobs, "random_state": int(features_rng.integers(2**31))}
+        if "n_pairs_sample" in candidate.options():  # that of the plan, whose design is kept
+            shared["n_pairs_sample"] = self.n_pairs_sample
+        features = candidate.for_kernel(study.resolved, candidate.n_components, **shared)
+        self.features_ = features.fit_planned(X, study)
         self.kernel_ = self.features_.kernel_
         return self
 
     def _features(self, X: Array) -> Array:
         return self.features_._features(X)
+
+    def expected_diagonal(self, X: Array, Z: Array) -> np.ndarray:  # (n, d), (n, D) -> (n,)
+        """That of the features chosen."""
+        return self.features_.expected_diagonal(X, Z)
 
     @property
     def _n_features_out(self) -> int:
@@ -161,7 +158,7 @@ class AutoFeatures(FeatureMap):
             message = (
                 f"tolerance={self.tolerance} is not reached with {n_components} columns: the least "
                 f"error is {table.best.relative_error:.3g} ± {table.best.standard_error:.1g} "
-                f"({table.best.candidate})."
+                f"({table.best.label})."
             )
             if self.n_components is None:
                 raise ValueError(f"{message} Raise max_components or max_degree.")
@@ -207,8 +204,6 @@ class AutoFeatures(FeatureMap):
             isinstance(self.tolerance, Real) and 0 < self.tolerance < math.inf
         ):
             raise ValueError(f"tolerance must be a positive number; got {self.tolerance!r}.")
-        if self.objective != "kernel":
-            raise ValueError(f'objective must be "kernel"; got {self.objective!r}.')
         if not (isinstance(self.cost_weight, Real) and 0 <= self.cost_weight < math.inf):
             raise ValueError(f"cost_weight must be a number ≥ 0; got {self.cost_weight!r}.")
 
@@ -220,13 +215,13 @@ class AutoFeatures(FeatureMap):
         if best.source == "measured":
             how = f"± {best.standard_error:.2g}, measured on rows held out"
         lines = [
-            f"{best.candidate}: {best.n_components} columns, relative error "
+            f"{best.label}: {best.n_components} columns, relative error "
             f"{best.relative_error:.3g} ({how}), the best of {len(self.plan_)} candidates."
         ]
-        others = [row for row in self.plan_[1:] if row.candidate.family != best.candidate.family]
+        others = [row for row in self.plan_[1:] if row.family != best.family]
         if others:
             lines.append(
-                f"Next family: {others[0].candidate}, {others[0].n_components} columns, "
+                f"Next family: {others[0].label}, {others[0].n_components} columns, "
                 f"{others[0].relative_error:.3g}."
             )
         lines += map(str, self.plan_.left_out)

@@ -9,10 +9,9 @@ import numpy as np
 from sklearn.utils import check_array
 
 from .._arrays import Array, as_generator, host
-from ..features.study import sample_rows
+from ..features.study import check_rows, sample_rows
 from ..pairs import PairStatistics
 from ..sketches.rademacher import RademacherSketch
-from .study import check_rows
 
 
 def error_bound(

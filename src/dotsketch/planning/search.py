@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from numbers import Real
 from typing import Any, NamedTuple
 
 from .._arrays import Array, positive_integer
 from .._support.progress import progress
+from ..features import FAMILIES, FeatureMap, MaclaurinFeatures
+from ..features.base import Setup
+from ..features.study import Study, Unsuited, check_rows
 from ..kernels import DotProductKernel
-from .candidates import Candidate, MaclaurinCandidate, Setup
-from .families import FAMILIES, all_candidates
-from .study import Study
 from .table import LeftOut, Plan, PlannedCandidate
 
 # What nobody asked for is compared up to these: some ten seconds and a small part of the memory
@@ -27,7 +28,7 @@ def plan(
     X: Array,
     *,
     n_components: int,
-    candidates: str | Iterable[str | Candidate] = "all",
+    candidates: str | Iterable[str | FeatureMap] = "all",
     cost_weight: float = 0.0,
     max_degree: int = 10,
     n_pairs_sample: int = 500,
@@ -38,8 +39,9 @@ def plan(
 
     All are compared at the same number of returned real columns. `candidates` is "all"; the name
     of a family or a list of names ("maclaurin", "polynomial", "fourier", "spherical",
-    "positive", "nystrom"); or a list of `Candidate` objects. Families that do not support the
-    kernel, and candidates that need more than n_components columns, are left out.
+    "positive", "nystrom"); or a list of unfitted estimators, of which the options count: kernel
+    and number of columns are those of the plan. Families that do not support the kernel, and
+    candidates that need more than n_components columns, are left out.
 
     Errors are closed forms wherever one is known; others (SORF, Nyström) are measured on rows
     held out, and marked so, with a standard error. With a cost_weight c > 0 the order is that of
@@ -62,7 +64,7 @@ def plan(
     n_components = positive_integer("n_components", n_components)
     study = Study(
         kernel,
-        X,
+        check_rows(X),
         max_degree=max_degree,
         n_pairs_sample=n_pairs_sample,
         random_state=random_state,
@@ -74,8 +76,8 @@ def plan(
 class Selection(NamedTuple):
     """The candidates of a plan, and those among them that nobody named."""
 
-    candidates: list[Candidate]
-    unasked: frozenset[Candidate]
+    candidates: list[FeatureMap]
+    unasked: list[FeatureMap]
 
 
 class Assessment(NamedTuple):
@@ -107,62 +109,100 @@ def tabulate(
     )
 
 
+def variants(study: Study, family: str = "all") -> list[FeatureMap]:
+    """What is worth comparing of a family (or of all), as far as it suits kernel and data."""
+    chosen = FAMILIES.values() if family == "all" else [FAMILIES[family]]
+    return [candidate for estimator in chosen for candidate in estimator.variants(study)]
+
+
 def select(candidates: Any, study: Study) -> Selection:
     """The candidates that "all", names of families or a list ask for, as far as they suit."""
-    asked: list[Any] = [candidates] if isinstance(candidates, str) else list(candidates)
+    single = isinstance(candidates, (str, FeatureMap))
+    asked: list[Any] = [candidates] if single else list(candidates)
     if not asked:
         raise ValueError("candidates is empty.")
-    found: list[Candidate] = []
+    found: dict[Any, FeatureMap] = {}
+    named = set()
     for one in asked:
-        if isinstance(one, Candidate):
-            if not one.serves(study):
-                raise ValueError(f"{one} does not support {study.kernel} {_limits(study)}.")
-            found.append(one)
-        elif one == "all" or one in FAMILIES:
-            found += all_candidates(study, one)
+        if isinstance(one, FeatureMap) and hasattr(one, "family"):
+            try:
+                one.for_kernel(study.kernel, one.n_components).check_study(study)
+            except Unsuited as error:
+                raise ValueError(
+                    f"{one.label()} does not support {study.kernel} on these data: {error}."
+                ) from None
+            chosen: list[FeatureMap] = [one]
+        elif one == "all" or (isinstance(one, str) and one in FAMILIES):
+            chosen = variants(study, one)
         else:
             names = ", ".join(map(repr, FAMILIES))
             raise ValueError(
-                f'candidates must be "all", families ({names}) or a list of Candidate; got {one!r}.'
+                f'candidates must be "all", families ({names}) or a list of unfitted features; '
+                f"got {one!r}."
             )
+        found |= {identity(candidate): candidate for candidate in chosen}
+        named |= set(map(identity, chosen)) if one != "all" else set()
     if not found:
         raise ValueError(
-            f"No candidate of {candidates!r} supports {study.kernel} {_limits(study)}."
+            f"No candidate of {candidates!r} supports {study.kernel} on these data up to "
+            f"max_degree={study.max_degree}."
         )
-    named = {candidate for candidate in found if candidate in asked or candidate.family in asked}
-    return Selection(list(dict.fromkeys(found)), frozenset(found) - named)
+    unasked = [candidate for key, candidate in found.items() if key not in named]
+    return Selection(list(found.values()), unasked)
 
 
-def _limits(study: Study) -> str:
-    return f"on these data up to max_degree={study.max_degree}"
+def identity(candidate: FeatureMap) -> tuple:
+    """Equal for candidates that differ at most in the kernel and the number of columns."""
+    return type(candidate), repr(sorted(candidate.options().items()))
+
+
+def at_columns(candidate: FeatureMap, study: Study, n_components: int) -> FeatureMap | None:
+    """The candidate with the kernel of the study and at most so many columns, if it has any."""
+    n = n_components // candidate.columns_at_once * candidate.columns_at_once
+    return candidate.for_kernel(study.kernel, n) if n else None
+
+
+def predict(candidate: FeatureMap, study: Study, n_components: int) -> PlannedCandidate | None:
+    """The error and cost with at most n_components columns; None if they are too few."""
+    described = at_columns(candidate, study, n_components)
+    if described is None:
+        return None
+    try:
+        return PlannedCandidate.of(described, study)
+    except Unsuited:
+        return None
 
 
 def assess(
     study: Study, selection: Selection, n_components: int, *, verbose: bool = False
 ) -> Assessment:
     """The predictions of all candidates that have one at so many columns and are not too costly."""
-    candidates, left_out = [], []
+    chosen: list[FeatureMap] = []
+    left_out: list[LeftOut] = []
+    unasked = set(map(identity, selection.unasked))
     for candidate in selection.candidates:
-        reason = _costly_setup(candidate.setup(study, n_components))
-        if reason and candidate in selection.unasked:
-            left_out.append(LeftOut(candidate, n_components, reason))
+        described = at_columns(candidate, study, n_components)
+        if described is None:
+            continue
+        reason = _costly_setup(described.setup(study.dimension))
+        if reason and identity(candidate) in unasked:
+            left_out.append(LeftOut(described, reason))
         else:
-            candidates.append(candidate)
-    study.prepare_moments(
-        (c.sketch, c.output, c.mean_split) for c in candidates if isinstance(c, MaclaurinCandidate)
-    )
+            chosen.append(described)
+    families: dict[type[FeatureMap], list[FeatureMap]] = {}
+    for candidate in chosen:
+        families.setdefault(type(candidate), []).append(candidate)
+    for estimator, members in families.items():
+        estimator.prepare(study, members)
     rows = []
-    with progress(f"candidates, {n_components} columns", len(candidates), verbose) as tell:
-        for candidate in candidates:
-            row = candidate.predict(study, n_components)
-            if row is not None:
-                rows.append(row)
+    with progress(f"candidates, {n_components} columns", len(chosen), verbose) as tell:
+        for candidate in chosen:
+            with suppress(Unsuited):  # too few columns
+                rows.append(PlannedCandidate.of(candidate, study))
             tell(1)
     limit = max(MOST_ROW_OPERATIONS, MOST_ROW_RATIO * min((row.cost for row in rows), default=0.0))
-    costly = [row for row in rows if row.cost > limit and row.candidate in selection.unasked]
-    left_out += [
-        LeftOut(row.candidate, n_components, f"{row.cost:.2g} operations per row") for row in costly
-    ]
+    costly = [row for row in rows if row.cost > limit and identity(row.candidate) in unasked]
+    left_out += [LeftOut(row.candidate, f"{row.cost:.2g} operations per row") for row in costly]
     return Assessment([row for row in rows if row not in costly], left_out)
 
 
@@ -202,18 +242,24 @@ def required_components(
     >>> coarse < fine
     True
     """
-    candidate = MaclaurinCandidate(sketch, output, "optimal", coefficients, mean_split)
+    candidate = MaclaurinFeatures(
+        kernel,
+        sketch=sketch,
+        output=output,
+        coefficients=coefficients,
+        mean_split=mean_split,
+        max_degree=max_degree,
+    )
     study = Study(
         kernel,
-        X,
+        check_rows(X),
         max_degree=max_degree,
         n_pairs_sample=n_pairs_sample,
         random_state=random_state,
     )
     found = least_components(study, candidate, tolerance, max_components)
     if found is None:
-        step = candidate.columns_at_once
-        row = candidate.predict(study, max_components // step * step)
+        row = predict(candidate, study, max_components)
         error = math.nan if row is None else row.relative_error
         raise ValueError(
             f"tolerance={tolerance} is not reached with {max_components} components: the "
@@ -225,7 +271,7 @@ def required_components(
 
 def least_components(
     study: Study,
-    candidate: Candidate,
+    candidate: FeatureMap,
     tolerance: float,
     max_components: int,
     min_components: int = 1,
@@ -241,7 +287,7 @@ def least_components(
 
     def enough(units: int) -> bool:
         if units not in known:
-            known[units] = candidate.predict(study, units * step)
+            known[units] = predict(candidate, study, units * step)
         row = known[units]
         return row is not None and row.upper_error <= tolerance
 

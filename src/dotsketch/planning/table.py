@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from .candidates import Candidate
-
+from ..features import FeatureMap
+from ..features.study import ExpectedError, Study
 
 STANDARD_ERRORS = 2.0  # by which a measured error must be below a tolerance
 
@@ -20,41 +19,39 @@ STANDARD_ERRORS = 2.0  # by which a measured error must be below a tolerance
 class LeftOut:
     """A candidate that was not compared because its cost is far beyond that of the others."""
 
-    candidate: Candidate
-    n_components: int
+    candidate: FeatureMap
     reason: str
 
     def __str__(self) -> str:
         return (
-            f"left out: {self.candidate} ({self.n_components} columns): {self.reason}; "
-            f'name it to have it compared, candidates=["all", "{self.candidate.family}"].'
+            f"left out: {self.candidate.label()} ({self.candidate.n_components} columns): "
+            f'{self.reason}; name it to have it compared, candidates=["all", '
+            f'"{self.candidate.family}"].'
         )
 
 
-@dataclass(frozen=True)
-class PlannedCandidate:
-    """The error and cost of one candidate at a number of columns.
+@dataclass(frozen=True, kw_only=True)
+class PlannedCandidate(ExpectedError):
+    """The error and cost of one candidate: an unfitted estimator with its number of columns."""
 
-    relative_error is √(E(k − k̂)²/E k²) over pairs of distinct rows; cost is the number of
-    arithmetic operations per row, a guide to the time. Where the error is known in closed
-    form, source is "formula", and squared_bias + variance is the squared error. Where it is not,
-    source is "measured": features were drawn for rows held out, relative_error is the root mean
-    square over draws, standard_error that of it, and its two parts are not known (NaN). A formula
-    has no draws and a standard error of 0; that the pairs are a sample counts for neither.
-    n_measured is the number of landmarks that were measured where X has too few rows for
-    n_components and rows held out: the error is then somewhat too large.
-    """
+    candidate: FeatureMap
 
-    candidate: Candidate
-    n_components: int
-    relative_error: float
-    squared_bias: float
-    variance: float
-    cost: float
-    max_degree: int | None = None
-    source: str = "formula"
-    standard_error: float = 0.0
-    n_measured: int | None = None
+    @classmethod
+    def of(cls, candidate: FeatureMap, study: Study) -> PlannedCandidate:
+        """May raise Unsuited, if the candidate has too few columns."""
+        return cls(candidate=candidate, **vars(candidate.expected_error(study)))
+
+    @property
+    def label(self) -> str:
+        return self.candidate.label()
+
+    @property
+    def family(self) -> str:
+        return self.candidate.family
+
+    @property
+    def n_components(self) -> int:
+        return self.candidate.n_components
 
     @property
     def upper_error(self) -> float:
@@ -108,15 +105,14 @@ class Plan(Sequence):
         """The table by columns, for `pandas.DataFrame(plan.to_dict())`."""
         rows = []
         for row in self._rows:
-            values = asdict(row)
-            del values["candidate"]
-            options = asdict(row.candidate)
-            rows.append({"family": row.candidate.family, **options, **values})
+            values = {name: value for name, value in vars(row).items() if name != "candidate"}
+            named = {"family": row.family, "label": row.label, "n_components": row.n_components}
+            rows.append(named | row.candidate.options() | values)
         names = list(dict.fromkeys(name for row in rows for name in row))
         return {name: [row.get(name) for row in rows] for name in names}
 
     def __repr__(self) -> str:
-        width = max((len(str(row.candidate)) for row in self._rows), default=9)
+        width = max((len(row.label) for row in self._rows), default=9)
         lines = [
             f"{'candidate':{width}s} {'columns':>8s} {'rel. error':>10s} {'± s.e.':>8s} "
             f"{'bias':>9s} {'deviation':>9s} {'Mop/row':>8s}  source"
@@ -129,7 +125,7 @@ class Plan(Sequence):
             error = f"{row.standard_error:8.2g}" if row.source == "measured" else f"{'':8s}"
             fewer = "" if row.n_measured is None else f" with {row.n_measured} landmarks"
             lines.append(
-                f"{row.candidate!s:{width}s} {row.n_components:8d} {row.relative_error:10.4g} "
+                f"{row.label:{width}s} {row.n_components:8d} {row.relative_error:10.4g} "
                 f"{error} {parts[0]} {parts[1]} {row.cost / 1e6:8.3f}  {row.source}{fewer}"
             )
         if self.reduced_from is not None:
@@ -151,7 +147,7 @@ class Plan(Sequence):
         bias = np.array([row.squared_bias for row in rows])
         measured = np.isnan(total)
         share = np.where(measured, 0.0, bias / np.where(total > 0, total, 1.0))
-        names = [str(row.candidate) for row in rows]
+        names = [row.label for row in rows]
         ax.barh(names, error, color="#9ecae1", label="variance")
         ax.barh(names, error * share, color="#08519c", label="bias")
         if np.any(measured):

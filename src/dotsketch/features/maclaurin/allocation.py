@@ -21,7 +21,8 @@ from scipy.linalg import LinAlgError, cholesky, solve_triangular
 from scipy.optimize import nnls
 from sklearn.isotonic import isotonic_regression
 
-from .moments import ExpansionMoments, relative_error
+from ..study import relative_error
+from .moments import ExpansionMoments
 
 SOLVERS = ("greedy", "exact")
 COEFFICIENTS = ("taylor", "fitted")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from copy import copy
 from dataclasses import replace
-from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,6 +13,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from ..._arrays import (
+    OUTPUTS,
     Array,
     Parts,
     as_generator,
@@ -25,10 +26,17 @@ from ..._arrays import (
     positive_integer,
 )
 from ...kernels import DotProductKernel
-from ...sketches import MonomialSketch, Sketch, make_sketch, separable_sketch
-from ..base import FeatureMap
+from ...sketches import (
+    SKETCHES,
+    MonomialSketch,
+    SeparableSketch,
+    Sketch,
+    make_sketch,
+    separable_sketch,
+)
+from ..base import FeatureMap, check_option, dense, suited
 from ..degenerate import warn_if_degenerate
-from ..study import data_centre, sample_rows
+from ..study import ExpectedError, FitStudy, Study, Unsuited
 from .allocation import (
     COEFFICIENTS,
     SOLVERS,
@@ -38,7 +46,7 @@ from .allocation import (
     random_projections,
 )
 from .moments import ExpansionMoments
-from .series import Inputs, expand
+from .series import Inputs, MaclaurinExpansion, MeanSplitExpansion, expand
 
 
 class SketchedBlock(NamedTuple):
@@ -48,6 +56,13 @@ class SketchedBlock(NamedTuple):
     root: float  # √θ
     sketch: Sketch | None
     weights: Any
+
+
+class MaclaurinDesign(NamedTuple):
+    """What the data decide; weights are drawn for it."""
+
+    expansion: MaclaurinExpansion | MeanSplitExpansion
+    allocation: Allocation
 
 
 class MaclaurinFeatures(FeatureMap):
@@ -90,9 +105,6 @@ class MaclaurinFeatures(FeatureMap):
         Split off the component along the mean of the data, and sketch only what is orthogonal to
         it: for raw nonnegative data the error falls several times. A shift-invariant kernel
         centres its data instead.
-    measure_base, h01 : float and bool, default=2.0 and False
-        For allocation="random": degrees are drawn ∝ base^−(n+1); `h01` takes degree 0 and 1
-        exactly and draws from degree 2 on.
     n_jobs : int or None, default=None
         Threads that `transform` uses on NumPy rows (-1: all). With the compiled kernels the result
         has the same bits for any number; what BLAS computes agrees to rounding.
@@ -118,6 +130,9 @@ class MaclaurinFeatures(FeatureMap):
     (1797, 500)
     """
 
+    family = "maclaurin"
+    is_monotone = False  # the variance of structured sketches is not quite monotone
+
     def __init__(
         self,
         kernel: DotProductKernel,
@@ -133,8 +148,6 @@ class MaclaurinFeatures(FeatureMap):
         solver: str = "greedy",
         exact_monomials: bool = True,
         mean_split: bool = False,
-        measure_base: float = 2.0,
-        h01: bool = False,
         n_jobs: int | None = None,
         random_state: Any = None,
     ):
@@ -150,46 +163,222 @@ class MaclaurinFeatures(FeatureMap):
         self.solver = solver
         self.exact_monomials = exact_monomials
         self.mean_split = mean_split
-        self.measure_base = measure_base
-        self.h01 = h01
         self.n_jobs = n_jobs
         self.random_state = random_state
 
     def fit(self, X: Array, y: Any = None) -> MaclaurinFeatures:
         """Choose truncation, projections and coefficients on a sample of X (n, d); draw weights."""
-        budget = self._begin_fit()
+        self._begin_fit()
         self._check_parameters()
         X = self._validate(X, reset=True)
-        rng = as_generator(self.random_state)
-        sample_rng, allocation_rng, weights_rng = rng.spawn(3)
-        sample = sample_rows(X, self.n_pairs_sample, sample_rng)
-        self.kernel_ = self.kernel.resolve(X)
-        if not self.kernel_.is_differentiable:
-            self.kernel_ = clone(self.kernel_)  # later changes of the given kernel are not ours
-        kernel = self.kernel_.detached()  # the statistics are of numbers on the host
-        with np.errstate(over="ignore", invalid="ignore"):  # an error follows
-            expansion = expand(
-                kernel, self.max_degree, sample, data_centre(X, kernel), mean_split=self.mean_split
-            )
-            inputs = expansion.inputs(sample)
-        [moments] = ExpansionMoments.of(
-            inputs,
-            expansion.degrees,
-            kernel,
-            [(separable_sketch(self.sketch, self._field), self._part)],
+        sample_rng, allocation_rng, weights_rng = as_generator(self.random_state).spawn(3)
+        study = FitStudy(
+            self.kernel, X, n_pairs_sample=self.n_pairs_sample, random_state=sample_rng
         )
-        self.expansion_ = replace(expansion, kernel=self.kernel_)
-        self.allocation_ = self._allocate(moments, budget, allocation_rng)
-        self.expected_squared_error_ = self.allocation_.expected_squared_error
-        self.expected_relative_error_ = self.allocation_.expected_relative_error
-        self.blocks_ = self._draw(weights_rng)
-        share = median_share(kernel, sample, inputs, self.allocation_)
-        warn_if_degenerate(kernel, X, share, degree=self.allocation_.max_degree)
+        share = self._fit_design(study, self.design(study, allocation_rng), weights_rng)
+        warn_if_degenerate(study.kernel, X, share, degree=self.allocation_.max_degree)
         return self
 
-    def _redrawn(self, random_state: Any) -> MaclaurinFeatures:
-        """A copy of these fitted features with the same allocation and the weights that a fit
-        with this random_state draws."""
+    def fit_planned(self, X: Array, study: Study) -> MaclaurinFeatures:
+        """`fit` with the allocation that the plan has found."""
+        self._begin_fit()
+        self._check_parameters()
+        X = self._validate(X, reset=True)
+        _, allocation_rng, weights_rng = as_generator(self.random_state).spawn(3)  # as in fit
+        share = self._fit_design(study, self.design(study, allocation_rng), weights_rng)
+        warn_if_degenerate(study.kernel, X, share, degree=self.allocation_.max_degree)
+        return self
+
+    def _fit_design(self, study: Study, design: MaclaurinDesign, rng: np.random.Generator) -> float:
+        """Draw the weights of a design; the median share of k(x, x) that the features hold."""
+        self.kernel_ = study.resolved
+        if not self.kernel_.is_differentiable:
+            self.kernel_ = clone(self.kernel_)  # later changes of the given kernel are not ours
+        self.expansion_ = replace(design.expansion, kernel=self.kernel_)
+        self.allocation_ = design.allocation
+        self.expected_squared_error_ = self.allocation_.expected_squared_error
+        self.expected_relative_error_ = self.allocation_.expected_relative_error
+        self.blocks_ = self._draw(rng)
+        inputs = self._inputs_of(study, "fitting")
+        return median_share(study.kernel, study.fitting, inputs, self.allocation_)
+
+    # -- what the data decide --------------------------------------------------------------------
+
+    def design(self, study: Study, rng: np.random.Generator | None = None) -> MaclaurinDesign:
+        """The expansion and the allocation for the rows of the study; one per study.
+
+        Only allocation="random" needs `rng`, and is drawn anew.
+        """
+        budget = self._count_projections()
+        expansion = self._expansion(study)
+        moments = self._moments(study, "fitting")
+        if isinstance(self.allocation, str) and self.allocation == "random":
+            return MaclaurinDesign(expansion, self._draw_degrees(moments, budget, rng))
+        # The rows are those of the study, whatever number this estimator would look at
+        options = {k: v for k, v in self.options().items() if k != "n_pairs_sample"}
+        key = ("maclaurin design", repr(sorted(options.items())), budget)
+        allocation = study.once(key, lambda: self._allocate(moments, budget))
+        return MaclaurinDesign(expansion, allocation)
+
+    def _expansion(self, study: Study) -> MaclaurinExpansion | MeanSplitExpansion:
+        def compute() -> MaclaurinExpansion | MeanSplitExpansion:
+            with np.errstate(over="ignore", invalid="ignore"):  # an error follows
+                return expand(
+                    study.kernel,
+                    self.max_degree,
+                    study.fitting,
+                    study.mean,
+                    mean_split=self.mean_split,
+                )
+
+        return study.once(("expansion", self.max_degree, self.mean_split), compute)
+
+    def _inputs_of(self, study: Study, rows: str) -> Inputs:
+        def compute() -> Inputs:
+            with np.errstate(over="ignore", invalid="ignore"):  # an error follows
+                return self._expansion(study).inputs(getattr(study, rows))
+
+        return study.once(("inputs", self.max_degree, self.mean_split, rows), compute)
+
+    def _moments(self, study: Study, rows: str) -> ExpansionMoments:
+        """Averages over pairs of the rows "fitting" or "sample" of the study."""
+        if rows == "sample" and study.sample is study.fitting:
+            rows = "fitting"
+        key = self._moments_key(rows)
+        if key not in study.known:
+            self._add_moments(study, rows, [self])
+        return study.known[key]
+
+    def _moments_key(self, rows: str) -> tuple:
+        return ("moments", self.sketch, self.output, self.max_degree, self.mean_split, rows)
+
+    @staticmethod
+    def _add_moments(study: Study, rows: str, chosen: Sequence[MaclaurinFeatures]) -> None:
+        """The moments of candidates with the same expansion, in one pass over the pairs."""
+        first = chosen[0]
+        found = ExpansionMoments.of(
+            first._inputs_of(study, rows),
+            first._expansion(study).degrees,
+            study.kernel,
+            [
+                (
+                    separable_sketch(one.sketch, "real" if one.output == "real" else "complex"),
+                    "complex" if one.output == "complex" else "real",
+                )
+                for one in chosen
+            ],
+        )
+        keys = (one._moments_key(rows) for one in chosen)
+        study.known.update(zip(keys, found, strict=True))
+
+    # -- planning --------------------------------------------------------------------------------
+
+    def label(self) -> str:
+        named = isinstance(self.allocation, str)
+        extras = [
+            text
+            for text, holds in (
+                ("random degrees", named and self.allocation == "random"),
+                ("given degrees", not named),
+                ("fitted", self.coefficients == "fitted"),
+                ("mean split", self.mean_split),
+            )
+            if holds
+        ]
+        return ", ".join([f"maclaurin: {self.sketch}", self.output, *extras])
+
+    def check_study(self, study: Study) -> None:
+        separable_sketch(self.sketch)
+        check_option("output", self.output, OUTPUTS)
+        self._check_parameters()
+        if self.mean_split and study.kernel.shift_invariant:
+            raise Unsuited("a shift-invariant kernel centres its data: there is no mean to split")
+        if not np.any(study.kernel.series(self.max_degree) > 0):
+            raise Unsuited(f"the kernel has no term up to max_degree={self.max_degree}")
+
+    def expected_error(self, study: Study) -> ExpectedError:
+        """Of the allocation for the rows "fitting" on the pairs of the sample."""
+        moments = self._moments(study, "sample")
+        if isinstance(self.allocation, str) and self.allocation == "random":
+            rng = np.random.default_rng(self._count_projections())
+            draws = [self._draw_degrees(moments, self._count_projections(), rng) for _ in range(16)]
+        else:
+            found = self.design(study).allocation
+            draws = [evaluate(moments, found.projections, found.exact, found.coefficients)]
+        return study.error(
+            float(np.mean([draw.squared_bias for draw in draws])),
+            float(np.mean([draw.variance for draw in draws])),
+            self._cost(draws[0], moments.dimension),
+            draws[0].max_degree,
+        )
+
+    def _cost(self, allocation: Allocation, dimension: int) -> float:
+        """About how many arithmetic operations the features of one row take."""
+        field = "real" if self.output == "real" else "complex"
+        sketched = (allocation.degrees > 0) & (allocation.projections > 0) & ~allocation.exact
+        return float(self.n_components) + sum(
+            make_sketch(self.sketch, int(n), int(D), field).cost(dimension)
+            for n, D in zip(
+                allocation.degrees[sketched], allocation.projections[sketched], strict=True
+            )
+        )
+
+    @classmethod
+    def variants(cls, study: Study) -> list[FeatureMap]:
+        known = [name for name, kind in SKETCHES.items() if issubclass(kind, SeparableSketch)]
+        choices: list[dict[str, Any]] = [{"allocation": "random"}]
+        choices += [
+            {"coefficients": coefficients, "mean_split": mean_split}
+            for coefficients in COEFFICIENTS
+            for mean_split in (False, True)
+        ]
+        return suited(
+            (
+                cls(
+                    study.kernel,
+                    sketch=sketch,
+                    output=output,
+                    max_degree=study.max_degree,
+                    **choice,
+                )
+                for output in ("real", "complex_to_real")
+                for sketch in known
+                for choice in choices
+            ),
+            study,
+        )
+
+    @classmethod
+    def prepare(cls, study: Study, chosen: Sequence[MaclaurinFeatures]) -> None:
+        """The moments of all candidates: one pass over the pairs for each expansion."""
+        names = ["fitting"] if study.fitting is study.sample else ["fitting", "sample"]
+        for rows in names:
+            missing = {
+                one._moments_key(rows): one
+                for one in chosen
+                if one._moments_key(rows) not in study.known
+            }
+            expansions = {(one.max_degree, one.mean_split) for one in missing.values()}
+            for expansion in sorted(expansions):
+                group = [
+                    missing[key]
+                    for key in sorted(missing)
+                    if (missing[key].max_degree, missing[key].mean_split) == expansion
+                ]
+                cls._add_moments(study, rows, group)
+
+    def expected_diagonal(self, X: Array, Z: Array) -> np.ndarray:  # (n, d), (n, D) -> (n,)
+        """Σ over the blocks in use of coefficient · ω(x)² |u(x)|²ⁿ, in float64."""
+        inputs = self.expansion_.inputs(np.asarray(dense(X), dtype=np.float64))
+        lengths = np.sum(inputs.unit**2, axis=1)  # one, or zero for a zero row
+        total = np.zeros(len(lengths))
+        for block in self.blocks_:
+            degree = 0 if block.sketch is None else block.sketch.degree
+            total += (block.root * inputs.weights[:, block.number]) ** 2 * lengths**degree
+        return total
+
+    def redrawn(self, X: Array, random_state: Any) -> MaclaurinFeatures:
+        """A copy with the same allocation, which is expensive, and other weights."""
         check_is_fitted(self)
         other = copy(self)
         other.random_state = random_state
@@ -255,11 +444,6 @@ class MaclaurinFeatures(FeatureMap):
             return real, None
         return real, xp.concat([part[1] for part in parts], axis=1)
 
-    @property
-    def _part(self) -> str:
-        """Which variance the user sees: of the complex value, or of its real part."""
-        return "complex" if self.output_ == "complex" else "real"
-
     def _check_parameters(self) -> None:
         if not isinstance(self.kernel, DotProductKernel):
             raise TypeError(
@@ -290,40 +474,34 @@ class MaclaurinFeatures(FeatureMap):
                 raise ValueError('coefficients="fitted" is for allocation="optimal".')
             if self.mean_split and isinstance(self.allocation, str):
                 raise ValueError('mean_split is for allocation="optimal".')
-        if not (isinstance(self.measure_base, Real) and 1 < self.measure_base < np.inf):
-            raise ValueError(f"measure_base must be a number above 1; got {self.measure_base!r}.")
 
-    def _allocate(
-        self, moments: ExpansionMoments, budget: int, rng: np.random.Generator
-    ) -> Allocation:
-        if isinstance(self.allocation, str) and self.allocation == "optimal":
-            return allocate(
-                moments,
-                budget,
-                min_degree=self.min_degree,
-                max_degree=self.max_degree,
-                solver=self.solver,
-                coefficients=self.coefficients,
-                exact_monomials=self.exact_monomials,
-            )
-        degrees = moments.degrees
-        constants = int(np.sum(degrees == 0))
-        exact = np.zeros(len(degrees), dtype=bool)
+    def _allocate(self, moments: ExpansionMoments, budget: int) -> Allocation:
         if not isinstance(self.allocation, str):
-            return evaluate(moments, *given_projections(self.allocation, degrees, budget), None)
-        linear = moments.exact_projections(1) if self.h01 and 1 in degrees else 0
-        rest = budget - constants - linear
-        drawn = degrees if not linear else np.where(degrees == 1, 0, degrees)
-        if rest < 0 or (rest == 0 and np.any(drawn > 0)):
-            raise ValueError(
-                f"n_components={self.n_components} leaves no projection to draw: the exact part "
-                f"takes {constants + linear}."
+            projections, exact = given_projections(self.allocation, moments.degrees, budget)
+            return evaluate(moments, projections, exact, None)
+        return allocate(
+            moments,
+            budget,
+            min_degree=self.min_degree,
+            max_degree=self.max_degree,
+            solver=self.solver,
+            coefficients=self.coefficients,
+            exact_monomials=self.exact_monomials,
+        )
+
+    def _draw_degrees(
+        self, moments: ExpansionMoments, budget: int, rng: np.random.Generator | None
+    ) -> Allocation:
+        """Degrees n drawn with probabilities ∝ 2^−(n+1), beside the constant (Kar and Karnick)."""
+        degrees = moments.degrees
+        rest = budget - int(np.sum(degrees == 0))
+        if rest < 0 or (rest == 0 and np.any(degrees > 0)):
+            raise Unsuited(
+                f"n_components={self.n_components} leaves no projection to draw: the constant "
+                f"takes {budget - rest}."
             )
-        projections, theta = random_projections(drawn, rest, self.measure_base, rng)
-        if linear:
-            exact = degrees == 1
-            projections = np.where(exact, linear, projections)
-        found = evaluate(moments, projections, exact, theta)
+        projections, theta = random_projections(degrees, rest, 2.0, as_generator(rng))
+        found = evaluate(moments, projections, np.zeros(len(degrees), dtype=bool), theta)
         return replace(found, unused=budget - int(projections.sum()))
 
     def _draw(self, rng: np.random.Generator) -> list[SketchedBlock]:

@@ -19,7 +19,8 @@ from ...kernels import DotProductKernel
 from ...pairs import PairStatistics
 from ...sketches.base import PairSumTerms, SeparableSketch
 from ...sketches.monomials import monomial_projections
-from .series import OVERFLOW, Inputs
+from ..study import OVERFLOW
+from .series import Inputs
 
 
 @dataclass(frozen=True)
@@ -97,13 +98,6 @@ class ExpansionMoments:
 
     def exact_projections(self, degree: int) -> int:
         return monomial_projections(degree, self.dimension, self.packed)
-
-
-def relative_error(squared_error: float, kernel_square: float) -> float:
-    """√(squared_error / kernel_square), 0 without an error and infinite for a zero kernel."""
-    if squared_error == 0:
-        return 0.0
-    return float(np.sqrt(squared_error / kernel_square)) if kernel_square > 0 else np.inf
 
 
 class _Block(NamedTuple):

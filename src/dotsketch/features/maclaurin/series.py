@@ -19,11 +19,7 @@ from scipy.special import gammaln
 
 from ..._arrays import Array, like, namespace, square_root
 from ...kernels import DotProductKernel, directions
-
-OVERFLOW = (
-    "The squares of the kernel's values overflow on these data: scale X down, or use a larger "
-    "lengthscale or a smaller gamma."
-)
+from ..study import OVERFLOW
 
 
 class Inputs(NamedTuple):

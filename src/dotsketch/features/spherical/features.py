@@ -23,10 +23,12 @@ from ..._arrays import (
     namespace,
     square_root,
 )
-from ...frequencies import Frequencies
-from ...kernels import DotProductKernel, directions
-from ..base import FeatureMap
+from ...frequencies import PROJECTIONS, Frequencies
+from ...kernels import DotProductKernel, Polynomial, directions
+from ..base import FeatureMap, Setup, check_option, suited
 from ..degenerate import warn_if_degenerate
+from ..study import ExpectedError, Study, Unsuited
+from ..waves import Waves, frequency_setup, output_suffix
 from .density import (
     RadialDensity,
     SphericalMap,
@@ -36,9 +38,11 @@ from .density import (
     is_nearly_uniform,
     kernel_density,
     peak,
+    predicted_errors,
 )
 
 UNIT_TOLERANCE = 1e-4  # rows that were normalised in single precision pass
+PLANNED_TOLERANCE = 1e-5  # of rows "on the sphere" in a plan, which nobody claimed to be so
 POOR_FIT = 0.1  # root mean square of k̃ − k relative to k(x, x), from which on we warn
 
 
@@ -112,6 +116,8 @@ class SphericalFeatures(FeatureMap):
     np.float64(0.002)
     """
 
+    family = "spherical"
+
     def __init__(
         self,
         kernel: DotProductKernel,
@@ -151,6 +157,48 @@ class SphericalFeatures(FeatureMap):
         )
         self.weights_ = self.map_.sample(self.n_features_in_, as_generator(self.random_state))
         return self
+
+    def label(self) -> str:
+        return f"spherical: {self.projection}{output_suffix(self.output)}"
+
+    def check_study(self, study: Study) -> None:
+        check_option("projection", self.projection, ("auto", *PROJECTIONS))
+        kernel = study.kernel
+        if not (isinstance(kernel, Polynomial) and kernel.coef0 >= kernel.gamma):
+            # Others become negative, or grow again, for opposite rows: no mixture fits them well
+            raise Unsuited("spherical features are for polynomial kernels with coef0 ≥ gamma")
+        projection = choose_projection(self.projection, study.dimension)
+        ambient = Frequencies(1, projection).ambient_dimension(study.dimension)
+        if projection == "sorf" and not is_nearly_uniform(ambient):
+            raise Unsuited(f"its directions are far from uniform in {ambient} coordinates")
+        if not study.once("unit rows", lambda: all(map(_have_unit_norm, study.blocks()))):
+            raise Unsuited("not all rows of X have norm one")
+
+    def expected_error(self, study: Study) -> ExpectedError:
+        projection = choose_projection(self.projection, study.dimension)
+        cost = Waves(self.n_components, projection, self.output).cost(study.dimension)
+        if projection == "sorf":
+            return self._measured(study, cost)
+        squared_bias, variance = predicted_errors(
+            study.kernel,
+            study.lengths(-1, scaled=False),
+            study.dimension,
+            n_components=self.n_components,
+            projection=projection,
+            output=self.output,
+        )
+        return study.error(float(np.mean(squared_bias)), float(np.mean(variance)), cost)
+
+    def setup(self, dimension: int) -> Setup:
+        return frequency_setup(self.projection, self.n_components, dimension)
+
+    @classmethod
+    def variants(cls, study: Study) -> list[FeatureMap]:
+        """With normalize=False: rows of another norm, of which the plan knows nothing, are refused
+        by them."""
+        return suited(
+            (cls(study.kernel, projection=p, normalize=False) for p in PROJECTIONS), study
+        )
 
     def _features(self, X: Array) -> Array:
         if is_jax_array(X):
@@ -264,6 +312,11 @@ class SphericalFeatures(FeatureMap):
                 UserWarning,
                 stacklevel=3,
             )
+
+
+def _have_unit_norm(rows: np.ndarray) -> bool:  # (n, d)
+    """But for the rounding of single precision."""
+    return bool(np.all(np.abs(np.linalg.norm(rows, axis=1) - 1) < PLANNED_TOLERANCE))
 
 
 def _largest(rows: Array) -> np.ndarray:  # (n, d) -> (n,)
