@@ -15,7 +15,7 @@ from ..planning import Plan
 from .encoding import encode, encode_chunks, make_encoder
 from .errors import check_output
 from .kernel_names import parse_kernel
-from .model_file import Model
+from .model_file import save_model
 from .modelling import check_features, choose_features, choose_kernel, describe_cap, fit_stream
 from .options import (
     components_option,
@@ -97,7 +97,7 @@ def fit(
 
             gp = fit_stream(estimator, X, stream, classes, jobs)
     known = facts_of(schema, row, estimator, kernel, seed)
-    Model.of(encoder, gp, known).save(Path(path))
+    save_model(path, encoder, gp, known)
     seconds = time.perf_counter() - start
     output.result(
         {"model": path, **known, "seconds": seconds},

@@ -16,9 +16,9 @@ import pyarrow.parquet
 
 from .._support.files import atomic_write
 from ..persistence import read_info
-from .encoding import NO_LEVEL, frame_of, target_of
+from .encoding import NO_LEVEL, Wanted, frame_of, target_of, wanted_of
 from .errors import UserMistake, check_ending, check_output
-from .model_file import Model
+from .model_file import load_model
 from .modelling import use_threads
 from .options import jobs_option, reading, speaking, threads
 from .output import Output, count, facts
@@ -58,13 +58,15 @@ def predict(
       dotsketch predict houses.model new.csv --keep id > predictions.csv
     """
     output = Output(as_json, verbose)
-    fitted = Model.load(model)
-    use_threads(fitted.gp.features_, jobs)
+    fitted = load_model(model)
+    encoder, gp = fitted[:-1], fitted[-1]
+    wanted, target = wanted_of(encoder), fitted.facts_["target"]
+    classes = gp.classes_ if fitted.facts_["task"] == "classification" else [0.0]
+    use_threads(gp.features_, jobs)
     table = open_table(data, **options)
     kept = [table.column(name) for name in keep]
-    check_columns(fitted, table, kept, output)
-    wanted = fitted.wanted
-    score = Score(fitted.task) if fitted.facts["target"] in table.names else None
+    check_columns(wanted, table, {*kept, target}, output)
+    score = Score(fitted.facts_["task"]) if target in table.names else None
     rows = 0
     unknown: dict[str, int] = {}
     if path is None and as_json:
@@ -83,9 +85,9 @@ def predict(
             for name, levels in wanted.categorical.items():
                 unseen = ~frame[name].isin({*levels, NO_LEVEL})  # a missing one is no other level
                 unknown[name] = unknown.get(name, 0) + int(unseen.sum())
-            prediction = predict_rows(fitted.gp, fitted.encoder.transform(frame))
+            prediction = predict_rows(gp, encoder.transform(frame))
             if score is not None:
-                y, missing = targets_of(fitted, batch, first_row, table)
+                y, missing = target_of(batch, first_row, target, classes, table.source)
                 score.add(prediction.at(~missing), y[~missing])
             write(predicted_columns(prediction, batch, kept))
             rows += batch.num_rows
@@ -101,7 +103,7 @@ def predict(
     if score is not None and score.n < rows:
         output.say(
             f"{table.source}: {count(rows - score.n, 'row')} without a value of the target "
-            f"{fitted.facts['target']!r}: not scored."
+            f"{target!r}: not scored."
         )
     figures = None if score is None or not score.n else score.figures()
     told = {"rows": f"{rows:,}"} | ({"score": describe_figures(figures)} if figures else {})
@@ -112,27 +114,18 @@ def predict(
     output.result(known, facts({"output": path, **told}))
 
 
-def check_columns(model: Model, table: Table, kept: list[str], output: Output) -> None:
-    """Raise if a column of the model is missing; tell of those it does not know."""
-    wanted = [*model.wanted.numeric, *model.wanted.categorical]
-    missing = [name for name in wanted if name not in table.names]
+def check_columns(wanted: Wanted, table: Table, others: set[str], output: Output) -> None:
+    """Raise if a column of the model is missing; report those that are not used."""
+    names = [*wanted.numeric, *wanted.categorical]
+    missing = [name for name in names if name not in table.names]
     if missing:
         raise UserMistake(
             f"{table.source} lacks {count(len(missing), 'column')} of the model: "
             f"{list_names(missing)}."
         )
-    known = {*wanted, *kept, model.facts["target"]}
-    extra = [name for name in table.names if name not in known]
+    extra = [name for name in table.names if name not in {*names, *others}]
     if extra:
         output.say(f"{table.source}: not used by the model: {list_names(extra)}")
-
-
-def targets_of(
-    model: Model, batch: pa.RecordBatch, first_row: int, table: Table
-) -> tuple[np.ndarray, np.ndarray]:
-    """The target and where it is missing."""
-    like = [0.0] if model.classes is None else model.classes
-    return target_of(batch, first_row, model.facts["target"], like, table.source)
 
 
 def predicted_columns(
@@ -193,9 +186,9 @@ def info(model: str, as_json: bool, verbose: bool) -> None:
     Example:
       dotsketch info houses.model
     """
-    found = Model.load(model)
+    found = load_model(model)
     file = read_info(model)
-    known = found.facts
+    known = found.facts_
     lines = {
         "model": f"{model}, {file['size'] / 1e6:.1f} MB, dotsketch {file['versions']['dotsketch']}",
         "task": f"{known['task']} of {known['target']!r}",
@@ -208,5 +201,5 @@ def info(model: str, as_json: bool, verbose: bool) -> None:
     if known["classes"] is not None:
         lines["classes"] = list_names(known["classes"], 20)
     else:
-        lines["noise"] = f"{noise_of(found.gp):.4g} (standard deviation)"
+        lines["noise"] = f"{noise_of(found[-1]):.4g} (standard deviation)"
     Output(as_json, verbose).result({"model": model, **known, "file": file}, facts(lines))
