@@ -50,6 +50,10 @@ def held(size, n, *, seed=0, cuts=(), order=None):
 def test_rows_held_out_are_those_of_the_smallest_hashes():
     expected = np.argsort(row_hashes(7, 0, 100))[:10]
     np.testing.assert_array_equal(held(10, 100, seed=7), expected)
+    stream = HeldOutRows.none(10, 7)
+    for part in np.array_split(np.arange(100), 9):
+        stream.update(part[:, None].astype(float), part, part[0])
+    np.testing.assert_array_equal(stream.labels, expected)
     for order in itertools.permutations(range(4)):
         found = held(10, 100, seed=7, cuts=(3, 40, 41), order=order)
         np.testing.assert_array_equal(found, expected)
