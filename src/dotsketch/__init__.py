@@ -31,7 +31,6 @@ from .features import (
     SphericalFeatures,
     SphericalMap,
 )
-from .frequencies import Frequencies
 from .gp import (
     ExactGPClassifier,
     ExactGPRegressor,
@@ -59,6 +58,7 @@ from .planning import (
     plan,
     required_components,
 )
+from .projections import Frequencies
 from .rows import parquet_batches
 from .sketches import (
     SKETCHES,

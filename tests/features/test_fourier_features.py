@@ -19,7 +19,7 @@ from dotsketch import (
     PositiveFeatures,
     relative_frobenius_error,
 )
-from dotsketch.frequencies import PROJECTIONS
+from dotsketch.projections import PROJECTIONS
 from rounding import assert_same_to_rounding
 
 every_projection = pytest.mark.parametrize("projection", PROJECTIONS)

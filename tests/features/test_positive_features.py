@@ -9,7 +9,7 @@ from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from dotsketch import Exponential, Gaussian, Polynomial, PositiveFeatures, PositiveMap
-from dotsketch.frequencies import PROJECTIONS
+from dotsketch.projections import PROJECTIONS
 from rounding import assert_same_to_rounding
 
 every_projection = pytest.mark.parametrize("projection", PROJECTIONS)

@@ -11,7 +11,7 @@ from dotsketch.features.spherical.density import (
     on_circle,
     predicted_errors,
 )
-from dotsketch.frequencies import PROJECTIONS, Frequencies, sphere_mean
+from dotsketch.projections import PROJECTIONS, Frequencies, sphere_mean
 from rounding import assert_same_to_rounding
 
 GRID = np.linspace(0, 2, 401)  # finer than the grid of the fit

@@ -16,7 +16,7 @@ from dotsketch import (
     Polynomial,
     SphericalFeatures,
 )
-from dotsketch.frequencies import PROJECTIONS
+from dotsketch.projections import PROJECTIONS
 from rounding import assert_same_to_rounding
 
 KERNEL = Polynomial(3, gamma=0.5, coef0=0.5)

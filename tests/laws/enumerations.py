@@ -24,11 +24,11 @@ import numpy as np
 
 from dotsketch import BalancedTensorSketch, SRHTTree
 from dotsketch._backends import power_of_two
+from dotsketch.projections.gaussian import GaussianWeights
+from dotsketch.projections.hadamard import SRHTWeights
+from dotsketch.projections.rademacher import AngleWeights, TurnWeights
 from dotsketch.sketches.compact import CompactWeights
-from dotsketch.sketches.gaussian import GaussianWeights
-from dotsketch.sketches.rademacher import AngleWeights, TurnWeights
 from dotsketch.sketches.tensor_sketch import HashWeights
-from dotsketch.sketches.tensor_srht import SRHTWeights
 from dotsketch.sketches.tree import TreeWeights
 
 

@@ -19,8 +19,8 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from .._arrays import Array, as_generator, double, host, like, square_root
-from ..frequencies import PROJECTIONS, orthogonal_covariance, sphere_mean
 from ..kernels import DotProductKernel, Gaussian
+from ..projections import PROJECTIONS, orthogonal_covariance, sphere_mean
 from .base import (
     FeatureMap,
     Setup,

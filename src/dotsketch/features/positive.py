@@ -33,8 +33,8 @@ from .._arrays import (
     namespace,
     plain,
 )
-from ..frequencies import PROJECTIONS, Frequencies, orthogonal_covariance
 from ..kernels import DotProductKernel, Exponential, Gaussian
+from ..projections import PROJECTIONS, Frequencies, orthogonal_covariance
 from .base import FeatureMap, Setup, check_option, dense, fitted_kernel, suited
 from .degenerate import warn_if_degenerate
 from .study import ExpectedError, Study, Unsuited, data_centre

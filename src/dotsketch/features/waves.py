@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._arrays import OUTPUTS, Array, Parts, like, map_rows, namespace
-from ..frequencies import Frequencies
+from ..projections import Frequencies
 from .base import Setup
 
 

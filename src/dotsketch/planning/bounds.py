@@ -11,7 +11,7 @@ from sklearn.utils import check_array
 from .._arrays import Array, as_generator, host
 from ..features.study import check_rows, sample_rows
 from ..pairs import PairStatistics
-from ..sketches.rademacher import RademacherSketch
+from ..sketches import RademacherSketch
 
 
 def error_bound(

@@ -1,6 +1,7 @@
-"""Sketches of the homogeneous polynomial kernel ⟨x, y⟩ᵖ, one family per file.
+"""Sketches of the homogeneous polynomial kernel ⟨x, y⟩ᵖ, products and trees of any projection,
+TensorSketch, and compositions.
 
-| name                     | class                | cost a row   | variance                     |
+| name                     | class                | cost per row | variance                     |
 |--------------------------|----------------------|--------------|------------------------------|
 | `gaussian`               | GaussianSketch       | p d D        | the largest                  |
 | `rademacher`             | RademacherSketch     | p d D        | least of independent weights |
@@ -17,11 +18,9 @@ projection down to fewer features.
 from .._arrays import positive_integer
 from .base import SeparableSketch, Sketch
 from .compact import CompactSketch
-from .gaussian import GaussianSketch
 from .monomials import MonomialSketch
-from .rademacher import RademacherSketch
+from .product import GaussianSketch, ProductSketch, RademacherSketch, TensorSRHT
 from .tensor_sketch import BalancedTensorSketch, TensorSketch
-from .tensor_srht import TensorSRHT
 from .tree import RademacherTree, SRHTTree, TreeSketch
 
 SKETCHES: dict[str, type[Sketch]] = {
@@ -83,6 +82,7 @@ __all__ = [
     "CompactSketch",
     "GaussianSketch",
     "MonomialSketch",
+    "ProductSketch",
     "RademacherSketch",
     "RademacherTree",
     "SRHTTree",

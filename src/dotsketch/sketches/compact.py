@@ -10,15 +10,15 @@ import numpy as np
 from .._arrays import Array, Parts
 from .._backends import (
     Prepared,
-    hadamard_product,
+    dense_like,
     linear_on_parts,
-    power_of_two,
     scaled,
 )
 from ..pairs import PairStatistics
+from ..projections import HadamardProjection
+from ..projections.hadamard import SRHTWeights
 from .base import Sketch
 from .moments import VectorMoments, projection_moments
-from .tensor_srht import SRHTWeights, sample_srht
 
 
 class CompactWeights(NamedTuple):
@@ -58,20 +58,21 @@ class CompactSketch(Sketch):
         assert self.inner is not None
         return self.inner
 
+    @property
+    def down(self) -> HadamardProjection:
+        return HadamardProjection(self.is_complex)
+
     def sample(self, dimension: int, rng: np.random.Generator) -> CompactWeights:
         D, E = self.n_projections, self.up.n_projections
-        return CompactWeights(
-            self.up.sample(dimension, rng), sample_srht(1, D, E, self.is_complex, rng)
-        )
+        return CompactWeights(self.up.sample(dimension, rng), self.down.sample(1, D, E, rng))
 
     def prepare(self, weights: CompactWeights, rows: Array) -> Prepared:
         return PreparedCompact(self, weights, rows)
 
     def moments(self, pairs: PairStatistics) -> VectorMoments:
-        block = power_of_two(self.up.n_projections)
-        kappa2 = 0.0 if self.is_complex else 1.0
+        block = self.down.block(self.up.n_projections)
         features = self.up.moments(pairs)
-        down = projection_moments(features, kappa2=kappa2, block=block)
+        down = projection_moments(features, kappa2=self.down.kappa2, block=block)
         return down.vector(self.n_projections, block)
 
 
@@ -80,9 +81,7 @@ class PreparedCompact(Prepared):
 
     def __init__(self, sketch: CompactSketch, weights: CompactWeights, rows: Array):
         self.up = sketch.up.prepare(weights.up, rows)
-        self.down = hadamard_product(
-            *weights.down, sketch.n_projections, is_complex=sketch.is_complex, rows=rows
-        )
+        self.down = sketch.down.prepare(weights.down, sketch.n_projections, rows=dense_like(rows))
         self.scale = sketch.scale
         self.accepts_sparse = self.up.accepts_sparse
         self.depends_on_chunk = self.up.depends_on_chunk or self.down.depends_on_chunk

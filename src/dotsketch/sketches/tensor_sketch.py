@@ -12,8 +12,8 @@ import numpy as np
 from .._arrays import Array
 from .._backends import Prepared, count_product
 from ..pairs import PairStatistics
+from ..projections.rademacher import sample_turns
 from .base import PairSumTerms, SeparableSketch, power_differences
-from .rademacher import sample_turns
 
 
 class HashWeights(NamedTuple):

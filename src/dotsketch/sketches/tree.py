@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -11,24 +11,21 @@ from .._arrays import Array, Parts, like
 from .._backends import (
     Prepared,
     dense_like,
-    hadamard_product,
     linear_on_parts,
     multiply,
     power_of_two,
     scaled,
-    sign_product,
 )
 from ..pairs import PairStatistics
+from ..projections import HadamardProjection, Projection, RademacherProjection
 from .base import Sketch
 from .moments import ProjectionMoments, VectorMoments, projection_moments
-from .rademacher import RademacherSketch, TurnWeights, sample_turns
-from .tensor_srht import SRHTWeights, TensorSRHT, sample_srht
 
 
 class TreeWeights(NamedTuple):
     """Arrays of the leaves' projections, then of all inner projections from the bottom up."""
 
-    leaves: Any  # TurnWeights or SRHTWeights with q = 2^⌈log₂ p⌉ projections
+    leaves: Any  # weights of q = 2^⌈log₂ p⌉ projections
     nodes: Any  # the same with projections of D inputs, the root's last; None without any
 
 
@@ -39,7 +36,7 @@ class TreeSketch(Sketch):
     The leaves are random projections of x; q = 2^⌈log₂ p⌉ of them, those beyond p of the first
     unit vector. A join multiplies two children; below the root every product is projected again
     (D → D) before it is joined. For p ≤ 2 it is the plain sketch. Variance and pseudo-variance
-    follow from the moments passed from level to level, for Rademacher and for SRHT nodes.
+    follow from the moments passed from level to level, for every kind of projection.
 
     `projects_root` projects the product of the root too, which only adds variance: the authors'
     published results are of such trees.
@@ -47,14 +44,16 @@ class TreeSketch(Sketch):
 
     projects_root: bool = False
 
-    chunk_bytes: ClassVar[int] = 1 << 19  # temporaries of this size stay in the cache
+    @property
+    def projection(self) -> Projection:
+        """The random linear map of every leaf and node."""
+        raise NotImplementedError
 
     def sample(self, dimension: int, rng: np.random.Generator) -> TreeWeights:
         n_leaves = power_of_two(self.degree)
-        leaves = self.sample_projections(n_leaves, dimension, rng)
-        inner = self._inner_projections
-        nodes = self.sample_projections(inner, self.n_projections, rng) if inner else None
-        return TreeWeights(leaves, nodes)
+        leaves = self.projection.sample(n_leaves, self.n_projections, dimension, rng)
+        D, inner = self.n_projections, self._inner_projections
+        return TreeWeights(leaves, self.projection.sample(inner, D, D, rng) if inner else None)
 
     def prepare(self, weights: TreeWeights, rows: Array) -> Prepared:
         return PreparedTree(self, weights, rows)
@@ -64,7 +63,7 @@ class TreeSketch(Sketch):
         leaf, padding = (
             self.project_moments(VectorMoments.of_inputs(p), p.dimension) for p in (pairs, first)
         )
-        D, block = self.n_projections, self.block(pairs.dimension)
+        D, block = self.n_projections, self.projection.block(pairs.dimension)
         n_leaves = power_of_two(self.degree)
         level = [leaf] * self.degree + [padding] * (n_leaves - self.degree)
         while len(level) > 1:
@@ -73,11 +72,11 @@ class TreeSketch(Sketch):
                 level = joined
                 break
             level = [self.project_moments(node.vector(D, block), D) for node in joined]
-            block = self.block(D)
+            block = self.projection.block(D)
         root = level[0].vector(D, block)
         if not self.projects_root:
             return root
-        return self.project_moments(root, D).vector(D, self.block(D))
+        return self.project_moments(root, D).vector(D, self.projection.block(D))
 
     @property
     def _inner_projections(self) -> int:
@@ -85,27 +84,12 @@ class TreeSketch(Sketch):
         return max(power_of_two(self.degree) - 2, 0) + self.projects_root
 
     def project_moments(self, u: VectorMoments, dimension: int) -> ProjectionMoments:
-        return projection_moments(u, kappa2=self.kappa2, block=self.block(dimension))
+        kind = self.projection
+        return projection_moments(u, kappa2=kind.kappa2, m4=kind.m4, block=kind.block(dimension))
 
     def cost(self, dimension: int) -> float:
-        n_leaves = power_of_two(self.degree)
-        inner = self._inner_projections * self.projection_cost(self.n_projections)
-        return n_leaves * self.projection_cost(dimension) + inner
-
-    # -- the kind of node --------------------------------------------------------------------
-
-    def block(self, dimension: int) -> int:
-        raise NotImplementedError
-
-    def projection_cost(self, dimension: int) -> float:
-        raise NotImplementedError
-
-    def sample_projections(self, count: int, dimension: int, rng: np.random.Generator) -> Any:
-        raise NotImplementedError
-
-    def prepare_projection(self, weights: Any, rows: Array) -> Prepared:
-        """One projection, the weights of which are arrays with a first axis of length 1."""
-        raise NotImplementedError
+        D, of = self.n_projections, self.projection.cost
+        return power_of_two(self.degree) * of(D, dimension) + self._inner_projections * of(D, D)
 
 
 class PreparedTree(Prepared):
@@ -113,18 +97,20 @@ class PreparedTree(Prepared):
 
     def __init__(self, sketch: TreeSketch, weights: TreeWeights, rows: Array):
         self.sketch = sketch
+        kind, D = sketch.projection, sketch.n_projections
         rows = dense_like(rows)
         self.leaves, self.nodes = (
             [
-                sketch.prepare_projection(type(group)(*(w[i : i + 1] for w in group)), rows)
+                kind.prepare(type(group)(*(w[i : i + 1] for w in group)), D, rows=rows)
                 for i in range(len(group[0]) if group is not None else 0)
             ]
             for group in weights
         )
         steps = (*self.leaves, *self.nodes)
         self.depends_on_chunk = any(step.depends_on_chunk for step in steps)
-        self.widest = max(rows.shape[1], sketch.n_projections) * (1 + sketch.is_complex)
-        self.chunk_bytes = sketch.chunk_bytes
+        self.widest = max(rows.shape[1], D) * (1 + sketch.is_complex)
+        # temporaries stay in the cache, unless D² weights are read for every chunk
+        self.chunk_bytes = 1 << (23 if kind.block(D) == 1 else 19)
 
     def columns(self, rows: Array) -> Parts:
         degree, scale = self.sketch.degree, self.sketch.scale
@@ -150,37 +136,17 @@ class PreparedTree(Prepared):
 
 @dataclass(frozen=True)
 class RademacherTree(TreeSketch):
-    """The tree with dense Rademacher projections as nodes: O(p D²) a row."""
+    """The tree with dense Rademacher projections as nodes: O(p D²) per row."""
 
-    chunk_bytes: ClassVar[int] = 1 << 23  # D² weights are read for every chunk
-
-    def block(self, dimension: int) -> int:
-        return 1
-
-    def projection_cost(self, dimension: int) -> float:
-        return RademacherSketch(1, self.n_projections, self.field).cost(dimension)
-
-    def sample_projections(self, count: int, dimension: int, rng: np.random.Generator) -> Any:
-        return TurnWeights(
-            sample_turns(rng, (count, self.n_projections, dimension), self.is_complex)
-        )
-
-    def prepare_projection(self, weights: TurnWeights, rows: Array) -> Prepared:
-        return sign_product(weights.turns, is_complex=self.is_complex, rows=rows)
+    @property
+    def projection(self) -> RademacherProjection:
+        return RademacherProjection(self.is_complex)
 
 
 @dataclass(frozen=True)
 class SRHTTree(TreeSketch):
-    """The tree with signed, permuted Hadamard blocks as nodes: O(p D log D) a row."""
+    """The tree with signed, permuted Hadamard blocks as nodes: O(p D log D) per row."""
 
-    def block(self, dimension: int) -> int:
-        return power_of_two(dimension)
-
-    def projection_cost(self, dimension: int) -> float:
-        return TensorSRHT(1, self.n_projections, self.field).cost(dimension)
-
-    def sample_projections(self, count: int, dimension: int, rng: np.random.Generator) -> Any:
-        return sample_srht(count, self.n_projections, dimension, self.is_complex, rng)
-
-    def prepare_projection(self, weights: SRHTWeights, rows: Array) -> Prepared:
-        return hadamard_product(*weights, self.n_projections, is_complex=self.is_complex, rows=rows)
+    @property
+    def projection(self) -> HadamardProjection:
+        return HadamardProjection(self.is_complex)

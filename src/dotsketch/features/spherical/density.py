@@ -26,8 +26,8 @@ from scipy.optimize import nnls
 
 from ..._arrays import Array, host, namespace
 from ..._backends import power_of_two
-from ...frequencies import Frequencies, sphere_mean
 from ...kernels import DotProductKernel
+from ...projections import Frequencies, sphere_mean
 from ..waves import Waves, WaveWeights, check_part
 
 N_RADII = 200

@@ -23,8 +23,8 @@ from ..._arrays import (
     namespace,
     square_root,
 )
-from ...frequencies import PROJECTIONS, Frequencies
 from ...kernels import DotProductKernel, Polynomial, directions
+from ...projections import PROJECTIONS, Frequencies
 from ..base import FeatureMap, Setup, check_option, suited
 from ..degenerate import warn_if_degenerate
 from ..study import ExpectedError, Study, Unsuited

@@ -1,15 +1,23 @@
-"""Independent projections: z_l(x) = D^(−1/2) Π_i w_{i,l}·x with independent random weights."""
+"""Products of random projections: z_l(x) = D^(−1/2) Π_i w_{i,l}·x, one sketch per projection."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 import numpy as np
 
 from .._arrays import Array, namespace
+from .._backends import Prepared
 from ..pairs import PairStatistics
+from ..projections import (
+    GaussianProjection,
+    HadamardProjection,
+    Projection,
+    RademacherProjection,
+)
 from .base import PairSumTerms, SeparableSketch, power_differences
 from .moments import VectorMoments, correlated_pairs, projection_moments
 
@@ -28,12 +36,30 @@ class ProductSketch(SeparableSketch):
     """
 
     @property
+    def projection(self) -> Projection:
+        """The random linear map of every factor."""
+        raise NotImplementedError
+
+    @property
+    def kappa2(self) -> float:
+        return self.projection.kappa2
+
+    @property
     def m4(self) -> float:
-        return 1.0
+        return self.projection.m4
 
     def block(self, dimension: int) -> int:
-        """How many rows share their randomness."""
-        return 1
+        """How many projections share their randomness."""
+        return self.projection.block(dimension)
+
+    def sample(self, dimension: int, rng: np.random.Generator) -> Any:
+        return self.projection.sample(self.degree, self.n_projections, dimension, rng)
+
+    def prepare(self, weights: Any, rows: Array) -> Prepared:
+        return self.projection.prepare(weights, self.n_projections, scale=self.scale, rows=rows)
+
+    def cost(self, dimension: int) -> float:
+        return self.degree * self.projection.cost(self.n_projections, dimension)
 
     def _terms(
         self, pairs: PairStatistics, max_degree: int, pseudo: bool, every_budget: bool
@@ -100,8 +126,63 @@ class ProductSketch(SeparableSketch):
 
 
 @dataclass(frozen=True)
-class IndependentSketch(ProductSketch):
-    """Dense weights, one (D, d) matrix per degree: O(p d D) per row by matrix products."""
+class GaussianSketch(ProductSketch):
+    """Independent N(0, 1) weights; complex ones are (v + i w)/√2.
 
-    def cost(self, dimension: int) -> float:
-        return self.degree * self.n_projections * 2 * dimension * (2 if self.is_complex else 1)
+    Variance ((|x|²|y|² + 2s²)ⁿ − s²ⁿ)/D, and with s² in place of 2s² for complex weights: always
+    less for complex ones, always more than for Rademacher weights.
+    """
+
+    @property
+    def projection(self) -> GaussianProjection:
+        return GaussianProjection(self.is_complex)
+
+
+@dataclass(frozen=True)
+class RademacherSketch(ProductSketch):
+    """Independent weights with |z| = 1: the least variance that independent weights can have.
+
+    Parameters
+    ----------
+    weights : "rademacher", "circle" or a number q in [0, 1]
+        "rademacher": ±1 for the real field, uniform on {1, −1, i, −i} for the complex one.
+        "circle": uniform on the complex unit circle (same variance, not the same sketch).
+        q: ±1 with probability q and ±i otherwise (complex field); κ² = (2q − 1)² leads from the
+        complex sketch (q = 1/2) to the real one (q = 1).
+    """
+
+    weights: str | float = "rademacher"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        is_q = isinstance(self.weights, Real) and not isinstance(self.weights, bool)
+        if is_q and not 0 <= self.weights <= 1:  # type: ignore[operator]
+            raise ValueError(f"weights=q is a probability in [0, 1]; got {self.weights!r}.")
+        if not is_q and self.weights not in ("rademacher", "circle"):
+            raise ValueError(
+                f'weights must be "rademacher", "circle" or a number q; got {self.weights!r}.'
+            )
+        if self.weights != "rademacher" and self.weights != 1 and not self.is_complex:
+            raise ValueError(
+                f'weights={self.weights!r} are complex: use field="complex" '
+                '(output="complex" or "complex_to_real").'
+            )
+
+    @property
+    def projection(self) -> RademacherProjection:
+        return RademacherProjection(self.is_complex, self.weights)
+
+
+@dataclass(frozen=True)
+class TensorSRHT(ProductSketch):
+    """Algorithm 1 of the paper: O(p D log d) per row, and less variance for odd degrees.
+
+    Blocks of d projections (d padded to a power of two) share their signs; signs **and
+    permutation** are drawn anew for every degree and block. With a shared permutation the
+    variance formula would not hold. For degree 1 and D a multiple of the padded d the sketch is
+    exact.
+    """
+
+    @property
+    def projection(self) -> HadamardProjection:
+        return HadamardProjection(self.is_complex)

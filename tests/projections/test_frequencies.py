@@ -9,7 +9,7 @@ from scipy.integrate import quad
 from scipy.special import hyp1f1
 
 from dotsketch import Frequencies
-from dotsketch.frequencies import (
+from dotsketch.projections.frequencies import (
     PROJECTIONS,
     StructuredFrequencies,
     orthogonal_covariance,

@@ -21,8 +21,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ._arrays import Array, positive_integer
-from ._backends import Prepared, linear, power_of_two, sorf
+from .._arrays import Array, positive_integer
+from .._backends import Prepared, linear, power_of_two, sorf
 
 PROJECTIONS = ("independent", "orthogonal", "sorf")
 

@@ -1,0 +1,50 @@
+"""Randomly signed, permuted Hadamard matrices."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from .._arrays import Array
+from .._backends import Prepared, hadamard_product, power_of_two
+from .base import Projection
+from .rademacher import sample_turns
+
+
+class SRHTWeights(NamedTuple):
+    turns: np.ndarray  # (p, B, d) int8: weights i**turns
+    places: np.ndarray  # (p, B, d) int32: column l of a block takes coordinate places[l]
+
+
+@dataclass(frozen=True)
+class HadamardProjection(Projection):
+    """Blocks of d rows (d padded to a power of two) that share their signs and are orthogonal.
+
+    Signs **and permutation** are drawn anew for every copy and block: with a shared permutation
+    the variance formulas would not hold.
+    """
+
+    def block(self, dimension: int) -> int:
+        return power_of_two(dimension)
+
+    def cost(self, n_rows: int, dimension: int) -> float:
+        d = power_of_two(dimension)
+        return -(-n_rows // d) * d * (d.bit_length() + 1) * (2 if self.is_complex else 1)
+
+    def sample(
+        self, copies: int, n_rows: int, dimension: int, rng: np.random.Generator
+    ) -> SRHTWeights:
+        d = power_of_two(dimension)
+        shape = (copies, -(-n_rows // d), d)
+        turns = sample_turns(rng, shape, self.is_complex)
+        places = rng.permuted(np.broadcast_to(np.arange(d, dtype=np.int32), shape), axis=2)
+        return SRHTWeights(turns, np.ascontiguousarray(places))
+
+    def prepare(
+        self, weights: SRHTWeights, n_rows: int, *, scale: float = 1.0, rows: Array
+    ) -> Prepared:
+        return hadamard_product(
+            *weights, n_rows, is_complex=self.is_complex, scale=scale, rows=rows
+        )
