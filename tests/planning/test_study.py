@@ -48,7 +48,7 @@ def test_an_allocation_is_judged_on_rows_it_has_not_seen(X, coefficients, mean_s
         mean_split=mean_split,
         n_components=12,
     )
-    fitting, judging = (candidate._moments(study, rows) for rows in ("fitting", "sample"))
+    fitting, judging = (candidate._series.moments(study, rows) for rows in ("fitting", "sample"))
     found = allocate(fitting, 12, coefficients=coefficients)
     row = candidate.expected_error(study)
     judged = evaluate(judging, found.projections, found.exact, found.coefficients)

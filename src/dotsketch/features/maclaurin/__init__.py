@@ -3,6 +3,7 @@
 - `series`: a kernel as a weighted sum of powers of one dot product
 - `moments`: averages over pairs of rows that decide an allocation
 - `allocation`: how a budget is spread over the powers, and their coefficients fitted
+- `design`: what the data of a study decide
 - `features`: the estimator
 """
 

@@ -45,8 +45,8 @@ from .allocation import (
     evaluate,
     random_projections,
 )
+from .design import MaclaurinDesign, SeriesOptions, given_projections, median_share, prepare_moments
 from .moments import ExpansionMoments
-from .series import Inputs, MaclaurinExpansion, MeanSplitExpansion, expand
 
 
 class SketchedBlock(NamedTuple):
@@ -56,13 +56,6 @@ class SketchedBlock(NamedTuple):
     root: float  # √θ
     sketch: Sketch | None
     weights: Any
-
-
-class MaclaurinDesign(NamedTuple):
-    """What the data decide; weights are drawn for it."""
-
-    expansion: MaclaurinExpansion | MeanSplitExpansion
-    allocation: Allocation
 
 
 class MaclaurinFeatures(FeatureMap):
@@ -199,7 +192,7 @@ class MaclaurinFeatures(FeatureMap):
         self.expected_squared_error_ = self.allocation_.expected_squared_error
         self.expected_relative_error_ = self.allocation_.expected_relative_error
         self.blocks_ = self._draw(rng)
-        inputs = self._inputs_of(study, "fitting")
+        inputs = self._series.inputs(study, "fitting")
         return median_share(study.kernel, study.fitting, inputs, self.allocation_)
 
     # -- what the data decide --------------------------------------------------------------------
@@ -210,8 +203,8 @@ class MaclaurinFeatures(FeatureMap):
         Only allocation="random" needs `rng`, and is drawn anew.
         """
         budget = self._count_projections()
-        expansion = self._expansion(study)
-        moments = self._moments(study, "fitting")
+        expansion = self._series.expansion(study)
+        moments = self._series.moments(study, "fitting")
         if isinstance(self.allocation, str) and self.allocation == "random":
             return MaclaurinDesign(expansion, self._draw_degrees(moments, budget, rng))
         # The rows are those of the study, whatever number this estimator would look at
@@ -220,56 +213,9 @@ class MaclaurinFeatures(FeatureMap):
         allocation = study.once(key, lambda: self._allocate(moments, budget))
         return MaclaurinDesign(expansion, allocation)
 
-    def _expansion(self, study: Study) -> MaclaurinExpansion | MeanSplitExpansion:
-        def compute() -> MaclaurinExpansion | MeanSplitExpansion:
-            with np.errstate(over="ignore", invalid="ignore"):  # an error follows
-                return expand(
-                    study.kernel,
-                    self.max_degree,
-                    study.fitting,
-                    study.mean,
-                    mean_split=self.mean_split,
-                )
-
-        return study.once(("expansion", self.max_degree, self.mean_split), compute)
-
-    def _inputs_of(self, study: Study, rows: str) -> Inputs:
-        def compute() -> Inputs:
-            with np.errstate(over="ignore", invalid="ignore"):  # an error follows
-                return self._expansion(study).inputs(getattr(study, rows))
-
-        return study.once(("inputs", self.max_degree, self.mean_split, rows), compute)
-
-    def _moments(self, study: Study, rows: str) -> ExpansionMoments:
-        """Averages over pairs of the rows "fitting" or "sample" of the study."""
-        if rows == "sample" and study.sample is study.fitting:
-            rows = "fitting"
-        key = self._moments_key(rows)
-        if key not in study.known:
-            self._add_moments(study, rows, [self])
-        return study.known[key]
-
-    def _moments_key(self, rows: str) -> tuple:
-        return ("moments", self.sketch, self.output, self.max_degree, self.mean_split, rows)
-
-    @staticmethod
-    def _add_moments(study: Study, rows: str, chosen: Sequence[MaclaurinFeatures]) -> None:
-        """The moments of candidates with the same expansion, in one pass over the pairs."""
-        first = chosen[0]
-        found = ExpansionMoments.of(
-            first._inputs_of(study, rows),
-            first._expansion(study).degrees,
-            study.kernel,
-            [
-                (
-                    separable_sketch(one.sketch, "real" if one.output == "real" else "complex"),
-                    "complex" if one.output == "complex" else "real",
-                )
-                for one in chosen
-            ],
-        )
-        keys = (one._moments_key(rows) for one in chosen)
-        study.known.update(zip(keys, found, strict=True))
+    @property
+    def _series(self) -> SeriesOptions:
+        return SeriesOptions(self.sketch, self.output, self.max_degree, self.mean_split)
 
     # -- planning --------------------------------------------------------------------------------
 
@@ -298,7 +244,7 @@ class MaclaurinFeatures(FeatureMap):
 
     def expected_error(self, study: Study) -> ExpectedError:
         """Of the allocation for the rows "fitting" on the pairs of the sample."""
-        moments = self._moments(study, "sample")
+        moments = self._series.moments(study, "sample")
         if isinstance(self.allocation, str) and self.allocation == "random":
             rng = np.random.default_rng(self._count_projections())
             draws = [self._draw_degrees(moments, self._count_projections(), rng) for _ in range(16)]
@@ -351,21 +297,7 @@ class MaclaurinFeatures(FeatureMap):
     @classmethod
     def prepare(cls, study: Study, chosen: Sequence[MaclaurinFeatures]) -> None:
         """The moments of all candidates: one pass over the pairs for each expansion."""
-        names = ["fitting"] if study.fitting is study.sample else ["fitting", "sample"]
-        for rows in names:
-            missing = {
-                one._moments_key(rows): one
-                for one in chosen
-                if one._moments_key(rows) not in study.known
-            }
-            expansions = {(one.max_degree, one.mean_split) for one in missing.values()}
-            for expansion in sorted(expansions):
-                group = [
-                    missing[key]
-                    for key in sorted(missing)
-                    if (missing[key].max_degree, missing[key].mean_split) == expansion
-                ]
-                cls._add_moments(study, rows, group)
+        prepare_moments(study, (one._series for one in chosen))
 
     def expected_diagonal(self, X: Array, Z: Array) -> np.ndarray:  # (n, d), (n, D) -> (n,)
         """Σ over the blocks in use of coefficient · ω(x)² |u(x)|²ⁿ, in float64."""
@@ -527,17 +459,6 @@ class MaclaurinFeatures(FeatureMap):
         return blocks
 
 
-def median_share(
-    kernel: DotProductKernel, sample: np.ndarray, inputs: Inputs, allocation: Allocation
-) -> float:
-    """The median over rows of E[k̂(x, x)] / k(x, x), where E[k̂(x, x)] = Σ_b θ_b ω_b(x)²."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        exact = kernel.diag(sample)
-        held = inputs.weights**2 @ allocation.coefficients
-        share = np.divide(held, exact, out=np.ones_like(exact), where=exact > 0)
-    return float(np.median(share))
-
-
 def check_weights(scales: list[Array], blocks: list[SketchedBlock], dtype: Any) -> None:
     """Raise if features may leave the range of their dtype: weights times √d to the degree."""
     for scale, block in zip(scales, blocks, strict=True):
@@ -550,28 +471,3 @@ def check_weights(scales: list[Array], blocks: list[SketchedBlock], dtype: Any) 
                 f"The features overflow {dtype}: scale X down, use a larger lengthscale or a "
                 "smaller gamma, or use float64."
             )
-
-
-def given_projections(
-    counts: Any, degrees: np.ndarray, budget: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Projections of every block from a list for the degrees 1, 2, …"""
-    given, counts = counts, np.asarray(counts)
-    if counts.ndim != 1 or counts.dtype.kind not in "iu" or np.any(counts < 0):
-        raise ValueError(f"allocation must be a list of counts ≥ 0; got {given!r}.")
-    padded = np.zeros(max(int(degrees.max()), len(counts)) + 1, dtype=int)
-    padded[1 : len(counts) + 1] = counts
-    missing = [n for n in np.flatnonzero(padded).tolist() if n not in degrees]
-    if missing:
-        raise ValueError(
-            f"allocation gives projections to degrees without a term: {missing}. Give them 0, or "
-            "raise max_degree."
-        )
-    padded[0] = 1
-    projections = padded[degrees]
-    if projections.sum() != budget:
-        raise ValueError(
-            f"allocation has {projections.sum()} projections with the constant, and n_components "
-            f"gives {budget}: they must be equal."
-        )
-    return projections, np.zeros(len(degrees), dtype=bool)
