@@ -39,7 +39,15 @@ from .gp import (
     SufficientStatistics,
     log_marginal_likelihood,
 )
-from .kernels import ArcCosine, DotProductKernel, Exponential, Gaussian, Maclaurin, Polynomial
+from .kernels import (
+    ArcCosine,
+    DotProductKernel,
+    Exponential,
+    Gaussian,
+    Maclaurin,
+    Matern,
+    Polynomial,
+)
 from .metrics import (
     error_rate,
     expected_calibration_error,
@@ -99,6 +107,7 @@ __all__ = [
     "GaussianSketch",
     "Maclaurin",
     "MaclaurinFeatures",
+    "Matern",
     "MonomialSketch",
     "NystromFeatures",
     "PairStatistics",

@@ -5,7 +5,8 @@ import pytest
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from dotsketch import Exponential, Gaussian, MaclaurinFeatures, Polynomial, PolynomialSketch
+from dotsketch import Exponential, Gaussian, MaclaurinFeatures,
+    Matern, Polynomial, PolynomialSketch
 from dotsketch.cli.errors import UserMistake
 from dotsketch.cli.kernel_names import kernel_words, parse_kernel
 from dotsketch.cli.python_source import imports_of, source_of
@@ -17,6 +18,10 @@ from dotsketch.cli.python_source import imports_of, source_of
         ("gaussian", (Gaussian(), True)),
         ("gaussian:median", (Gaussian(), False)),
         ("Gaussian:0.5", (Gaussian(lengthscale=0.5), False)),
+        ("matern", (Matern(), True)),
+        ("matern:2.5", (Matern(2.5), True)),
+        ("matern:0.5,median", (Matern(0.5), False)),
+        ("Matern:1.5,0.7", (Matern(lengthscale=0.7), False)),
         ("poly:3", (Polynomial(3, gamma=0.25), False)),
         ("polynomial:2,0.5", (Polynomial(2, gamma=0.5), False)),
         ("poly:2, 0.5, 0", (Polynomial(2, gamma=0.5, coef0=0.0), False)),
@@ -34,7 +39,9 @@ def test_kernels_are_read(text, kernel):
     "text",
     [
         "",
-        "matern",
+        "laplace",
+        "matern:2",
+        "matern:1.5,1,1",
         "poly",
         "poly:",
         "poly:x",

@@ -380,7 +380,7 @@ def test_later_changes_of_parameters_do_not_reach_a_fitted_map(X):
 
 @pytest.mark.parametrize("kernel", [Polynomial(2), Exponential(), "rbf", None], ids=str)
 def test_other_kernels_are_told_what_serves_them(kernel, X):
-    with pytest.raises(TypeError, match=r"Gaussian\(\); got .*MaclaurinFeatures.*Positive"):
+    with pytest.raises(TypeError, match=r"Matern\(\); got .*MaclaurinFeatures.*Positive"):
         FourierFeatures(kernel).fit(X)
 
 

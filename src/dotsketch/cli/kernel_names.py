@@ -1,18 +1,22 @@
-"""Kernels from words: `gaussian`, `gaussian:median`, `poly:3`, `poly:3,0.1,1`, `exponential:2`."""
+"""Kernels from words: `gaussian`, `gaussian:median`, `matern:1.5`, `poly:3`, `exponential:2`."""
 
 from __future__ import annotations
 
 import math
 from typing import Any
 
-from ..kernels import DotProductKernel, Exponential, Gaussian, Polynomial
+from ..kernels import Exponential, Gaussian, Kernel, Matern, Polynomial
 from .errors import UserMistake
 
-FORMS = "gaussian[:LENGTHSCALE], poly:DEGREE[,GAMMA[,COEF0]] and exponential[:LENGTHSCALE]"
+FORMS = (
+    "gaussian[:LENGTHSCALE], matern[:NU[,LENGTHSCALE]], poly:DEGREE[,GAMMA[,COEF0]] and "
+    "exponential[:LENGTHSCALE]"
+)
 NAMES = {
     "gaussian": "gaussian",
     "rbf": "gaussian",
     "squared_exponential": "gaussian",
+    "matern": "matern",
     "poly": "poly",
     "polynomial": "poly",
     "exponential": "exponential",
@@ -20,15 +24,15 @@ NAMES = {
     "softmax": "exponential",
 }
 LENGTHSCALE = "the lengthscale"
-MOST_VALUES = {"gaussian": 1, "exponential": 1, "poly": 3}
+MOST_VALUES = {"gaussian": 1, "matern": 2, "exponential": 1, "poly": 3}
 
 
-def parse_kernel(text: str, dimension: int) -> tuple[DotProductKernel, bool]:
+def parse_kernel(text: str, dimension: int) -> tuple[Kernel, bool]:
     """The kernel for standardised rows of this dimension, and whether its lengthscale is free.
 
     Without a gamma it is 1/dimension, and the exponential kernel has the root of the dimension for
     a lengthscale, so that both see numbers near one (x·x is the dimension on average). The
-    Gaussian's lengthscale is free unless it is given.
+    lengthscale of a Gaussian or Matérn kernel is free unless it is given.
 
     >>> parse_kernel("poly:3", 4)
     (Polynomial(gamma=0.25), False)
@@ -52,9 +56,11 @@ def parse_kernel(text: str, dimension: int) -> tuple[DotProductKernel, bool]:
         if name == "exponential":
             lengthscale = number(values[0], LENGTHSCALE) if values else math.sqrt(dimension)
             return Exponential(lengthscale=lengthscale), False
+        nu = {"nu": number(values.pop(0), "nu") if values else 1.5} if name == "matern" else {}
+        kind = Matern if name == "matern" else Gaussian
         if not values or values == ["median"]:
-            return Gaussian(), not values
-        return Gaussian(lengthscale=number(values[0], LENGTHSCALE)), False
+            return kind(**nu), not values
+        return kind(lengthscale=number(values[0], LENGTHSCALE), **nu), False
     except ValueError as error:
         raise UserMistake(f"the kernel {text!r} cannot be made: {error}") from error
 
@@ -68,7 +74,7 @@ def number(text: str, name: str, kind: type = float) -> Any:
         raise ValueError(f"{name} must be {wanted}; got {text!r}.") from None
 
 
-def kernel_words(kernel: DotProductKernel) -> str:
+def kernel_words(kernel: Kernel) -> str:
     """The words that `parse_kernel` makes this kernel of.
 
     >>> kernel_words(Polynomial(3, gamma=0.25))
@@ -76,5 +82,7 @@ def kernel_words(kernel: DotProductKernel) -> str:
     """
     if isinstance(kernel, Polynomial):
         return f"poly:{kernel.degree},{kernel.gamma!r},{kernel.coef0!r}"
+    if isinstance(kernel, Matern):
+        return f"matern:{kernel.nu},{kernel.lengthscale}"
     assert isinstance(kernel, (Gaussian, Exponential))
     return f"{type(kernel).__name__.lower()}:{kernel.lengthscale}"

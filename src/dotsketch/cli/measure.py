@@ -16,7 +16,7 @@ import numpy as np
 from sklearn.base import clone
 
 from ..features import Study
-from ..kernels import DotProductKernel
+from ..kernels import Kernel
 from ..planning import Plan, PlannedCandidate, Selection, assess
 from .modelling import FittedFeatures, exact_gp, make_gp
 from .scoring import Prediction, Score, predict_rows
@@ -75,9 +75,7 @@ def shortlist(table: Plan, most: int) -> list[PlannedCandidate]:
     return [row for row in table if row in chosen]
 
 
-def measured_error(
-    features: Any, kernel: DotProductKernel, split: HeldOut, seed: int
-) -> tuple[float, float]:
+def measured_error(features: Any, kernel: Kernel, split: HeldOut, seed: int) -> tuple[float, float]:
     """√(Σ(k − k̂)²/Σk²) over pairs of distinct rows held out: root mean square over some draws,
     and the standard deviation between them.
 
@@ -98,7 +96,7 @@ def measured_error(
 
 
 def compare_one(
-    row: PlannedCandidate, kernel: DotProductKernel, split: HeldOut, task: str, seed: int
+    row: PlannedCandidate, kernel: Kernel, split: HeldOut, task: str, seed: int
 ) -> Compared:
     """Draw, measure, fit and score one candidate."""
     features = row.candidate.for_kernel(kernel, row.n_components, random_state=seed)
@@ -121,7 +119,7 @@ def compare_one(
     )
 
 
-def compare_exact(kernel: DotProductKernel, split: HeldOut, task: str) -> Compared:
+def compare_exact(kernel: Kernel, split: HeldOut, task: str) -> Compared:
     """The exact Gaussian process, which the others approximate."""
     start = time.perf_counter()
     gp = exact_gp(task, kernel).fit(split.X, split.y)

@@ -13,7 +13,7 @@ from sklearn.frozen import FrozenEstimator
 from ..features import FAMILIES, FeatureMap, NystromFeatures, Study
 from ..features.degenerate import without_degenerate_warnings
 from ..gp import ExactGPClassifier, ExactGPRegressor, FeatureGPClassifier, FeatureGPRegressor
-from ..kernels import DotProductKernel, Gaussian
+from ..kernels import DistanceKernel, Kernel
 from ..planning import (
     Plan,
     PlannedCandidate,
@@ -37,9 +37,7 @@ VISIBLE_ROWS = 400  # whose pairs are looked at for it
 Stream = Callable[[], Iterator[tuple[np.ndarray, np.ndarray]]]
 
 
-def choose_kernel(
-    text: str, X: np.ndarray, y: np.ndarray, task: str, seed: int
-) -> DotProductKernel:
+def choose_kernel(text: str, X: np.ndarray, y: np.ndarray, task: str, seed: int) -> Kernel:
     """The kernel that is asked for; a free lengthscale maximises the likelihood of some rows.
 
     The features of the search are cheap and fixed, so the lengthscale depends on the data alone
@@ -61,17 +59,17 @@ def choose_kernel(
         gp = FeatureGPRegressor(features).fit(X[rows], targets, optimize=True)
     # Four digits, so that a line of Python can show the value
     lengthscale = float(f"{gp.features_.kernel_.lengthscale:.4g}")
-    return visible(Gaussian(lengthscale=lengthscale), X[rows[:VISIBLE_ROWS]])
+    return visible(kernel.set_params(lengthscale=lengthscale), X[rows[:VISIBLE_ROWS]])
 
 
-def visible(kernel: Gaussian, X: np.ndarray) -> Gaussian:
+def visible(kernel: DistanceKernel, X: np.ndarray) -> DistanceKernel:
     """The kernel with its lengthscale raised until different rows have something in common.
 
     Where the target is noise, the likelihood is greatest for a kernel that is zero between rows.
     """
     different = ~np.eye(len(X), dtype=bool)
     while np.sqrt(np.mean(kernel(X)[different] ** 2)) < LEAST_KERNEL:
-        kernel = Gaussian(lengthscale=float(f"{1.25 * kernel.lengthscale:.4g}"))
+        kernel.set_params(lengthscale=float(f"{1.25 * kernel.lengthscale:.4g}"))
     return kernel
 
 
@@ -160,7 +158,7 @@ def make_gp(task: str, features: Any) -> Any:
     return FeatureGPClassifier(features)
 
 
-def exact_gp(task: str, kernel: DotProductKernel) -> Any:
+def exact_gp(task: str, kernel: Kernel) -> Any:
     """The exact Gaussian process, unfitted."""
     if task == "regression":
         return ExactGPRegressor(kernel)

@@ -105,7 +105,8 @@ kernel_option = click.option(
     default="gaussian",
     show_default=True,
     metavar="KERNEL",
-    help="gaussian[:LENGTHSCALE], poly:DEGREE[,GAMMA[,COEF0]] or exponential[:LENGTHSCALE].",
+    help="gaussian[:LENGTHSCALE], matern[:NU[,LENGTHSCALE]], poly:DEGREE[,GAMMA[,COEF0]] or "
+    "exponential[:LENGTHSCALE].",
 )
 
 components_option = click.option(

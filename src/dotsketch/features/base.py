@@ -29,9 +29,13 @@ from .._arrays import (
     positive_integer,
 )
 from .._backends import host_view
-from ..kernels import DotProductKernel
+from ..kernels import Kernel
 from .study import ExpectedError, Study, Unsuited
 
+NO_SERIES = (
+    "These features are for dot product kernels, which have a Maclaurin series: use "
+    "NystromFeatures or FourierFeatures"
+)
 NOT_OPTIONS = ("kernel", "n_components", "n_jobs", "random_state", "verbose")
 
 
@@ -55,7 +59,7 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
     n_components: int
     output: str = "real"
     random_state: Any
-    kernel_: DotProductKernel
+    kernel_: Kernel
     # Whether `_features` itself looks for NaN and infinity, while the rows are in the cache
     checks_rows: ClassVar[bool] = False
 
@@ -81,7 +85,7 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         """Columns come in multiples of this number."""
         return 2 if self.output == "complex_to_real" else 1
 
-    def for_kernel(self, kernel: DotProductKernel, n_components: int, **shared: Any) -> Self:
+    def for_kernel(self, kernel: Kernel, n_components: int, **shared: Any) -> Self:
         """An unfitted copy for this kernel and number of columns; `shared` sets parameters."""
         return clone(self).set_params(kernel=kernel, n_components=n_components, **shared)
 
@@ -209,14 +213,14 @@ def namespaced(X: Array) -> Array:
     return X if is_foreign(X) else np.empty(0)
 
 
-def fitted_kernel(kernel: DotProductKernel, X: Array) -> DotProductKernel:
+def fitted_kernel(kernel: Kernel, X: Array) -> Kernel:
     """The kernel with its parameters set from X; later changes of the given one are not ours."""
     resolved = kernel.resolve(X)
     resolved.scale(dense(X[:1, :]))  # refuses lengthscales that are not one a column
     return resolved if resolved.is_differentiable else clone(resolved)
 
 
-def scaled_rows(kernel: DotProductKernel, rows: Array) -> Array:
+def scaled_rows(kernel: Kernel, rows: Array) -> Array:
     """The inputs of a map; sparse rows stay so unless every coordinate has its own scale."""
     if is_sparse(rows) and np.ndim(host(getattr(kernel, "lengthscale", 1.0))):
         rows = rows.toarray()
@@ -225,6 +229,16 @@ def scaled_rows(kernel: DotProductKernel, rows: Array) -> Array:
 
 def dense(X: Array) -> Array:
     return X.toarray() if is_sparse(X) else X
+
+
+def check_kernel(kernel: Any, kind: type = Kernel, advice: str = "") -> None:
+    """Raise TypeError unless it is a kernel, and of the kind that the features are for."""
+    if not isinstance(kernel, Kernel):
+        raise TypeError(
+            f"kernel must be a kernel of dotsketch, such as Gaussian(); got {kernel!r}."
+        )
+    if not isinstance(kernel, kind):
+        raise TypeError(f"{advice}; got {kernel!r}.")
 
 
 def suited(candidates: Iterable[FeatureMap], study: Study) -> list[FeatureMap]:

@@ -10,7 +10,7 @@ from contextvars import ContextVar
 import numpy as np
 
 from .._arrays import Array, is_traced
-from ..kernels import DotProductKernel, Gaussian
+from ..kernels import Gaussian, Kernel
 from .study import take_rows
 
 NEGLIGIBLE = 1e-6  # of k(x, x): rows more than 5.3 lengthscales apart
@@ -30,9 +30,7 @@ def without_degenerate_warnings() -> Iterator[None]:
         _silent.reset(token)
 
 
-def warn_if_degenerate(
-    kernel: DotProductKernel, X: Array, share: float = 1.0, *, degree: int = 0
-) -> None:
+def warn_if_degenerate(kernel: Kernel, X: Array, share: float = 1.0, *, degree: int = 0) -> None:
     """Warn if the kernel between nearly all rows of X (n, d) is negligible beside k(x, x).
 
     Then its matrix is the identity, and no features represent it: they are zero, or noise. `share`
@@ -65,7 +63,7 @@ def warn_if_degenerate(
         )
 
 
-def _share_of_near_pairs(kernel: DotProductKernel, X: Array) -> float:
+def _share_of_near_pairs(kernel: Kernel, X: Array) -> float:
     """Of the pairs of different rows in a sample; 1 if there are too few rows to judge by."""
     n, d = X.shape
     if d > MOST_COLUMNS:

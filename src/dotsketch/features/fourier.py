@@ -1,9 +1,13 @@
-"""Random Fourier features of the Gaussian kernel exp(−|x − y|²/2).
+"""Random Fourier features of the Gaussian kernel exp(−|x − y|²/2), and of Matérn kernels.
 
 The kernel is the mean of cos ωᵀ(x − y) over Gaussian frequencies ω (Rahimi and Recht). Features
 are cosines and sines of ωᵀx for D frequencies; orthogonal frequencies have less variance than
 independent ones (Yu et al., 2016), known here in closed form for both. With constant norms |ω|
 they have less still, at the price of a bias of about −k|x − y|⁴/(4(d + 2)).
+
+The frequencies of a Matérn kernel are Gaussian ones times √(2ν/χ²) with χ² of 2ν degrees of
+freedom: a multivariate Student distribution. The variance of independent ones is known in closed
+form too, that of the others is measured.
 
 `FourierMap` is the description; its inputs are already divided by the lengthscale.
 `FourierFeatures` is the estimator.
@@ -19,7 +23,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from .._arrays import Array, as_generator, double, host, like, square_root
-from ..kernels import DotProductKernel, Gaussian
+from ..kernels import DistanceKernel, Gaussian, Kernel, Matern
 from ..projections import PROJECTIONS, orthogonal_covariance, sphere_mean
 from .base import (
     FeatureMap,
@@ -40,13 +44,15 @@ NORMS = ("auto", "random", "constant")
 
 @dataclass(frozen=True)
 class FourierMap(Waves):
-    """A random feature map z with E[z(x)·conj z(y)] = exp(−|x − y|²/2).
+    """A random feature map z with E[z(x)·conj z(y)] = exp(−|x − y|²/2), or a Matérn kernel.
 
-    Columns are those of `Waves`, of which this has one parameter more:
+    Columns are those of `Waves`, of which this has two parameters more:
 
     norms : "random": those of Gaussian vectors, so that k̂ is exactly unbiased for "independent"
         and "orthogonal" (and nearly so for "sorf", docs/fourier.md). "constant": all √d, biased
         but of less variance. "auto": as published, "constant" for "sorf", otherwise "random".
+    nu : the smoothness of a Matérn kernel, whose frequencies have Student distributed norms (all
+        are multiplied, constant or not); None for the Gaussian kernel.
 
     Examples
     --------
@@ -61,6 +67,7 @@ class FourierMap(Waves):
     """
 
     norms: str = "auto"
+    nu: float | None = None
 
     def __post_init__(self) -> None:
         if self.norms not in NORMS:
@@ -74,15 +81,25 @@ class FourierMap(Waves):
     @property
     def is_exact(self) -> bool:
         """Whether `bias` and `variance` are exact: "sorf" is only close to "orthogonal"."""
+        if self.nu is not None:
+            return self.projection == "independent" and not self.has_constant_norms
         return self.projection != "sorf"
+
+    @property
+    def kernel(self) -> DistanceKernel:
+        """The kernel of rows that are divided by the lengthscale."""
+        return Gaussian(lengthscale=1.0) if self.nu is None else Matern(self.nu, lengthscale=1.0)
 
     def sample(
         self, dimension: int, rng: np.random.Generator, radii: np.ndarray | None = None
     ) -> WaveWeights:
         """Weights of one map on R^dimension, with the norms of this map unless radii are given."""
+        ambient, n = self.frequencies.ambient_dimension(dimension), self.frequencies.n_frequencies
         if radii is None and self.has_constant_norms:
-            ambient = self.frequencies.ambient_dimension(dimension)
-            radii = np.full(self.frequencies.n_frequencies, math.sqrt(ambient))
+            radii = np.full(n, math.sqrt(ambient))
+        if self.nu is not None:
+            radii = np.sqrt(rng.chisquare(ambient, n)) if radii is None else radii
+            radii = radii * np.sqrt(2 * self.nu / rng.chisquare(2 * self.nu, n))
         return super().sample(dimension, rng, radii)
 
     def variance(
@@ -99,12 +116,17 @@ class FourierMap(Waves):
 
         `part` is "real" for Re k̂ (the default but for output="complex") or "complex". For "sorf"
         this is the expression for orthogonal frequencies in R^p: an approximation, as good as
-        docs/fourier.md shows; `measured_squared_error` measures it.
+        docs/fourier.md shows; `measured_squared_error` measures it. For a Matérn kernel it is that
+        of independent frequencies, with k(2x, 2y) in the place of k⁴: (1 + k(2x, 2y))/2 − k².
         """
         part = check_part(part, self.part)
         s = np.asarray(squared_distance, dtype=np.float64)
         ambient = self.frequencies.ambient_dimension(dimension)
         squares, pairs = self.frequencies.pair_sums(self.shares, dimension)
+        if self.nu is not None:
+            k, doubled = (self.kernel.profile_of_halves(factor * s / 2) for factor in (1, 4))
+            single = 1 - k**2 if part == "complex" else (1 + doubled) / 2 - k**2
+            return np.maximum(squares * single + self.phase_variance, 0)
         if self.has_constant_norms:
             square = sphere_mean_cosine(s, ambient) ** 2
             double_angle = sphere_mean_cosine(4 * s, ambient)
@@ -120,7 +142,7 @@ class FourierMap(Waves):
     def bias(self, squared_distance: Any, dimension: int) -> np.ndarray:
         """E[k̂] − k from |x − y|²: zero for random norms; for "sorf" an approximation."""
         s = np.asarray(squared_distance, dtype=np.float64)
-        if not self.has_constant_norms:
+        if not self.has_constant_norms or self.nu is not None:  # measured for Matérn kernels
             return np.zeros_like(s)
         return sphere_mean_cosine(s, self.frequencies.ambient_dimension(dimension)) - np.exp(-s / 2)
 
@@ -144,7 +166,7 @@ class FourierMap(Waves):
         It needs no formula, where `expected_squared_error` is only an approximation: for "sorf".
         """
         Y = X if Y is None else Y
-        kernel = Gaussian(lengthscale=1.0)(X, Y)
+        kernel = self.kernel(X, Y)
         total, squares = np.zeros_like(kernel), np.zeros_like(kernel)
         for _ in range(n_draws):
             weights = self.sample(X.shape[1], rng)
@@ -170,11 +192,11 @@ def sphere_mean_cosine(squared_length: np.ndarray, dimension: int) -> np.ndarray
 
 
 class FourierFeatures(FeatureMap):
-    """Random Fourier features of the Gaussian kernel.
+    """Random Fourier features of the Gaussian kernel and of Matérn kernels.
 
     Parameters
     ----------
-    kernel : Gaussian
+    kernel : Gaussian or Matern
         Its lengthscale may be "median" (of the training rows), one number for every coordinate,
         or a torch or JAX array, to which gradients flow.
     projection : {"orthogonal", "independent", "sorf"}, default="orthogonal"
@@ -221,7 +243,7 @@ class FourierFeatures(FeatureMap):
 
     def __init__(
         self,
-        kernel: DotProductKernel,
+        kernel: Kernel,
         *,
         projection: str = "orthogonal",
         norms: str = "auto",
@@ -240,14 +262,14 @@ class FourierFeatures(FeatureMap):
 
     def fit(self, X: Array, y: Any = None) -> FourierFeatures:
         """Resolve the lengthscale on X (n, d) and draw frequencies for rows of its width."""
-        if not isinstance(self.kernel, Gaussian):
+        if not isinstance(self.kernel, DistanceKernel):
             raise TypeError(
-                f"Fourier features are for shift-invariant kernels: Gaussian(); got "
+                f"Fourier features are for shift-invariant kernels: Gaussian() or Matern(); got "
                 f"{self.kernel!r}. MaclaurinFeatures supports every dot product kernel, "
                 "PositiveFeatures the exponential, SphericalFeatures polynomials on the sphere."
             )
         self._begin_fit()
-        self.map_ = FourierMap(self.n_components, self.projection, self.output, self.norms)
+        self.map_ = self._map(self.kernel)
         X = self._validate(X, reset=True)
         self.kernel_ = fitted_kernel(self.kernel, X)
         warn_if_degenerate(self.kernel_, X)
@@ -261,11 +283,15 @@ class FourierFeatures(FeatureMap):
     def check_study(self, study: Study) -> None:
         check_option("projection", self.projection, PROJECTIONS)
         check_option("norms", self.norms, NORMS)
-        if not isinstance(study.kernel, Gaussian):
-            raise Unsuited("Fourier features are for the Gaussian kernel")
+        if not isinstance(study.kernel, DistanceKernel):
+            raise Unsuited("Fourier features are for kernels of the distance")
+
+    def _map(self, kernel: Kernel) -> FourierMap:
+        nu = getattr(kernel, "nu", None)
+        return FourierMap(self.n_components, self.projection, self.output, self.norms, nu)
 
     def expected_error(self, study: Study) -> ExpectedError:
-        features = FourierMap(self.n_components, self.projection, self.output, self.norms)
+        features = self._map(study.kernel)
         cost = features.cost(study.dimension)
         if not features.is_exact:
             return self._measured(study, cost)
@@ -305,7 +331,8 @@ class FourierFeatures(FeatureMap):
 
         It is the variance of the kernel value that the user gets: of the complex value Z Zᴴ for
         output="complex", otherwise of a real number; `part="real"` and `part="complex"` ask for
-        one of them. For projection="sorf" an approximation: see `FourierMap.variance`.
+        one of them. For projection="sorf", and for Matérn kernels unless projection="independent",
+        an approximation: see `FourierMap.variance`.
         """
         distances = self._squared_distances(X, Y)
         variance = self.map_.variance(distances, self.n_features_in_, part=part)

@@ -21,8 +21,8 @@ from .._arrays import (
     namespace,
     square_root,
 )
-from ..kernels import DotProductKernel
-from .base import FeatureMap, Setup, dense, fitted_kernel, suited
+from ..kernels import Kernel
+from .base import FeatureMap, Setup, check_kernel, dense, fitted_kernel, suited
 from .degenerate import warn_if_degenerate
 from .study import ExpectedError, Study, Unsuited
 
@@ -54,7 +54,7 @@ class NystromFeatures(FeatureMap):
 
     Parameters
     ----------
-    kernel : DotProductKernel
+    kernel : Kernel
         A lengthscale of "median" is set from the training rows.
     n_components : int, default=100
         The number of columns, at most the number of training rows.
@@ -87,7 +87,7 @@ class NystromFeatures(FeatureMap):
 
     def __init__(
         self,
-        kernel: DotProductKernel,
+        kernel: Kernel,
         *,
         n_components: int = 100,
         n_jobs: int | None = None,
@@ -100,10 +100,7 @@ class NystromFeatures(FeatureMap):
 
     def fit(self, X: Array, y: Any = None) -> NystromFeatures:
         """Draw the rows B from X (n, d), n ≥ n_components, and whiten their kernel matrix."""
-        if not isinstance(self.kernel, DotProductKernel):
-            raise TypeError(
-                f"kernel must be a kernel of dotsketch, such as Gaussian(); got {self.kernel!r}."
-            )
+        check_kernel(self.kernel)
         D = self._begin_fit()
         X = self._validate(X, reset=True)
         if X.shape[0] < D:
@@ -202,7 +199,7 @@ class NystromFeatures(FeatureMap):
         return Z if self.kernel_.shift_invariant else check_finite(Z, X)
 
     @staticmethod
-    def _unit_kernel(kernel: DotProductKernel) -> DotProductKernel:
+    def _unit_kernel(kernel: Kernel) -> Kernel:
         """The kernel with variance 1, which only scales the features."""
         unit = copy(kernel)
         unit.variance = 1.0

@@ -26,7 +26,7 @@ from .._arrays import (
     namespace,
     positive_integer,
 )
-from ..kernels import DotProductKernel
+from ..kernels import Kernel
 
 OVERFLOW = (
     "The squares of the kernel's values overflow on these data: scale X down, or use a larger "
@@ -96,7 +96,7 @@ class Study:
 
     Parameters
     ----------
-    kernel : DotProductKernel
+    kernel : Kernel
     X : (n, d), validated rows of any array library, or CSR
     max_degree : where series are truncated at the latest, for candidates that nobody named
     n_pairs_sample : the number m of rows that is asked for. `sample` has fewer if X has, or if m
@@ -115,14 +115,14 @@ class Study:
 
     def __init__(
         self,
-        kernel: DotProductKernel,
+        kernel: Kernel,
         X: Array,
         *,
         max_degree: int = 10,
         n_pairs_sample: int = 500,
         random_state: Any = 0,
     ):
-        if not isinstance(kernel, DotProductKernel):
+        if not isinstance(kernel, Kernel):
             raise TypeError(
                 f"kernel must be a kernel of dotsketch, such as Gaussian(); got {kernel!r}."
             )
@@ -141,11 +141,11 @@ class Study:
         return self.known[key]
 
     @cached_property
-    def resolved(self) -> DotProductKernel:
+    def resolved(self) -> Kernel:
         return self._given.resolve(self._X)
 
     @cached_property
-    def kernel(self) -> DotProductKernel:
+    def kernel(self) -> Kernel:
         return self.resolved.detached()
 
     @cached_property
@@ -378,7 +378,7 @@ def column_means(X: Array) -> np.ndarray:
     return np.asarray(host(namespace(X).mean(X, axis=0)), dtype=np.float64)
 
 
-def data_centre(X: Array, kernel: DotProductKernel) -> np.ndarray:  # (n, d) -> (d,)
+def data_centre(X: Array, kernel: Kernel) -> np.ndarray:  # (n, d) -> (d,)
     """What a shift-invariant kernel subtracts: the mean, unless outliers pull it off the rows.
 
     One cell of 10⁶ among 1000 rows moves the mean by 1000, and the weights exp(−|x − c|²/2l²) of

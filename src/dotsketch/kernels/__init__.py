@@ -12,18 +12,23 @@ A parameter may be a scalar array of the library of X; then gradients flow to it
 """
 
 from .arc_cosine import ArcCosine
-from .base import DotProductKernel, directions
+from .base import DotProductKernel, Kernel, directions
+from .distance import DistanceKernel, median_distance
 from .exponential import Exponential
-from .gaussian import Gaussian, median_distance
+from .gaussian import Gaussian
 from .maclaurin import Maclaurin
+from .matern import Matern
 from .polynomial import Polynomial
 
 __all__ = [
     "ArcCosine",
+    "DistanceKernel",
     "DotProductKernel",
     "Exponential",
     "Gaussian",
+    "Kernel",
     "Maclaurin",
+    "Matern",
     "Polynomial",
     "directions",
     "median_distance",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import array_api_compat
@@ -20,14 +21,88 @@ from .._arrays import (
     square_root,
 )
 
+# The gradient of a number f with respect to the logarithms of the searched parameters, from the
+# symmetric matrix ∂f/∂K
+Pullback = Callable[[np.ndarray], np.ndarray]  # (n, n) -> (number of logarithms,)
 
-class DotProductKernel(BaseEstimator):
-    """k(x, y) = w(x) w(y) Σ_n a_n ⟨s(x), s(y)⟩ⁿ with a_n ≥ 0.
+
+class Kernel(BaseEstimator):
+    """A positive definite function of two rows, with scikit-learn's protocol of parameters.
 
     Methods take arrays of any library: X (n, d), Y (m, d).
     """
 
     shift_invariant = False  # whether k(x + c, y + c) = k(x, y): inputs may then be centred
+    searched: tuple[str, ...] = ("variance",)  # positive parameters that a search may change
+    variance: Any
+
+    def __call__(self, X: Array, Y: Array | None = None) -> Array:  # (n, d), (m, d) -> (n, m)
+        """The exact Gram matrix between the rows of X and of Y (X if None)."""
+        raise NotImplementedError
+
+    def diag(self, X: Array) -> Array:  # (n, d) -> (n,)
+        """k(x, x) for every row."""
+        raise NotImplementedError
+
+    def resolve(self, X: Array) -> Any:
+        """This kernel with parameters that depend on data (`"median"`) set from X."""
+        return self
+
+    # -- parameters that can be searched ---------------------------------------------------------
+
+    @property
+    def logarithms(self) -> np.ndarray:
+        """The logarithms of the searched parameters, one after the other."""
+        values = [np.ravel(host(getattr(self, name))) for name in self.searched]
+        return np.log(np.concatenate(values).astype(float))
+
+    def with_logarithms(self, logarithms: np.ndarray) -> Any:
+        """This kernel with other searched parameters, of the same shapes."""
+        values = np.exp(logarithms)
+        found: dict[str, Any] = {}
+        for name in self.searched:
+            shape = np.shape(host(getattr(self, name)))
+            size = int(np.prod(shape))
+            found[name] = values[:size].reshape(shape) if shape else float(values[0])
+            values = values[size:]
+        return type(self)(**{**self.get_params(), **found})
+
+    def with_pullback(self, X: np.ndarray) -> tuple[np.ndarray, Pullback]:  # (n, d) -> (n, n)
+        """The Gram matrix of X, and what takes derivatives back from it to `logarithms`."""
+        raise NotImplementedError
+
+    # -- plumbing --------------------------------------------------------------------------------
+
+    @property
+    def is_differentiable(self) -> bool:
+        """Whether a parameter is an array of another library, which may have a gradient."""
+        return any(is_foreign(value) for value in vars(self).values())
+
+    def detached(self) -> Any:
+        """This kernel with plain numbers for parameters."""
+        return type(self)(**{name: plain(host(v)) for name, v in self.get_params().items()})
+
+    def validate(self) -> None:
+        """Raise ValueError if a parameter has no meaning."""
+
+    def set_params(self, **params: Any) -> Any:
+        super().set_params(**params)
+        self.validate()
+        return self
+
+    def __eq__(self, other: object) -> bool:
+        if type(self) is not type(other):
+            return NotImplemented
+        mine, theirs = self.get_params(), other.get_params()
+        return all(np.array_equal(host(mine[k]), host(theirs[k])) for k in mine)
+
+    def __hash__(self) -> int:
+        values = (tuple(np.ravel(host(v)).tolist()) for v in self.get_params().values())
+        return hash((type(self), *values))
+
+
+class DotProductKernel(Kernel):
+    """k(x, y) = w(x) w(y) Σ_n a_n ⟨s(x), s(y)⟩ⁿ with a_n ≥ 0."""
 
     def scale(self, X: Array) -> Array:  # (n, d) -> (n, d)
         """s(x), row by row."""
@@ -54,8 +129,6 @@ class DotProductKernel(BaseEstimator):
         """The Maclaurin coefficients a_0 … a_max_degree."""
         return float(host(self.variance)) * self.series(max_degree)
 
-    variance: Any
-
     def profile(self, t: Array) -> Array:
         """Σ_n a_n tⁿ, summed in closed form."""
         raise NotImplementedError
@@ -64,12 +137,7 @@ class DotProductKernel(BaseEstimator):
         """k(x, y) from t = s(x)·s(y) and log w(x) + log w(y)."""
         return namespace(t).exp(log_weights) * self.profile(t)
 
-    def resolve(self, X: Array) -> DotProductKernel:
-        """This kernel with parameters that depend on data (`"median"`) set from X."""
-        return self
-
     def __call__(self, X: Array, Y: Array | None = None) -> Array:  # (n, d), (m, d) -> (n, m)
-        """The exact Gram matrix between the rows of X and of Y (X if None)."""
         X, Y = matching(X, Y)
         S = self.scale(X)
         T = S if Y is None else self.scale(Y)
@@ -78,37 +146,9 @@ class DotProductKernel(BaseEstimator):
         return self.value(S @ T.T, w[:, None] + v[None, :])
 
     def diag(self, X: Array) -> Array:  # (n, d) -> (n,)
-        """k(x, x) for every row."""
         X, _ = matching(X, None)
         S = self.scale(X)
         return self.value(namespace(X).sum(S * S, axis=1), 2 * self.log_weight(S))
-
-    @property
-    def is_differentiable(self) -> bool:
-        """Whether a parameter is an array of another library, which may have a gradient."""
-        return any(is_foreign(value) for value in vars(self).values())
-
-    def detached(self) -> DotProductKernel:
-        """This kernel with plain numbers for parameters."""
-        return type(self)(**{name: plain(host(v)) for name, v in self.get_params().items()})
-
-    def validate(self) -> None:
-        """Raise ValueError if a parameter has no meaning."""
-
-    def set_params(self, **params: Any) -> DotProductKernel:
-        super().set_params(**params)
-        self.validate()
-        return self
-
-    def __eq__(self, other: object) -> bool:
-        if type(self) is not type(other):
-            return NotImplemented
-        mine, theirs = self.get_params(), other.get_params()
-        return all(np.array_equal(host(mine[k]), host(theirs[k])) for k in mine)
-
-    def __hash__(self) -> int:
-        values = (tuple(np.ravel(host(v)).tolist()) for v in self.get_params().values())
-        return hash((type(self), *values))
 
 
 def directions(S: Array) -> tuple[Array, Array]:  # (n, d) -> (n, d), (n,)

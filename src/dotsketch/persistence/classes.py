@@ -17,7 +17,7 @@ LABELS = "iufbOUS: c"
 CLASSES: Arrays = {"classes_": LABELS, "class_weights_": "f: c", "frequencies_": "f: c"}
 SCALES: Arrays = {"means_": "f: k", "scales_": "f: k"}
 OWN: dict[str, Arrays] = {
-    **without_arrays("ArcCosine Exponential Gaussian Maclaurin Polynomial"),
+    **without_arrays("ArcCosine Exponential Gaussian Maclaurin Matern Polynomial"),
     # feature maps
     **without_arrays("AutoFeatures FourierFeatures MaclaurinFeatures NystromFeatures"),
     **without_arrays("PolynomialSketch PositiveFeatures SphericalFeatures"),

@@ -12,9 +12,9 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from .._arrays import Array, as_generator, positive_integer
-from ..features.base import FeatureMap
+from ..features.base import FeatureMap, check_kernel
 from ..features.study import Study
-from ..kernels import DotProductKernel
+from ..kernels import Kernel
 from .search import Assessment, Selection, assess, least_components, select, tabulate
 from .table import Plan, PlannedCandidate
 
@@ -37,7 +37,7 @@ class AutoFeatures(FeatureMap):
 
     Parameters
     ----------
-    kernel : DotProductKernel
+    kernel : Kernel
     n_components : int or None, default=None
         The number of columns; the best candidate with at most so many is chosen.
     tolerance : float or None, default=None
@@ -86,7 +86,7 @@ class AutoFeatures(FeatureMap):
 
     def __init__(
         self,
-        kernel: DotProductKernel,
+        kernel: Kernel,
         *,
         n_components: int | None = None,
         tolerance: float | None = None,
@@ -188,10 +188,7 @@ class AutoFeatures(FeatureMap):
         return tabulate(study, assessed, level, self.cost_weight, by_columns=True)
 
     def _check_parameters(self) -> None:
-        if not isinstance(self.kernel, DotProductKernel):
-            raise TypeError(
-                f"kernel must be a kernel of dotsketch, such as Gaussian(); got {self.kernel!r}."
-            )
+        check_kernel(self.kernel)
         if self.n_components is None and self.tolerance is None:
             raise ValueError(
                 "AutoFeatures needs n_components, the number of columns, or tolerance, the "

@@ -13,7 +13,7 @@ from .._support.progress import progress
 from ..features import FAMILIES, FeatureMap, MaclaurinFeatures
 from ..features.base import Setup
 from ..features.study import Study, Unsuited, check_rows
-from ..kernels import DotProductKernel
+from ..kernels import Kernel
 from .table import LeftOut, Plan, PlannedCandidate
 
 # What nobody asked for is compared up to these: some ten seconds and a small part of the memory
@@ -24,7 +24,7 @@ MOST_ROW_RATIO = 100.0  # to the cheapest candidate, if there are more operation
 
 
 def plan(
-    kernel: DotProductKernel,
+    kernel: Kernel,
     X: Array,
     *,
     n_components: int,
@@ -214,7 +214,7 @@ def _costly_setup(setup: Setup) -> str:
 
 
 def required_components(
-    kernel: DotProductKernel,
+    kernel: Kernel,
     X: Array,
     *,
     tolerance: float,

@@ -34,7 +34,7 @@ from ...sketches import (
     make_sketch,
     separable_sketch,
 )
-from ..base import FeatureMap, check_option, dense, suited
+from ..base import NO_SERIES, FeatureMap, check_kernel, check_option, dense, suited
 from ..degenerate import warn_if_degenerate
 from ..study import ExpectedError, FitStudy, Study, Unsuited
 from .allocation import (
@@ -234,6 +234,8 @@ class MaclaurinFeatures(FeatureMap):
         return ", ".join([f"maclaurin: {self.sketch}", self.output, *extras])
 
     def check_study(self, study: Study) -> None:
+        if not isinstance(study.kernel, DotProductKernel):
+            raise Unsuited("Maclaurin features are for dot product kernels")
         separable_sketch(self.sketch)
         check_option("output", self.output, OUTPUTS)
         self._check_parameters()
@@ -377,10 +379,7 @@ class MaclaurinFeatures(FeatureMap):
         return real, xp.concat([part[1] for part in parts], axis=1)
 
     def _check_parameters(self) -> None:
-        if not isinstance(self.kernel, DotProductKernel):
-            raise TypeError(
-                f"kernel must be a kernel of dotsketch, such as Gaussian(); got {self.kernel!r}."
-            )
+        check_kernel(self.kernel, DotProductKernel, NO_SERIES)
         if is_foreign(getattr(self.kernel, "coef0", None)):
             raise TypeError(
                 "coef0 is a constant of the series, to which no gradient flows here: give a "

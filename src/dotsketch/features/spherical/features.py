@@ -25,7 +25,7 @@ from ..._arrays import (
 )
 from ...kernels import DotProductKernel, Polynomial, directions
 from ...projections import PROJECTIONS, Frequencies
-from ..base import FeatureMap, Setup, check_option, suited
+from ..base import NO_SERIES, FeatureMap, Setup, check_kernel, check_option, suited
 from ..degenerate import warn_if_degenerate
 from ..study import ExpectedError, Study, Unsuited
 from ..waves import Waves, frequency_setup, output_suffix
@@ -278,10 +278,7 @@ class SphericalFeatures(FeatureMap):
             )
 
     def _check_kernel(self) -> None:
-        if not isinstance(self.kernel, DotProductKernel):
-            raise TypeError(
-                f"kernel must be a kernel of dotsketch, such as Polynomial(); got {self.kernel!r}."
-            )
+        check_kernel(self.kernel, DotProductKernel, NO_SERIES)
         parameters = self.kernel.get_params()
         for name, value in parameters.items():
             if is_foreign(value) and name != "variance":

@@ -1,0 +1,197 @@
+"""Kernels of the distance between scaled rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import array_api_compat
+import numpy as np
+from array_api_compat import is_numpy_array
+
+from .._arrays import Array, host, is_sparse, namespace, plain, without_gradient
+from .base import Kernel, Pullback, check_positive, lengthscale_of, matching
+
+# Squared distances from a product lose their digits to the norms. Those below this share of the
+# norms are computed again from differences wherever the kernel sees the distance itself: its
+# error is then 1e-11 of the norms, and few pairs are so near.
+_NEAR = 1e-5
+
+
+class DistanceKernel(Kernel):
+    """variance · f(|s(x) − s(y)|²) with s(x) = x / lengthscale.
+
+    A subclass says what f is (`profile_of_halves`, of half the squared distance) and what its
+    derivative is (`slope_of_halves`).
+    """
+
+    shift_invariant = True
+    searched = ("lengthscale", "variance")
+    needs_small_distances = False  # whether f is not a smooth function of the square at 0
+    lengthscale: Any
+
+    def validate(self) -> None:
+        if isinstance(self.lengthscale, str):
+            if self.lengthscale != "median":
+                raise ValueError(
+                    f'lengthscale must be positive or "median"; got {self.lengthscale!r}.'
+                )
+        else:
+            check_positive("lengthscale", self.lengthscale, most_dimensions=1)
+        check_positive("variance", self.variance)
+
+    def resolve(self, X: Array) -> Any:
+        if isinstance(self.lengthscale, str):
+            return type(self)(**{**self.get_params(), "lengthscale": median_distance(X)})
+        return self
+
+    def scale(self, X: Array) -> Array:
+        if isinstance(self.lengthscale, str):
+            raise ValueError(
+                f"lengthscale={self.lengthscale!r} is set from data: call kernel.resolve(X) first, "
+                "or give a number."
+            )
+        return X / lengthscale_of(self.lengthscale, X)
+
+    def profile_of_halves(self, halves: Array) -> Array:
+        """f, where halves are |s(x) − s(y)|²/2 ≥ 0: an array of any library."""
+        raise NotImplementedError
+
+    def fill_profile(self, halves: np.ndarray) -> None:
+        """f of a block of halves, in place."""
+        raise NotImplementedError
+
+    def slope_of_halves(self, halves: np.ndarray) -> np.ndarray:
+        """The derivative of f with respect to the halves."""
+        raise NotImplementedError
+
+    def __call__(self, X: Array, Y: Array | None = None) -> Array:
+        X, Y = matching(X, Y)
+        xp = namespace(X)
+        S, T, unit = self._centred(X, Y)
+        if is_numpy_array(S) and not self.is_differentiable:
+            variance = plain(self.variance)
+            return self._on_host(S, None if Y is None else T, min(float(unit), 1e15) ** 2, variance)
+        squares = xp.sum(S * S, axis=1)[:, None] + xp.sum(T * T, axis=1)[None, :] - 2 * (S @ T.T)
+        squares = squares * xp.minimum(unit, 1e15 * xp.ones_like(unit)) ** 2
+        # Rounding may leave less than zero where rows are equal. To clamp the value must not cut
+        # off the derivatives: at equal rows the second one is −1/lengthscale².
+        clamped = xp.maximum(squares, xp.zeros_like(squares))
+        squares = squares + without_gradient(clamped - squares)
+        if Y is None:
+            same = xp.eye(
+                squares.shape[0], dtype=squares.dtype, device=array_api_compat.device(squares)
+            )
+            squares = squares * (1 - same)
+        return plain(self.variance) * self.profile_of_halves(squares / 2)
+
+    def _centred(self, X: Array, Y: Array | None) -> tuple[Array, Array, Array]:
+        """s(x) and s(y) about a common centre, in units of the largest coordinate (1 at least).
+
+        Distances lose their digits to a common offset, which the kernel does not see, and squares
+        of huge distances overflow. Beyond 10¹⁵ units of a lengthscale only a distance of zero
+        matters. Neither offset nor unit has a derivative: the kernel does not depend on them.
+        """
+        xp = namespace(X)
+        S = self.scale(X)
+        T = S if Y is None else self.scale(Y)
+        centre = without_gradient(xp.mean(S, axis=0))
+        S, T = S - centre, T - centre
+        unit = without_gradient(xp.maximum(xp.max(xp.abs(S)), xp.max(xp.abs(T))))
+        unit = xp.where(unit > 1, unit, xp.ones_like(unit))
+        return S / unit, T / unit, unit
+
+    def diag(self, X: Array) -> Array:
+        X, _ = matching(X, None)
+        return plain(self.variance) * namespace(X).ones_like(X[:, 0])
+
+    def _on_host(
+        self, S: np.ndarray, T: np.ndarray | None, factor: float, variance: float
+    ) -> np.ndarray:  # (n, d), (m, d) -> (n, m)
+        """variance · f(factor |s − t|²/2) of centred rows, in place and a few rows at a time.
+
+        All steps on a block of rows stay in the cache: passes over whole matrices would take longer
+        than the exponential. With T None only blocks up to the diagonal are computed, and mirrored.
+        """
+        other = S if T is None else T
+        K = S @ other.T
+        left, right = (np.sum(A * A, axis=1) / 2 for A in (S, other))
+        n, m = K.shape
+        step = max(1, (1 << 15) // m)
+        for start in range(0, n, step):
+            stop = min(start + step, n)
+            block = K[start:stop, : m if T is not None else stop]
+            norms = left[start:stop, None] + right[: block.shape[1]]
+            np.subtract(norms, block, out=block)
+            if self.needs_small_distances:
+                _improve(block, norms, S[start:stop], other)
+            np.maximum(block, 0, out=block)  # rounding may leave less than zero
+            if factor != 1:
+                block *= factor
+            if T is None:
+                np.fill_diagonal(block[:, start:], 0)  # exactly
+            self.fill_profile(block)
+            if variance != 1:
+                block *= variance
+            if T is None:
+                K[:start, start:stop] = block[:, :start].T
+        return K
+
+    def with_pullback(self, X: np.ndarray) -> tuple[np.ndarray, Pullback]:
+        S, _, unit = self._centred(X, None)
+        S = S * unit
+        squares = np.sum(S * S, axis=1) / 2
+        halves = S @ S.T
+        norms = squares[:, None] + squares
+        np.subtract(norms, halves, out=halves)
+        if self.needs_small_distances:
+            _improve(halves, norms, S, S)
+        np.maximum(halves, 0, out=halves)
+        np.fill_diagonal(halves, 0)
+        variance = float(host(self.variance))
+        K = halves.copy()
+        self.fill_profile(K)
+        K *= variance
+
+        def pullback(M: np.ndarray) -> np.ndarray:
+            G = self.slope_of_halves(halves)
+            G *= M
+            # Σ_ij G_ij (s_ik − s_jk)²/2 for every k, by one product
+            sums = np.sum(S * S * np.sum(G, axis=1)[:, None] - S * (G @ S), axis=0)
+            lengthscales = -2 * variance * sums
+            if np.ndim(plain(self.lengthscale)) == 0:
+                lengthscales = lengthscales.sum(keepdims=True)
+            return np.append(lengthscales, np.sum(M * K))
+
+        return K, pullback
+
+
+def _improve(halves: np.ndarray, norms: np.ndarray, S: np.ndarray, T: np.ndarray) -> None:
+    """Halves of squared distances that are small beside the norms, from differences of rows."""
+    rows, columns = np.nonzero(halves < _NEAR * norms)
+    step = max(1, (1 << 18) // S.shape[1])  # differences of so many pairs at a time
+    for first in range(0, len(rows), step):
+        i, j = rows[first : first + step], columns[first : first + step]
+        halves[i, j] = np.sum((S[i] - T[j]) ** 2, axis=1) / 2
+
+
+def median_distance(X: Array, max_rows: int = 1000) -> float:
+    """The median Euclidean distance between distinct rows of (an even subsample of) X.
+
+    If more than half of the distances are zero, the median of the others; 1 if all are.
+    """
+    X = host(X)
+    rows = np.unique(np.linspace(0, X.shape[0] - 1, max_rows).round().astype(int))
+    X = X[rows].toarray() if is_sparse(X) else X[rows]
+    X = np.asarray(X, dtype=np.float64)
+    X = X - X.mean(axis=0)
+    unit = np.abs(X).max(initial=0) or 1.0  # squares of huge and tiny distances leave the range
+    X = X / unit
+    squares = (X * X).sum(axis=1)
+    squares = squares[:, None] + squares[None, :] - 2 * (X @ X.T)
+    distances = np.sqrt(np.maximum(squares[np.triu_indices(len(X), 1)], 0))
+    # Squares are differences of numbers of order one: smaller distances are rounding
+    distances[distances < 1e-7] = 0
+    for sample in (distances, distances[distances > 0]):
+        if sample.size and np.median(sample) > 0:
+            return float(unit * np.median(sample))
+    return 1.0
