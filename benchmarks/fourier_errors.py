@@ -24,7 +24,9 @@ import numpy as np
 from published import DATA_SETS, prepared, published, reference_rows, relative_error
 from rich.progress import track
 
-from dotsketch import FourierMap, Frequencies, Gaussian
+from dotsketch import Gaussian
+from dotsketch.features import FourierMap
+from dotsketch.projections import Frequencies
 
 PROJECTIONS = {"independent": "gaussian", "orthogonal": None, "sorf": "srht"}
 

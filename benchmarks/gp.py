@@ -38,12 +38,11 @@ from dotsketch import (
     MaclaurinFeatures,
     Polynomial,
     SufficientStatistics,
-    error_rate,
-    expected_calibration_error,
     gaussian_kl,
     mean_negative_log_likelihood,
 )
 from dotsketch.gp.dirichlet import DirichletLabels
+from dotsketch.metrics import error_rate, expected_calibration_error
 
 
 class Given(TransformerMixin, BaseEstimator):

@@ -25,7 +25,8 @@ import numpy as np
 from rich.console import Console
 from rich.progress import Progress
 
-from dotsketch import MaclaurinFeatures, Polynomial, SphericalFeatures, SphericalMap
+from dotsketch import MaclaurinFeatures, Polynomial, SphericalFeatures
+from dotsketch.features import SphericalMap
 from dotsketch.features.spherical.density import kernel_density
 
 try:  # as a script, or as a module of the package `benchmarks`

@@ -24,7 +24,8 @@ from sklearn.datasets import load_digits
 from sklearn.preprocessing import normalize
 from threadpoolctl import threadpool_limits
 
-from dotsketch import SKETCHES, Polynomial, PolynomialSketch, relative_frobenius_error
+from dotsketch import Polynomial, PolynomialSketch, relative_frobenius_error
+from dotsketch.sketches import SKETCHES
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt

@@ -8,7 +8,8 @@ short, the others grow. Needs torch (`pip install 'dotsketch[torch]'`).
 
 import torch
 
-from dotsketch import FeatureGPRegressor, Gaussian, MaclaurinFeatures, log_marginal_likelihood
+from dotsketch import FeatureGPRegressor, Gaussian, MaclaurinFeatures
+from dotsketch.gp import log_marginal_likelihood
 
 torch.manual_seed(0)
 torch.set_num_threads(1)  # the problem is small

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from dotsketch import SKETCHES, PolynomialSketch
+from dotsketch import PolynomialSketch
 from dotsketch._arrays import OUTPUTS, as_generator, host, join, plain
 from dotsketch._backends import Prepared, largest_entry
+from dotsketch.sketches import SKETCHES
 
 every_sketch = pytest.mark.parametrize("name", SKETCHES)
 every_output = pytest.mark.parametrize("output", OUTPUTS)

@@ -4,14 +4,8 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from dotsketch import (
-    error_rate,
-    expected_calibration_error,
-    gaussian_kl,
-    mean_negative_log_likelihood,
-    normalized_mean_squared_error,
-    relative_frobenius_error,
-)
+from dotsketch import gaussian_kl, mean_negative_log_likelihood, relative_frobenius_error
+from dotsketch.metrics import error_rate, expected_calibration_error, normalized_mean_squared_error
 
 
 def test_relative_frobenius_error_by_hand(library):

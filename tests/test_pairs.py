@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import reference
-from dotsketch import PairStatistics
+from dotsketch.pairs import PairStatistics
 
 
 def test_statistics_of_all_pairs(X, rng, library):

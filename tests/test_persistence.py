@@ -201,7 +201,7 @@ def test_unfitted_estimators_round_trip(cls, tmp_path):
 
 
 @pytest.mark.parametrize("output", ["real", "complex", "complex_to_real"])
-@pytest.mark.parametrize("sketch", sorted(dotsketch.SKETCHES))
+@pytest.mark.parametrize("sketch", sorted(dotsketch.sketches.SKETCHES))
 def test_every_sketch_round_trips(sketch, output, tmp_path):
     estimator = PolynomialSketch(
         2, coef0=1.0, sketch=sketch, output=output, n_components=16, random_state=0

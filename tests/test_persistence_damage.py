@@ -223,7 +223,7 @@ def nested(depth):
         obj("dotsketch.Gaussian", **GAUSSIAN, is_differentiable=1),
         obj("dotsketch.Gaussian", **GAUSSIAN, **{"a b": 1}),
         obj("dotsketch.SRHTWeights", turns=1),
-        obj("dotsketch.TensorSRHT", degree=1, n_projections=2),
+        obj("dotsketch.sketches.TensorSRHT", degree=1, n_projections=2),
         {"kind": "object", "class": "dotsketch.Gaussian", "state": []},
         nested(100),
     ],

@@ -1,4 +1,4 @@
-"""The API reference, made from `dotsketch.__all__`, so that no public name can be missing.
+"""The API reference, made from `dotsketch.__all__` and `ROOMS`, so that no name can be missing.
 
 `.. public-names:: kernels pairs` documents the public names that live in these modules of the
 package, with a table of them first; `.. public-names::` without an argument, those of all modules
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import inspect
 import re
+from importlib import import_module
 from pathlib import Path
 from types import FunctionType
 from typing import Any, ClassVar
@@ -22,6 +23,24 @@ from sphinx.util.docutils import SphinxDirective
 import dotsketch
 
 API = Path(__file__).parent.parent / "api"
+# What users reach for beyond the front door, by the room that has it
+ROOMS = {
+    "datasets": "Dataset DatasetError fetch_dataset list_datasets load_dataset train_test_split",
+    "features": "Allocation FourierMap PositiveMap RadialDensity SphericalMap",
+    "gp": "Posterior log_marginal_likelihood",
+    "kernels": "DistanceKernel DotProductKernel Kernel",
+    "metrics": "error_rate expected_calibration_error normalized_mean_squared_error",
+    "pairs": "PairStatistics",
+    "planning": "Plan complex_advantage",
+    "projections": "Frequencies",
+    "rows": "parquet_batches",
+    "sketches": "SKETCHES BalancedTensorSketch CompactSketch GaussianSketch MonomialSketch "
+    "RademacherSketch RademacherTree SRHTTree Sketch TensorSRHT TensorSketch make_sketch",
+}
+PUBLIC: dict[str, Any] = {name: getattr(dotsketch, name) for name in dotsketch.__all__}
+for room, names in ROOMS.items():
+    module = import_module(f"dotsketch.{room}")
+    PUBLIC.update({f"{room}.{name}": getattr(module, name) for name in names.split()})
 DIRECTIVE = re.compile(r"^\.\. public-names:: *(.*)$", re.MULTILINE)
 
 
@@ -32,32 +51,21 @@ def homes_with_a_page() -> set[str]:
 
 
 def home(name: str) -> str:
-    """The first module below `dotsketch` in which a public name is defined."""
-    value = getattr(dotsketch, name)
-    module = getattr(value, "__module__", None) or type(value).__module__
-    if not module.startswith("dotsketch"):  # a plain value: ask which module offers it
-        module = next(m for m in modules() if getattr(dotsketch, m).__dict__.get(name) is value)
-        return module
-    return [*module.split("."), ""][1]
-
-
-def modules() -> list[str]:
-    return [name for name, value in vars(dotsketch).items() if inspect.ismodule(value)]
+    """The room of a public name: the first module below `dotsketch` that defines it."""
+    if "." in name:
+        return name.split(".")[0]
+    return [*PUBLIC[name].__module__.split("."), ""][1]
 
 
 def names_of(homes: tuple[str, ...]) -> list[str]:
     """The public names that live in these modules; without any, those no page asks for."""
     known = homes_with_a_page()
-    return [
-        name
-        for name in dotsketch.__all__
-        if (home(name) in homes if homes else home(name) not in known)
-    ]
+    return [name for name in PUBLIC if (home(name) in homes if homes else home(name) not in known)]
 
 
 def public_bases(cls: type) -> list[type]:
     """Bases that have an entry of their own."""
-    public = {getattr(dotsketch, name) for name in dotsketch.__all__ if not is_value(name)}
+    public = {value for name, value in PUBLIC.items() if not is_value(name)}
     return [base for base in cls.__mro__[1:] if base in public]
 
 
@@ -87,23 +95,23 @@ def docstring(cls: type, name: str) -> str | None:
 
 
 def documentation(name: str) -> list[str]:
-    value = getattr(dotsketch, name)
+    value = PUBLIC[name]
     if inspect.isclass(value):
         members, bases = own_members(value), public_bases(value)
-        lines = [f".. autoclass:: {name}"]
+        lines = [f".. autoclass:: dotsketch.{name}"]
         lines += [f"   :members: {', '.join(members)}"] if members else []
         if bases:
             lines += ["", f"   Has what `{bases[0].__name__}` has{', and:' if members else '.'}"]
         return lines
     if inspect.isroutine(value):
-        return [f".. autofunction:: {name}"]
+        return [f".. autofunction:: dotsketch.{name}"]
     keys = ", ".join(f"``{key}``" for key in value)
-    return [f".. data:: {name}", "", f"   A {type(value).__name__} of {keys}."]
+    return [f".. data:: dotsketch.{name}", "", f"   A {type(value).__name__} of {keys}."]
 
 
 def is_value(name: str) -> bool:
     """Whether a public name is plain data, which has no docstring of its own."""
-    value = getattr(dotsketch, name)
+    value = PUBLIC[name]
     return not (inspect.isclass(value) or inspect.isroutine(value))
 
 
@@ -113,9 +121,8 @@ class PublicNames(SphinxDirective):
 
     def run(self) -> list[nodes.Node]:
         names = names_of(tuple(self.arguments))
-        lines = [".. currentmodule:: dotsketch", ""]
-        lines += [".. autosummary::", "   :nosignatures:", ""]
-        lines += [f"   {name}" for name in names if not is_value(name)] + [""]
+        lines = [".. autosummary::", "   :nosignatures:", ""]
+        lines += [f"   dotsketch.{name}" for name in names if not is_value(name)] + [""]
         for name in names:
             lines += [*documentation(name), ""]
         container = nodes.container()

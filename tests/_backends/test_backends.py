@@ -7,8 +7,9 @@ import pytest
 import scipy.sparse
 import sklearn
 
-from dotsketch import SKETCHES, Gaussian, MaclaurinFeatures, PolynomialSketch, _fast
+from dotsketch import Gaussian, MaclaurinFeatures, PolynomialSketch, _fast
 from dotsketch._backends import Prepared
+from dotsketch.sketches import SKETCHES
 from rounding import assert_same_to_rounding
 
 OUTPUTS = ["real", "complex", "complex_to_real"]

@@ -49,7 +49,7 @@ def test_tables(folder, fails, words, content, cause):
 @pytest.mark.parametrize(
     ("options", "cause"),
     [
-        (("--kernel", "matern"), "the kernel 'matern' is not known; there are gaussian"),
+        (("--kernel", "laplace"), "the kernel 'laplace' is not known; there are gaussian"),
         (("--kernel", "poly"), "the kernel 'poly' cannot be made: it needs a degree, as in poly:3"),
         (("--kernel", "poly:abc"), "the degree must be a whole number; got 'abc'."),
         (("--kernel", "gaussian:x"), "the lengthscale must be a number; got 'x'."),
@@ -71,7 +71,7 @@ def test_options(folder, fails, options, cause):
     assert cause in fails(*FIT, *options)
 
 
-@pytest.mark.parametrize("options", [("--kernel", "matern"), ("--features", "furrier")])
+@pytest.mark.parametrize("options", [("--kernel", "laplace"), ("--features", "furrier")])
 def test_options_are_checked_before_the_table_is_read(folder, fails, options):
     (folder / "a.csv").write_text("")
     assert options[1] in fails(*FIT, *options)

@@ -5,8 +5,7 @@ import pytest
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from dotsketch import Exponential, Gaussian, MaclaurinFeatures,
-    Matern, Polynomial, PolynomialSketch
+from dotsketch import Exponential, Gaussian, MaclaurinFeatures, Matern, Polynomial, PolynomialSketch
 from dotsketch.cli.errors import UserMistake
 from dotsketch.cli.kernel_names import kernel_words, parse_kernel
 from dotsketch.cli.python_source import imports_of, source_of

@@ -18,12 +18,9 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from dotsketch import (
-    PairStatistics,
-    PolynomialSketch,
-    RademacherSketch,
-    relative_frobenius_error,
-)
+from dotsketch import PolynomialSketch, relative_frobenius_error
+from dotsketch.pairs import PairStatistics
+from dotsketch.sketches import RademacherSketch
 from experiments import EXPERIMENTS
 from experiments.command import changed, reproduce
 from experiments.harness.claims import CLAIMS, judge_all

@@ -7,16 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from dotsketch import (
-    Exponential,
-    Gaussian,
-    Maclaurin,
-    PairStatistics,
-    Polynomial,
-    _backends,
-    _fast,
-    make_sketch,
-)
+from dotsketch import Exponential, Gaussian, Maclaurin, Polynomial, _backends, _fast
 from dotsketch.features.maclaurin.allocation import (
     _Search,
     allocate,
@@ -27,6 +18,8 @@ from dotsketch.features.maclaurin.allocation import (
 from dotsketch.features.maclaurin.moments import ExpansionMoments
 from dotsketch.features.maclaurin.series import expand
 from dotsketch.features.study import column_means
+from dotsketch.pairs import PairStatistics
+from dotsketch.sketches import make_sketch
 
 SKETCHES = ["gaussian", "rademacher", "tensor_srht", "tensor_sketch", "balanced_tensor_sketch"]
 

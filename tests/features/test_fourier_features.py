@@ -13,12 +13,12 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from dotsketch import (
     Exponential,
     FourierFeatures,
-    FourierMap,
     Gaussian,
     Polynomial,
     PositiveFeatures,
     relative_frobenius_error,
 )
+from dotsketch.features import FourierMap
 from dotsketch.projections import PROJECTIONS
 from rounding import assert_same_to_rounding
 

@@ -13,14 +13,8 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from dotsketch import (
-    SKETCHES,
-    CompactSketch,
-    Polynomial,
-    PolynomialSketch,
-    make_sketch,
-    relative_frobenius_error,
-)
+from dotsketch import Polynomial, PolynomialSketch, relative_frobenius_error
+from dotsketch.sketches import SKETCHES, CompactSketch, make_sketch
 from rounding import assert_same_to_rounding
 
 every_sketch = pytest.mark.parametrize("name", SKETCHES)

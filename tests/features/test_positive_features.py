@@ -8,7 +8,8 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from dotsketch import Exponential, Gaussian, Polynomial, PositiveFeatures, PositiveMap
+from dotsketch import Exponential, Gaussian, Polynomial, PositiveFeatures
+from dotsketch.features import PositiveMap
 from dotsketch.projections import PROJECTIONS
 from rounding import assert_same_to_rounding
 

@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from dotsketch import SKETCHES, PolynomialSketch
+from dotsketch import PolynomialSketch
+from dotsketch.sketches import SKETCHES
 
 # The rows drawn may be tiny: that their features underflow is said in a warning of its own.
 pytestmark = pytest.mark.filterwarnings("ignore:The features underflow")

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from scipy.special import gammaln, hyp0f1, jv, jve
 
-from dotsketch import ArcCosine, Exponential, Gaussian, Polynomial, RadialDensity, SphericalMap
+from dotsketch import ArcCosine, Exponential, Gaussian, Polynomial
+from dotsketch.features import RadialDensity, SphericalMap
 from dotsketch.features.spherical.density import (
     fit_density,
     kernel_density,

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from dotsketch import SufficientStatistics, log_marginal_likelihood
+from dotsketch import SufficientStatistics
+from dotsketch.gp import log_marginal_likelihood
 from dotsketch.gp.evidence import Spectrum, best_variances, maximise
 
 

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
 
-from dotsketch import SufficientStatistics, log_marginal_likelihood
+from dotsketch import SufficientStatistics
+from dotsketch.gp import log_marginal_likelihood
 from dotsketch.gp.packed import PackedMatrix
 from dotsketch.gp.solvers import Cholesky, System
 from dotsketch.gp.solvers.cholesky import factorise

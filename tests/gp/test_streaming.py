@@ -13,7 +13,8 @@ import scipy.sparse
 import dotsketch.gp.base
 import dotsketch.gp.regression
 import dotsketch.rows.fold
-from dotsketch import FeatureGPClassifier, FeatureGPRegressor, PolynomialSketch, parquet_batches
+from dotsketch import FeatureGPClassifier, FeatureGPRegressor, PolynomialSketch
+from dotsketch.rows import parquet_batches
 from gp.data import (
     class_data,
     condition,

@@ -22,11 +22,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dotsketch import BalancedTensorSketch, SRHTTree
 from dotsketch._backends import power_of_two
 from dotsketch.projections.gaussian import GaussianWeights
 from dotsketch.projections.hadamard import SRHTWeights
 from dotsketch.projections.rademacher import AngleWeights, TurnWeights
+from dotsketch.sketches import BalancedTensorSketch, SRHTTree
 from dotsketch.sketches.compact import CompactWeights
 from dotsketch.sketches.tensor_sketch import HashWeights
 from dotsketch.sketches.tree import TreeWeights

@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 
-from dotsketch import PairStatistics
+from dotsketch.pairs import PairStatistics
 
 Z_SCORE = 6  # chance of a false alarm below 1e-8 a comparison
 

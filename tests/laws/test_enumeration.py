@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import reference
-from dotsketch import SKETCHES, CompactSketch, make_sketch
+from dotsketch.sketches import SKETCHES, CompactSketch, make_sketch
 from laws.enumerations import enumerate_weights
 from laws.moments import assert_exact_laws, rows
 

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import reference
-from dotsketch import CompactSketch, PairStatistics, RademacherSketch, make_sketch
+from dotsketch.pairs import PairStatistics
+from dotsketch.sketches import CompactSketch, RademacherSketch, make_sketch
 
 TINY = Fraction(1, 1024)
 NEARLY_PARALLEL = ((1, TINY), (1, 2 * TINY))  # a naive subtraction would lose its digits

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from dotsketch import (
+from dotsketch.pairs import PairStatistics
+from dotsketch.sketches import (
     SKETCHES,
     BalancedTensorSketch,
     GaussianSketch,
-    PairStatistics,
     RademacherSketch,
     TensorSRHT,
     make_sketch,

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from dotsketch import SKETCHES, GaussianSketch, Polynomial, PolynomialSketch, make_sketch
+from dotsketch import Polynomial, PolynomialSketch
+from dotsketch.sketches import SKETCHES, GaussianSketch, make_sketch
 from laws.moments import assert_mean, assert_simulated_laws, rows
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import reference
-from dotsketch import (
+from dotsketch.sketches import (
     BalancedTensorSketch,
     GaussianSketch,
     RademacherSketch,

@@ -13,12 +13,12 @@ from dotsketch import (
     Gaussian,
     MaclaurinFeatures,
     Polynomial,
-    RademacherSketch,
-    complex_advantage,
     error_bound,
     plan,
     required_components,
 )
+from dotsketch.planning import complex_advantage
+from dotsketch.sketches import RademacherSketch
 
 
 @pytest.fixture(scope="module")

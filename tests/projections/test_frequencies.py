@@ -8,7 +8,7 @@ from scipy import sparse, stats
 from scipy.integrate import quad
 from scipy.special import hyp1f1
 
-from dotsketch import Frequencies
+from dotsketch.projections import Frequencies
 from dotsketch.projections.frequencies import (
     PROJECTIONS,
     StructuredFrequencies,

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from dotsketch import parquet_batches
+from dotsketch.rows import parquet_batches
 from dotsketch.rows.sources import Rows, is_on_disk, is_stream, regroup
 
 

@@ -33,7 +33,7 @@ class Matern(DistanceKernel):
     >>> import numpy as np
     >>> X = np.array([[0.0], [1.0], [3.0]])
     >>> Matern(1.5, lengthscale=2.0)(X[:1], X).round(4)
-    array([[1.    , 0.7849, 0.2677]])
+    array([[1.    , 0.7849, 0.2678]])
     """
 
     needs_small_distances = True
