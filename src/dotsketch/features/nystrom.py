@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import cholesky, eigh, solve_triangular
+from sklearn.utils import check_array
 
 from .._arrays import (
     Array,
@@ -24,6 +25,7 @@ from .._arrays import (
 from ..kernels import Kernel
 from .base import FeatureMap, Setup, check_kernel, dense, fitted_kernel, suited
 from .degenerate import warn_if_degenerate
+from .landmarks import landmark_rule, n_candidates, uniform_rows
 from .study import ExpectedError, Study, Unsuited
 
 # Eigenvalues below these shares of the largest are rounding: of K_BB, which is computed in float64,
@@ -43,7 +45,7 @@ class Basis(NamedTuple):
 
 
 class NystromFeatures(FeatureMap):
-    """z(x) = k(x, B) V w^(−1/2) for n_components training rows B, drawn uniformly.
+    """z(x) = k(x, B) V w^(−1/2) for n_components landmarks B, which are training rows.
 
     K_BB = V diag(w) Vᵀ is the kernel matrix of the rows B, its largest eigenvalue first. Columns of
     eigenvalues that are rounding (below 2.2e-16 of the largest) are zero. Rows of float32 are
@@ -58,6 +60,12 @@ class NystromFeatures(FeatureMap):
         A lengthscale of "median" is set from the training rows.
     n_components : int, default=100
         The number of columns, at most the number of training rows.
+    landmarks : {"uniform", "rpcholesky"} or array of shape (n_components, d), default="uniform"
+        "uniform" draws the landmarks uniformly from the training rows. "rpcholesky" takes the
+        pivots of a randomly pivoted Cholesky factor of the kernel matrix of 5000 of them (or twice
+        n_components): rows unlike the landmarks before them are more likely, so that small clusters
+        and outliers are not missed; n_components² · 5000 operations more. An array is taken as it
+        is, and only a lengthscale of "median" then depends on the training rows.
     n_jobs : int or None, default=None
         Threads that `transform` uses on NumPy rows (-1: all).
     random_state : int, RandomState, Generator or None
@@ -66,7 +74,7 @@ class NystromFeatures(FeatureMap):
     ----------
     kernel_ : the kernel with data-dependent parameters resolved
     components_ : (n_components, d) the rows B
-    component_indices_ : (n_components,) where they stand in the training data
+    component_indices_ : (n_components,) where they stand in the training data; −1 if given
     normalization_ : (n_components, n_components) V w^(−1/2), for the kernel of variance 1
     basis_ : the three of them, and the eigenvalues w over the largest
     n_features_in_ : int
@@ -90,20 +98,23 @@ class NystromFeatures(FeatureMap):
         kernel: Kernel,
         *,
         n_components: int = 100,
+        landmarks: Any = "uniform",
         n_jobs: int | None = None,
         random_state: Any = None,
     ):
         self.kernel = kernel
         self.n_components = n_components
+        self.landmarks = landmarks
         self.n_jobs = n_jobs
         self.random_state = random_state
 
     def fit(self, X: Array, y: Any = None) -> NystromFeatures:
-        """Draw the rows B from X (n, d), n ≥ n_components, and whiten their kernel matrix."""
+        """Choose the rows B from X (n, d), n ≥ n_components, and whiten their kernel matrix."""
         check_kernel(self.kernel)
         D = self._begin_fit()
         X = self._validate(X, reset=True)
-        if X.shape[0] < D:
+        is_given = not isinstance(self.landmarks, str)
+        if X.shape[0] < D and not is_given:
             raise ValueError(
                 f"Every Nyström feature takes a training row of its own: n_components={D} is more "
                 f"than n_samples={X.shape[0]}; use n_components={X.shape[0]} or fewer, or more "
@@ -111,14 +122,30 @@ class NystromFeatures(FeatureMap):
             )
         self.kernel_ = fitted_kernel(self.kernel, X)
         warn_if_degenerate(self.kernel_, X)
-        indices = as_generator(self.random_state).permutation(X.shape[0])[:D]
-        rows = np.asarray(double(dense(host(X)[indices])))
-        K = self._unit_kernel(self.kernel_.detached())(rows)
+        kernel = self._unit_kernel(self.kernel_.detached())
+        if is_given:
+            rows, indices = self._given_rows(D), np.full(D, -1)
+        else:
+            rule = landmark_rule(self.landmarks)
+            indices = rule(kernel, host(X), D, as_generator(self.random_state))
+            rows = np.asarray(double(dense(host(X)[indices])))
+        K = kernel(rows)
         self.basis_ = Basis(rows, indices, *whitening(K))
         return self
 
+    def _given_rows(self, n_landmarks: int) -> np.ndarray:  # -> (n_landmarks, d)
+        rows = check_array(host(self.landmarks), accept_sparse="csr", dtype=np.float64)
+        expected = n_landmarks, self.n_features_in_
+        if rows.shape != expected:
+            raise ValueError(
+                f"landmarks must be {expected[0]} rows, as n_components says, of {expected[1]} "
+                f"features; got the shape {rows.shape}."
+            )
+        return np.array(dense(rows))
+
     def label(self) -> str:
-        return "nystrom: uniform landmarks"
+        name = self.landmarks if isinstance(self.landmarks, str) else "given"
+        return f"nystrom: {name} landmarks"
 
     def check_study(self, study: Study) -> None:
         if not study.once("finite diagonal", lambda: has_finite_diagonal(study)):
@@ -133,10 +160,18 @@ class NystromFeatures(FeatureMap):
         m, D, d = study.n_held, self.n_components, study.dimension
         if study.n_rows < D:
             raise Unsuited(f"X has fewer than {D} rows")
+        if not isinstance(self.landmarks, str):
+            raise Unsuited("landmarks that are given do not depend on the data: measure the error")
+        rule = landmark_rule(self.landmarks)
+        # Uniform landmarks are the rows that a draw fits to; a rule chooses among more of them
+        pool = D if rule is uniform_rows else max(min(study.n_rows - m, n_candidates(D)), D)
 
         def approximate(
-            landmarks: np.ndarray, held: np.ndarray, rng: np.random.Generator
+            fitting: np.ndarray, held: np.ndarray, rng: np.random.Generator
         ) -> np.ndarray:
+            landmarks = fitting
+            if rule is not uniform_rows:
+                landmarks = fitting[rule(study.kernel, fitting, min(D, len(fitting)), rng)]
             K = study.kernel(landmarks)
             # Landmarks may be nearly dependent, or zero
             K[np.diag_indices_from(K)] += 1e-12 * np.trace(K) + np.finfo(float).tiny
@@ -145,14 +180,18 @@ class NystromFeatures(FeatureMap):
             return B.T @ B
 
         operations = D * D * (D / 3 + m + 2 * d) + 2.0 * D * m * (m + d)
-        found = study.measure(approximate, D, operations)
+        operations += 0 if rule is uniform_rows else 2.0 * pool * D * (D + d)
+        found = study.measure(approximate, pool, operations)
         fewer = found.n_fitting if found.n_fitting < D else None
         return found.error(2.0 * D * (d + D), fewer)
 
     def setup(self, dimension: int) -> Setup:
         """An eigendecomposition of a D × D matrix, of which three copies are held."""
         D, d = float(self.n_components), dimension
-        return Setup(10 * D**3 + 2 * D * D * d, 8 * (3 * D * D + D * d))
+        pivots = isinstance(self.landmarks, str) and self.landmarks != "uniform"
+        n = n_candidates(self.n_components) if pivots else 0
+        operations = 10 * D**3 + 2 * D * D * d + 2 * n * D * (D + d)
+        return Setup(operations, 8 * (3 * D * D + D * d + n * (D + d)))
 
     @classmethod
     def variants(cls, study: Study) -> list[FeatureMap]:

@@ -1,0 +1,102 @@
+"""Which training rows become the landmarks of Nyström features: one function per rule.
+
+A rule takes a kernel without gradients, rows (NumPy or CSR), the number of landmarks and a random
+generator, and returns the numbers of the rows. `RULES` names them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from scipy.linalg import solve_triangular
+
+from ..kernels import Kernel
+from .study import take_rows
+
+_BLOCK = 100  # pivots proposed at once
+_CANDIDATES = 5000  # rows that pivots are drawn from, unless twice the landmarks are more
+_BYTES = 1 << 28  # of those rows, made dense
+_EXHAUSTED = 1e-13  # of the trace: what is left of it is rounding
+
+
+def n_candidates(n_landmarks: int) -> int:
+    """The number of rows that pivots are drawn from, if there are so many."""
+    return max(_CANDIDATES, 2 * n_landmarks)
+
+
+def uniform_rows(
+    kernel: Kernel, X: Any, n_landmarks: int, rng: np.random.Generator
+) -> np.ndarray:  # (n, d) -> (n_landmarks,)
+    """Rows drawn uniformly, without replacement."""
+    return rng.permutation(X.shape[0])[:n_landmarks]
+
+
+def pivoted_rows(
+    kernel: Kernel, X: Any, n_landmarks: int, rng: np.random.Generator
+) -> np.ndarray:  # (n, d) -> (n_landmarks,)
+    """The pivots of a randomly pivoted Cholesky factor of the kernel matrix.
+
+    A row becomes the next landmark with a probability proportional to what the landmarks before
+    it leave of k(x, x), so that rows unlike all others are not missed, and no two of a kind are
+    taken (Chen, Epperly, Tropp and Webber 2024). A hundred are proposed at once and each accepted
+    with the probability that keeps the distribution of one at a time (Epperly, Tropp and Webber
+    2024), which turns most of the work into matrix products. Pivots are drawn from 5000 of the
+    rows, or twice the number of landmarks: n_candidates · n_landmarks² operations.
+
+    Where fewer rows than landmarks have anything left (rows are repeated), the rest is uniform.
+    """
+    n = X.shape[0]
+    most = max(_BYTES // (8 * X.shape[1]), n_landmarks)
+    chosen = rng.permutation(n)[: min(n_candidates(n_landmarks), most)]
+    rows = np.asarray(take_rows(X, chosen), dtype=np.float64)
+    left = np.asarray(kernel.diag(rows), dtype=np.float64).copy()  # of k(x, x)
+    total = float(np.sum(left))
+    factor = np.empty((len(rows), n_landmarks))
+    pivots = np.empty(0, dtype=np.intp)
+    while len(pivots) < n_landmarks and np.sum(left) > _EXHAUSTED * total:
+        k = len(pivots)
+        accepted, small = _accepted(kernel, rows, left, factor[:, :k], rng)
+        accepted, small = accepted[: n_landmarks - k], small[: n_landmarks - k, : n_landmarks - k]
+        G = kernel(rows, rows[accepted]) - factor[:, :k] @ factor[accepted, :k].T
+        new = factor[:, k : k + len(accepted)]
+        new[...] = solve_triangular(small, G.T, lower=True, check_finite=False).T
+        left -= np.einsum("ij,ij->i", new, new)
+        np.maximum(left, 0, out=left)  # rounding
+        left[accepted] = 0
+        pivots = np.append(pivots, accepted)
+    if len(pivots) < n_landmarks:
+        others = np.setdiff1d(np.arange(len(rows)), pivots)
+        pivots = np.append(pivots, rng.permutation(others)[: n_landmarks - len(pivots)])
+    return chosen[pivots]
+
+
+def _accepted(
+    kernel: Kernel, rows: np.ndarray, left: np.ndarray, factor: np.ndarray, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """Some new pivots, and the Cholesky factor of what is left of the kernel between them."""
+    proposed = rng.choice(len(rows), _BLOCK, p=left / np.sum(left))
+    luck = rng.random(_BLOCK)
+    H = kernel(rows[proposed]) - factor[proposed] @ factor[proposed].T
+    bound = left[proposed]
+    lower = np.zeros_like(H)
+    kept: list[int] = []
+    for i in range(_BLOCK):
+        if luck[i] * bound[i] < H[i, i]:
+            kept.append(i)
+            lower[i:, i] = H[i:, i] / np.sqrt(H[i, i])
+            H[i:, i:] -= np.outer(lower[i:, i], lower[i:, i])
+    return proposed[kept], lower[np.ix_(kept, kept)]
+
+
+Rule = Callable[[Kernel, Any, int, np.random.Generator], np.ndarray]
+RULES: dict[str, Rule] = {"rpcholesky": pivoted_rows, "uniform": uniform_rows}
+
+
+def landmark_rule(name: str) -> Rule:
+    """The rule of this name."""
+    if name not in RULES:
+        known = ", ".join(map(repr, RULES))
+        raise ValueError(f"landmarks must be one of {known}, or an array of rows; got {name!r}.")
+    return RULES[name]
