@@ -17,7 +17,7 @@ TORCH := torch==2.13.0
 VENV := .venv
 RUN := $(VENV)/bin/python
 INSTALL := $(RUN) -m pip install --quiet --upgrade-strategy only-if-needed
-FAST_SOURCES := $(wildcard src/dotsketch/_fast/*.cpp src/dotsketch/_fast/*.h)
+FAST_SOURCES := $(wildcard src/dotsketch/_backends/cpp/*.cpp src/dotsketch/_backends/cpp/*.h)
 BUILT_FROM := pyproject.toml CMakeLists.txt $(FAST_SOURCES)
 
 # Caches stay inside the folder, too.

@@ -62,9 +62,9 @@ def build_ours(
 
 
 def build_compiled(case: Case, X: np.ndarray, threads: int, path: Path | None, **kw) -> Transform:
-    from dotsketch import _fast
+    from dotsketch._backends import cpp
 
-    if not _fast.AVAILABLE:
+    if not cpp.AVAILABLE:
         raise Unavailable("the compiled kernels are not built")
     return build_ours(case, X, threads, path, **kw)
 

@@ -20,8 +20,8 @@ import numpy as np
 from sklearn.kernel_approximation import PolynomialCountSketch
 from threadpoolctl import threadpool_limits
 
-from dotsketch import PolynomialSketch, _fast
-from dotsketch._backends import hadamard
+from dotsketch import PolynomialSketch
+from dotsketch._backends import cpp, hadamard
 from dotsketch._support.threads import run_all
 
 REPEATS = 9
@@ -43,11 +43,11 @@ def portable(call: Callable[[], object]) -> Callable[[], object]:
     """The same call without the compiled kernels."""
 
     def run() -> None:
-        _fast.AVAILABLE = False
+        cpp.AVAILABLE = False
         try:
             call()
         finally:
-            _fast.AVAILABLE = True
+            cpp.AVAILABLE = True
 
     return run
 

@@ -16,7 +16,7 @@ ROOT = Path(dotsketch.__file__).parent
 LAYERS = [
     ("_support",),
     ("_arrays",),
-    ("_backends", "_fast", "_versions"),
+    ("_backends", "_versions"),
     ("rows",),
     ("kernels", "metrics", "pairs"),
     ("projections",),
@@ -31,7 +31,7 @@ RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 OUTSIDE = ("__init__", "__main__")  # the flat API sees everything
 OPTIONAL = {"torch", "jax", "cupy", "dask", "matplotlib", "rich", "pandas", "pyarrow"}
 # Within a layer the order is fixed too
-WITHIN = {("_backends", "_fast"), ("_versions", "_backends")}
+WITHIN = {("_versions", "_backends")}
 
 FILES = sorted(ROOT.rglob("*.py"))
 
@@ -114,7 +114,7 @@ def test_right_imports_pass(module, source):
 
 def modules():
     names = [m.name for m in pkgutil.walk_packages([str(ROOT)], "dotsketch.")]
-    return ["dotsketch", *(name for name in names if "._fast." not in name)]
+    return ["dotsketch", *(name for name in names if ".cpp._kernels" not in name)]
 
 
 @pytest.mark.parametrize("name", modules())

@@ -7,13 +7,13 @@ import pytest
 import scipy.sparse
 import sklearn
 
-from dotsketch import Gaussian, MaclaurinFeatures, PolynomialSketch, _fast
-from dotsketch._backends import Prepared
+from dotsketch import Gaussian, MaclaurinFeatures, PolynomialSketch
+from dotsketch._backends import Prepared, cpp
 from dotsketch.sketches import SKETCHES
 from rounding import assert_same_to_rounding
 
 OUTPUTS = ["real", "complex", "complex_to_real"]
-needs_kernels = pytest.mark.skipif(not _fast.AVAILABLE, reason="the extension is not built")
+needs_kernels = pytest.mark.skipif(not cpp.AVAILABLE, reason="the extension is not built")
 
 
 def estimators():
@@ -32,7 +32,7 @@ def estimators():
 
 def is_compiled(estimator):
     """Whether our own kernels compute the features, so that their bits are promised."""
-    return _fast.AVAILABLE and estimator.sketch != "gaussian"
+    return cpp.AVAILABLE and estimator.sketch != "gaussian"
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def X():
 def test_compiled_and_portable_features_agree(estimator, dtype, X, monkeypatch):
     X = X.astype(dtype)
     compiled = estimator.fit(X).transform(X)
-    monkeypatch.setattr(_fast, "AVAILABLE", False)
+    monkeypatch.setattr(cpp, "AVAILABLE", False)
     portable = estimator.transform(X)
     assert compiled.dtype == portable.dtype
     tolerance = 1e-12 if dtype == np.float64 else 2e-5
@@ -61,7 +61,7 @@ def test_tensor_sketch_of_any_length(n_components, output, X, monkeypatch):
         3, sketch="tensor_sketch", n_components=n_components, output=output, random_state=0
     )
     compiled = estimator.fit(X).transform(X)
-    monkeypatch.setattr(_fast, "AVAILABLE", False)
+    monkeypatch.setattr(cpp, "AVAILABLE", False)
     np.testing.assert_allclose(compiled, estimator.transform(X), atol=1e-13)
 
 
@@ -134,7 +134,7 @@ def test_threads_and_layout_do_not_change_a_bit(estimator, X, monkeypatch):
     same = np.testing.assert_array_equal if is_compiled(estimator) else assert_same_to_rounding
     for n_jobs in (2, 3, -1):
         same(estimator.set_params(n_jobs=n_jobs).transform(X), expected)
-    if _fast.AVAILABLE or "sketch" not in str(estimator.sketch):
+    if cpp.AVAILABLE or "sketch" not in str(estimator.sketch):
         np.testing.assert_allclose(estimator.transform(np.asfortranarray(X)), expected, atol=1e-12)
         np.testing.assert_allclose(estimator.transform(X[::-1])[::-1], expected, atol=1e-12)
         wide = np.zeros((X.shape[0], 22))
@@ -191,9 +191,9 @@ def test_gradient_through_the_compiled_transform_is_the_portable_one(sketch, X, 
         return rows.grad
 
     compiled = gradient()
-    monkeypatch.setattr(_fast, "AVAILABLE", False)
+    monkeypatch.setattr(cpp, "AVAILABLE", False)
     torch.testing.assert_close(compiled, gradient())
     rows = torch.tensor(X[:3], requires_grad=True)
-    monkeypatch.setattr(_fast, "AVAILABLE", True)
+    monkeypatch.setattr(cpp, "AVAILABLE", True)
     assert torch.autograd.gradcheck(estimator.transform, (rows,))
     assert torch.autograd.gradgradcheck(lambda r: estimator.transform(r)[:, :4], (rows[:2],))

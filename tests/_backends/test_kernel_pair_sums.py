@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from _backends.test_kernels import run_with_environment
-from dotsketch import _fast
+from dotsketch._backends import cpp
 
-if not _fast.AVAILABLE:
+if not cpp.AVAILABLE:
     pytest.skip("The compiled kernels are not built.", allow_module_level=True)
 
 
@@ -127,8 +127,8 @@ ONLY_TERMS = {
 
 
 def call(arguments):
-    _fast.pair_gram(**{k: v for k, v in arguments.items() if k not in ONLY_TERMS})
-    _fast.pair_terms(**{k: v for k, v in arguments.items() if k not in ONLY_GRAM})
+    cpp.pair_gram(**{k: v for k, v in arguments.items() if k not in ONLY_TERMS})
+    cpp.pair_terms(**{k: v for k, v in arguments.items() if k not in ONLY_GRAM})
 
 
 def run(p, out=None):
@@ -367,13 +367,13 @@ ISA_SCRIPT = """
 import sys
 sys.path[:0] = sys.argv[1:]
 from _backends.test_kernel_pair_sums import assert_agrees, naive, problem, run
-from dotsketch import _fast
+from dotsketch._backends import cpp
 for shape in ((1, 1), (5, 9), (140, 140)):
     for order in (None, 0, 3):
         for E in (1, 2):
             p = problem(*shape, tuple(range(11)), E, skip_diagonal=E == 2, order=order)
             assert_agrees(p, run(p), naive(p))
-print(_fast.ISA)
+print(cpp.ISA)
 """
 
 

@@ -17,9 +17,9 @@ from _backends.test_kernels import (
     run_with_environment,
     scaled,
 )
-from dotsketch import _fast
+from dotsketch._backends import cpp
 
-pytestmark = pytest.mark.skipif(not _fast.AVAILABLE, reason="the extension is not built")
+pytestmark = pytest.mark.skipif(not cpp.AVAILABLE, reason="the extension is not built")
 
 LENGTHS = [
     *range(1, 41),
@@ -57,7 +57,7 @@ def test_every_kind_of_length(D, is_complex, dtype):
         X = rng.standard_normal((n, d)).astype(dtype)
         hashes = random_hashes(rng, degree, d, D, is_complex)
         out = Outputs("complex" if is_complex else "planar", n, D, dtype, is_complex)
-        _fast.tensor_sketch(X, *hashes, 1.0, out.re, out.im)
+        cpp.tensor_sketch(X, *hashes, 1.0, out.re, out.im)
         assert_close(out.value(), naive_tensor_sketch(X, *hashes, D), dtype)
 
 
@@ -72,7 +72,7 @@ def test_every_layout_of_outputs_and_scales(n, layout, is_complex, dtype):
     hashes = random_hashes(rng, 2, 10, D, is_complex)
     row_scale = rng.standard_normal(2 * n).astype(dtype)[::2]
     out = Outputs(layout, n, D, dtype, is_complex)
-    _fast.tensor_sketch(X, *hashes, -0.7, out.re, out.im, row_scale)
+    cpp.tensor_sketch(X, *hashes, -0.7, out.re, out.im, row_scale)
     assert_close(out.value(), scaled(naive_tensor_sketch(X, *hashes, D), -0.7, row_scale), dtype)
 
 
@@ -81,8 +81,8 @@ def test_degree_one_of_small_integers_is_almost_the_count_sketch():
     X = rng.integers(-3, 4, (8, 50)).astype(np.float32)
     buckets, turns = random_hashes(rng, 1, 50, 320, False)
     counts, features = np.empty((8, 320), np.float32), np.empty((8, 320), np.float32)
-    _fast.count_sketch(X, buckets[0], turns[0], counts)
-    _fast.tensor_sketch(X, buckets, turns, 1.0, features)
+    cpp.count_sketch(X, buckets[0], turns[0], counts)
+    cpp.tensor_sketch(X, buckets, turns, 1.0, features)
     np.testing.assert_array_equal(np.round(features), counts)
 
 
@@ -92,9 +92,9 @@ def test_which_lengths_it_takes():
         return max(primes, default=1)
 
     for n in (*range(1, 600), 127 * 131, 127 * 113, 1 << 20):
-        assert _fast.has_small_factors(n) == (largest_prime(n) <= 127 if n < 1 << 20 else True)
+        assert cpp.has_small_factors(n) == (largest_prime(n) <= 127 if n < 1 << 20 else True)
     for n in (-1, 0, 1 << 21, 997, 3**13):
-        assert not _fast.has_small_factors(n)
+        assert not cpp.has_small_factors(n)
 
 
 @pytest.mark.parametrize(
@@ -124,29 +124,29 @@ def test_wrong_arguments_are_refused(changes, message):
         "scale": 1.0,
         "out_re": np.zeros((3, 6)),
     }
-    _fast.tensor_sketch(**arguments)
+    cpp.tensor_sketch(**arguments)
     with pytest.raises(ValueError, match=message):
-        _fast.tensor_sketch(**{**arguments, **changes})
+        cpp.tensor_sketch(**{**arguments, **changes})
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("shape", [(0, 3), (1, 1), (3, 31), (7, 32), (5, 100), (2, 1000)])
 def test_largest_entry(shape, dtype):
     X = np.random.default_rng(0).standard_normal(shape).astype(dtype)
-    assert _fast.largest_entry(X) == np.abs(X).max(initial=0)
-    assert _fast.largest_entry(X[::-2]) == np.abs(X[::-2]).max(initial=0)
+    assert cpp.largest_entry(X) == np.abs(X).max(initial=0)
+    assert cpp.largest_entry(X[::-2]) == np.abs(X[::-2]).max(initial=0)
     for place in range(0, X.size, 7):
         for value in (-7e30, np.inf, -np.inf, np.nan, -np.nan):
             Y = X.copy()
             Y.flat[place] = value
-            np.testing.assert_equal(_fast.largest_entry(Y), float(np.abs(dtype(value))))
+            np.testing.assert_equal(cpp.largest_entry(Y), float(np.abs(dtype(value))))
 
 
 BITS_SCRIPT = """
 import sys, hashlib, numpy as np
 sys.path[:0] = sys.argv[1:]
 from _backends.test_kernel_tensor_sketch import random_hashes
-from dotsketch import _fast
+from dotsketch._backends import cpp
 digest = hashlib.sha256()
 rng = np.random.default_rng(0)
 for dtype in (np.float32, np.float64):
@@ -155,14 +155,14 @@ for dtype in (np.float32, np.float64):
             X = rng.standard_normal((11, 20)).astype(dtype)
             re, im = np.empty((2, 11, D), dtype)
             hashes = random_hashes(rng, 3, 20, D, is_complex)
-            _fast.tensor_sketch(X, *hashes, 1.0, re, im if is_complex else None)
+            cpp.tensor_sketch(X, *hashes, 1.0, re, im if is_complex else None)
             one = np.empty((2, 11, D), dtype)
             for r in range(11):
                 planes = [plane[r : r + 1] for plane in one]
-                _fast.tensor_sketch(X[r : r + 1], *hashes, 1.0, *planes[: 1 + is_complex])
+                cpp.tensor_sketch(X[r : r + 1], *hashes, 1.0, *planes[: 1 + is_complex])
             assert np.array_equal(re, one[0]) and (not is_complex or np.array_equal(im, one[1]))
             digest.update(re.tobytes() + (im.tobytes() if is_complex else b""))
-print(_fast.ISA, digest.hexdigest())
+print(cpp.ISA, digest.hexdigest())
 """
 
 

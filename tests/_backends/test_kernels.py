@@ -16,9 +16,9 @@ import scipy.linalg
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dotsketch import _fast
+from dotsketch._backends import cpp
 
-pytestmark = pytest.mark.skipif(not _fast.AVAILABLE, reason="the extension is not built")
+pytestmark = pytest.mark.skipif(not cpp.AVAILABLE, reason="the extension is not built")
 
 DTYPES = [np.float32, np.float64]
 ROWS = [0, 1, 3, 7, 8, 9, 100]
@@ -137,10 +137,10 @@ def test_fwht(d, dtype):
         expected = X.astype(float) @ H
         for layout in LAYOUTS:
             out = Outputs(layout, n, d, dtype, False)
-            _fast.fwht(X, out.re)
+            cpp.fwht(X, out.re)
             assert_near(out.value(), expected, dtype, norm_power(X, 1))
         in_place = X.copy()
-        _fast.fwht(in_place, in_place)
+        cpp.fwht(in_place, in_place)
         assert_near(in_place, expected, dtype, norm_power(X, 1))
 
 
@@ -150,11 +150,11 @@ def test_large_fwht_by_its_inverse_and_a_sampled_column(log2_d, dtype):
     d = 2**log2_d
     X = np.random.default_rng(d).integers(-8, 9, (3, d)).astype(dtype)  # sums below 2^24: exact
     out = np.empty_like(X)
-    _fast.fwht(X, out)
+    cpp.fwht(X, out)
     for column in [0, 1, d // 2 + 5, d - 1]:
         parity = np.bitwise_count(np.arange(d) & column) % 2
         assert np.array_equal(out[:, column], X @ (1.0 - 2 * parity))
-    _fast.fwht(out, out)
+    cpp.fwht(out, out)
     assert np.array_equal(out, X * d)
 
 
@@ -180,7 +180,7 @@ def test_tensor_srht(d, is_complex, dtype):
         )
         row_scale = rng.standard_normal(n).astype(dtype)
         out = Outputs("complex" if is_complex else "planar", n, D, dtype, is_complex)
-        _fast.tensor_srht(X, turns, places, 0.5, out.re, out.im, row_scale)
+        cpp.tensor_srht(X, turns, places, 0.5, out.re, out.im, row_scale)
         expected = naive_tensor_srht(X, turns, places, 0.5, D, row_scale)
         assert_near(
             out.value(), expected, dtype, norm_power(X, degree, 0.5) * np.abs(row_scale)[:, None]
@@ -199,24 +199,24 @@ def test_every_layout_of_outputs(n, layout, is_complex, dtype):
 
     turns, places = random_turns(rng, (degree, 3, d), is_complex), random_places(rng, degree, 3, d)
     out = Outputs(layout, n, D, dtype, is_complex)
-    _fast.tensor_srht(X, turns, places, 2.0, out.re, out.im, row_scale)
+    cpp.tensor_srht(X, turns, places, 2.0, out.re, out.im, row_scale)
     size = norm_power(X, degree, 2.0) * np.abs(row_scale)[:, None]
     assert_near(out.value(), naive_tensor_srht(X, turns, places, 2.0, D, row_scale), dtype, size)
 
     turns = random_turns(rng, (degree, D, d_in), is_complex)
     out = Outputs(layout, n, D, dtype, is_complex)
-    _fast.sign_projection(X, turns, 2.0, out.re, out.im, row_scale)
+    cpp.sign_projection(X, turns, 2.0, out.re, out.im, row_scale)
     assert_near(out.value(), naive_sign_projection(X, turns, 2.0, row_scale), dtype, size)
 
     turns, buckets = random_turns(rng, d_in, is_complex), rng.integers(0, D, d_in).astype(np.int32)
     out = Outputs(layout, n, D, dtype, is_complex)
-    _fast.count_sketch(X, buckets, turns, out.re, out.im)
+    cpp.count_sketch(X, buckets, turns, out.re, out.im)
     assert_near(out.value(), naive_count_sketch(X, buckets, turns, D), dtype, norm_power(X, 1))
 
     if not is_complex:
         signs = rng.choice(np.array([-1, 1], np.int8), (3, 3, d))
         out = Outputs(layout, n, D, dtype, is_complex)
-        _fast.sorf(X, signs, out.re)
+        cpp.sorf(X, signs, out.re)
         assert_near(out.value(), naive_sorf(X, signs, D), dtype, d * norm_power(X, 1))
 
 
@@ -229,7 +229,7 @@ def test_sign_projection(d_in, is_complex, dtype):
         X = rng.standard_normal((n, d_in)).astype(dtype)
         turns = random_turns(rng, (degree, D, d_in), is_complex)
         out = Outputs("planar", n, D, dtype, is_complex)
-        _fast.sign_projection(X, turns, 1.0, out.re, out.im)
+        cpp.sign_projection(X, turns, 1.0, out.re, out.im)
         assert_near(out.value(), naive_sign_projection(X, turns, 1.0), dtype, norm_power(X, degree))
 
 
@@ -243,7 +243,7 @@ def test_count_sketch(d_in, D, is_complex, dtype):
     X = rng.standard_normal((13, d_in)).astype(dtype)
     turns, buckets = random_turns(rng, d_in, is_complex), rng.integers(0, D, d_in).astype(np.int32)
     out = Outputs("complex" if is_complex else "planar", 13, D, dtype, is_complex)
-    _fast.count_sketch(X, buckets, turns, out.re, out.im)
+    cpp.count_sketch(X, buckets, turns, out.re, out.im)
     assert_near(out.value(), naive_count_sketch(X, buckets, turns, D), dtype, norm_power(X, 1))
 
 
@@ -256,7 +256,7 @@ def test_sorf(d, dtype):
         signs = rng.choice(np.array([-1, 1], np.int8), (2, 3, d))
         D = 2 * d - d // 3
         out = Outputs("planar", 5, D, dtype, False)
-        _fast.sorf(X, signs, out.re)
+        cpp.sorf(X, signs, out.re)
         assert_near(out.value(), naive_sorf(X, signs, D), dtype, d * norm_power(X, 1))
 
 
@@ -298,19 +298,19 @@ def all_features(X, planar=True):
                 re, im = whole.real, whole.imag
             planes = (re, im) if is_complex else (re, None)
             if kernel == "srht":
-                _fast.tensor_srht(X, *weights["srht"], 0.3, *planes, (X[:, 0] * X[:, 0]).copy())
+                cpp.tensor_srht(X, *weights["srht"], 0.3, *planes, (X[:, 0] * X[:, 0]).copy())
             elif kernel == "signs":
-                _fast.sign_projection(X, weights["signs"], 0.3, *planes)
+                cpp.sign_projection(X, weights["signs"], 0.3, *planes)
             elif kernel == "convolution":
-                _fast.tensor_sketch(X, *weights["convolution"], 0.3, *planes)
+                cpp.tensor_sketch(X, *weights["convolution"], 0.3, *planes)
             else:
-                _fast.count_sketch(X, *weights["count"], *planes)
+                cpp.count_sketch(X, *weights["count"], *planes)
             results += [plane for plane in planes if plane is not None]
     sorf = np.empty((n, D), X.dtype)
-    _fast.sorf(X, weights["sorf"], sorf)
+    cpp.sorf(X, weights["sorf"], sorf)
     fwht = np.zeros((n, d), X.dtype)
     fwht[:, :d_in] = X
-    _fast.fwht(fwht, fwht)
+    cpp.fwht(fwht, fwht)
     return np.concatenate([*results, sorf, fwht], axis=1)
 
 
@@ -332,13 +332,13 @@ ISA_SCRIPT = """
 import sys, hashlib, numpy as np
 sys.path[:0] = sys.argv[1:]
 from _backends.test_kernels import all_features
-from dotsketch import _fast
+from dotsketch._backends import cpp
 digest = hashlib.sha256()
 for dtype in (np.float32, np.float64):
     for d_in in (3, 64, 100, 1000):
         X = np.random.default_rng(0).standard_normal((19, d_in)).astype(dtype)
         digest.update(all_features(X).tobytes())
-print(_fast.ISA, digest.hexdigest())
+print(cpp.ISA, digest.hexdigest())
 """
 
 
@@ -384,13 +384,13 @@ def test_chosen_instruction_set_is_the_highest_level_of_the_cpu():
         if not set(names.split()) <= set(flags):
             break
         expected = level
-    assert expected == _fast.ISA
+    assert expected == cpp.ISA
 
 
 def test_environment_turns_the_extension_off():
     script = (
-        "import sys; sys.path[:0] = sys.argv[1:]; from dotsketch import _fast; "
-        "print(_fast.AVAILABLE, _fast.ISA)"
+        "import sys; sys.path[:0] = sys.argv[1:]; from dotsketch._backends import cpp; "
+        "print(cpp.AVAILABLE, cpp.ISA)"
     )
     assert run_with_environment(script, DOTSKETCH_FAST="0").stdout.split() == ["False", "none"]
 
@@ -498,59 +498,59 @@ READ_ONLY.flags.writeable = False
     ],
 )
 def test_tensor_srht_refuses(changes, error, message):
-    _fast.tensor_srht(**srht_arguments())
+    cpp.tensor_srht(**srht_arguments())
     with pytest.raises(error, match=message):
-        _fast.tensor_srht(**srht_arguments(**changes))
+        cpp.tensor_srht(**srht_arguments(**changes))
 
 
 def test_other_kernels_refuse():
     X, int8, int32 = np.zeros((3, 4)), np.int8, np.int32
     cases = [
-        (_fast.fwht, (np.zeros((3, 6)), np.zeros((3, 6))), "power of two"),
-        (_fast.fwht, (np.zeros((3, 0)), np.zeros((3, 0))), "power of two"),
-        (_fast.fwht, (X, np.zeros((3, 8))), "same shape"),
+        (cpp.fwht, (np.zeros((3, 6)), np.zeros((3, 6))), "power of two"),
+        (cpp.fwht, (np.zeros((3, 0)), np.zeros((3, 0))), "power of two"),
+        (cpp.fwht, (X, np.zeros((3, 8))), "same shape"),
         (
-            _fast.sign_projection,
+            cpp.sign_projection,
             (X, np.zeros((2, 5, 3), int8), 1.0, np.zeros((3, 5))),
             "turns must have shape",
         ),
         (
-            _fast.sign_projection,
+            cpp.sign_projection,
             (X, np.zeros((2, 4, 4), int8), 1.0, np.zeros((3, 5))),
             "turns must have shape",
         ),
-        (_fast.sign_projection, (X, np.ones((2, 5, 4), int8), 1.0, np.zeros((3, 5))), "0 or 2"),
-        (_fast.sign_projection, (X, np.zeros((0, 5, 4), int8), 1.0, np.zeros((3, 5))), "degree"),
+        (cpp.sign_projection, (X, np.ones((2, 5, 4), int8), 1.0, np.zeros((3, 5))), "0 or 2"),
+        (cpp.sign_projection, (X, np.zeros((0, 5, 4), int8), 1.0, np.zeros((3, 5))), "degree"),
         (
-            _fast.count_sketch,
+            cpp.count_sketch,
             (X, np.full(4, 5, int32), np.zeros(4, int8), np.zeros((3, 5))),
             "buckets must lie",
         ),
         (
-            _fast.count_sketch,
+            cpp.count_sketch,
             (X, np.full(4, -1, int32), np.zeros(4, int8), np.zeros((3, 5))),
             "buckets must lie",
         ),
         (
-            _fast.count_sketch,
+            cpp.count_sketch,
             (X, np.zeros(3, int32), np.zeros(4, int8), np.zeros((3, 5))),
             "buckets and turns",
         ),
-        (_fast.sorf, (X, np.zeros((1, 3, 4), int8), np.zeros((3, 4))), "1 or -1"),
-        (_fast.sorf, (X, np.ones((1, 2, 4), int8), np.zeros((3, 4))), "shape"),
-        (_fast.sorf, (X, np.ones((1, 3, 2), int8), np.zeros((3, 2))), "1 to 2"),
-        (_fast.sorf, (X, np.ones((1, 3, 4), int8), np.zeros((3, 5))), "more blocks"),
+        (cpp.sorf, (X, np.zeros((1, 3, 4), int8), np.zeros((3, 4))), "1 or -1"),
+        (cpp.sorf, (X, np.ones((1, 2, 4), int8), np.zeros((3, 4))), "shape"),
+        (cpp.sorf, (X, np.ones((1, 3, 2), int8), np.zeros((3, 2))), "1 to 2"),
+        (cpp.sorf, (X, np.ones((1, 3, 4), int8), np.zeros((3, 5))), "more blocks"),
     ]
     for function, arguments, message in cases:
         with pytest.raises(ValueError, match=message):
             function(*arguments)
     misaligned = np.zeros(8 * 12 + 1, np.uint8)[1:].view(np.float64).reshape(3, 4)
     with pytest.raises(ValueError, match="aligned"):
-        _fast.fwht(misaligned, np.zeros((3, 4)))
+        cpp.fwht(misaligned, np.zeros((3, 4)))
     with pytest.raises(TypeError):
-        _fast.fwht([[1.0, 2.0]], X)
+        cpp.fwht([[1.0, 2.0]], X)
     with pytest.raises(TypeError, match="float64, as X"):
-        _fast.fwht(X, X.astype(np.float32))
+        cpp.fwht(X, X.astype(np.float32))
 
 
 @settings(max_examples=300, deadline=None)
@@ -579,11 +579,11 @@ def test_fuzzed_shapes_and_strides(data):
             random_turns(rng, (degree, blocks, d), is_complex),
             random_places(rng, degree, blocks, d),
         )
-        _fast.tensor_srht(X, turns, places, 1.0, out.re, out.im)
+        cpp.tensor_srht(X, turns, places, 1.0, out.re, out.im)
         expected = naive_tensor_srht(X, turns, places, 1.0, D)
     elif kernel == "sign_projection":
         turns = random_turns(rng, (degree, D, d_in), is_complex)
-        _fast.sign_projection(X, turns, 1.0, out.re, out.im)
+        cpp.sign_projection(X, turns, 1.0, out.re, out.im)
         expected = naive_sign_projection(X, turns, 1.0)
     elif kernel == "count_sketch":
         D = max(D, 1)
@@ -592,7 +592,7 @@ def test_fuzzed_shapes_and_strides(data):
             random_turns(rng, d_in, is_complex),
             rng.integers(0, D, d_in).astype(np.int32),
         )
-        _fast.count_sketch(X, buckets, turns, out.re, out.im)
+        cpp.count_sketch(X, buckets, turns, out.re, out.im)
         expected = naive_count_sketch(X, buckets, turns, D)
     elif kernel == "tensor_sketch":
         D = max(D, 1)
@@ -600,15 +600,15 @@ def test_fuzzed_shapes_and_strides(data):
         shape = (degree, d_in)
         turns, buckets = random_turns(rng, shape, is_complex), rng.integers(0, D, shape)
         arguments = (X, buckets.astype(np.int32), turns, 1.0, out.re, out.im)
-        if not _fast.has_small_factors(D):
+        if not cpp.has_small_factors(D):
             with pytest.raises(ValueError, match="prime factors"):
-                _fast.tensor_sketch(*arguments)
+                cpp.tensor_sketch(*arguments)
             return
-        _fast.tensor_sketch(*arguments)
+        cpp.tensor_sketch(*arguments)
         counts = [naive_count_sketch(X, b, t, D) for b, t in zip(buckets, turns, strict=True)]
         expected = np.fft.ifft(np.prod(np.fft.fft(counts, axis=2), axis=0), axis=1)
     else:
         signs = rng.choice(np.array([-1, 1], np.int8), (blocks, 3, d))
-        _fast.sorf(X, signs, out.re)
+        cpp.sorf(X, signs, out.re)
         expected, size = naive_sorf(X, signs, D), d * norm_power(X, 1)
     assert_near(out.value(), expected, dtype, size)

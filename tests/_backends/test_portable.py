@@ -5,9 +5,9 @@ import pytest
 import scipy.linalg
 
 import reference
-from dotsketch import _backends, _fast
+from dotsketch import _backends
 from dotsketch._arrays import like
-from dotsketch._backends import portable
+from dotsketch._backends import cpp, portable
 
 
 @pytest.mark.parametrize("bits", [0, 1, 2, 5, 6, 10, 11])
@@ -103,8 +103,8 @@ def test_structured_orthogonal_projections(width, blocks, D, dtype, rng, monkeyp
     padded = np.pad(X.astype(float), ((0, 0), (0, d - width)))
     expected = np.hstack([padded * s[0] @ H * s[1] @ H * s[2] @ H for s in signs])[:, :D]
     tolerance = (1e-5 if dtype == np.float32 else 1e-12) * d**1.5
-    for available in (_fast.AVAILABLE, False):
-        monkeypatch.setattr(_fast, "AVAILABLE", available)
+    for available in (cpp.AVAILABLE, False):
+        monkeypatch.setattr(cpp, "AVAILABLE", available)
         prepared = _backends.sorf(signs, np.arange(D) + 1.0, rows=X)
         P, imaginary = prepared(X)
         assert imaginary is None

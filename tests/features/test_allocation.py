@@ -7,7 +7,8 @@ import itertools
 import numpy as np
 import pytest
 
-from dotsketch import Exponential, Gaussian, Maclaurin, Polynomial, _backends, _fast
+from dotsketch import Exponential, Gaussian, Maclaurin, Polynomial, _backends
+from dotsketch._backends import cpp
 from dotsketch.features.maclaurin.allocation import (
     _Search,
     allocate,
@@ -68,7 +69,7 @@ def test_moments_are_averages_over_pairs_of_distinct_rows(X, sketch, field, part
             )
 
 
-@pytest.mark.skipif(not _fast.AVAILABLE, reason="The compiled kernels are not built.")
+@pytest.mark.skipif(not cpp.AVAILABLE, reason="The compiled kernels are not built.")
 @pytest.mark.parametrize("d", [1, 2, 9, 100])
 def test_compiled_and_portable_moments_agree(d, monkeypatch):
     """For all sketches in one pass; blocks of 7 rows have diagonals and rectangles of any width."""
@@ -94,7 +95,7 @@ def test_compiled_and_portable_moments_agree(d, monkeypatch):
     assert len(calls) > 0
     assert len(calls) % len(sketches) == 0
     calls.clear()
-    monkeypatch.setattr(_fast, "AVAILABLE", False)
+    monkeypatch.setattr(cpp, "AVAILABLE", False)
     for one, other in zip(compiled, moments(), strict=True):
         for name in ("gram", "tail", "tail_square", "kernel_square"):
             expected = getattr(other, name)

@@ -22,15 +22,14 @@ from typing import Any
 import numpy as np
 from array_api_compat import is_numpy_array, is_torch_array
 
-from .. import _fast
 from .._arrays import Array, is_sparse, is_traced
-from . import compiled, portable, torch_cpu
+from . import compiled, cpp, portable, torch_cpu
 from .prepared import Prepared, dense_like, linear_on_parts, multiply, power_of_two, scaled
 
 
 def backend_of(rows: Array) -> Any:
     """The module that multiplies rows like these."""
-    if not _fast.AVAILABLE:
+    if not cpp.AVAILABLE:
         return portable
     if is_numpy_array(rows) or is_sparse(rows):
         return compiled
@@ -39,9 +38,9 @@ def backend_of(rows: Array) -> Any:
 
 def description() -> str:
     """Which code multiplies NumPy rows, for a bug report."""
-    if not _fast.AVAILABLE:
+    if not cpp.AVAILABLE:
         return "not available (portable code is used)"
-    return f"compiled, {_fast.ISA}"
+    return f"compiled, {cpp.ISA}"
 
 
 def host_view(X: Array) -> np.ndarray | None:
@@ -49,7 +48,7 @@ def host_view(X: Array) -> np.ndarray | None:
 
     None for everything else: other arrays, devices and dtypes, and tensors with a gradient.
     """
-    if not _fast.AVAILABLE or not is_torch_array(X) or X.device.type != "cpu" or is_traced(X):
+    if not cpp.AVAILABLE or not is_torch_array(X) or X.device.type != "cpu" or is_traced(X):
         return None
     if X.requires_grad or str(X.dtype) not in ("torch.float32", "torch.float64"):
         return None

@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 from array_api_compat import is_numpy_array
 
-from .. import _fast
 from .._arrays import Array, Parts, is_sparse
-from . import portable
+from . import cpp, portable
 from .portable import dense_product, linear
 from .prepared import Prepared, empty_parts
 
@@ -55,7 +54,7 @@ class CompiledHadamardProduct(_Kernel):
         self.widest = max(turns.shape[2], n_columns) * (1 + is_complex)
 
     def write(self, rows: np.ndarray, out: Parts, row_scale: np.ndarray | None) -> None:
-        _fast.tensor_srht(rows, self.turns, self.places, self.scale, *out, row_scale)
+        cpp.tensor_srht(rows, self.turns, self.places, self.scale, *out, row_scale)
 
 
 class CompiledSignProduct(_Kernel):
@@ -67,7 +66,7 @@ class CompiledSignProduct(_Kernel):
         self.widest = max(turns.shape[1:]) * (1 + is_complex)
 
     def write(self, rows: np.ndarray, out: Parts, row_scale: np.ndarray | None) -> None:
-        _fast.sign_projection(rows, self.turns, self.scale, *out, row_scale)
+        cpp.sign_projection(rows, self.turns, self.scale, *out, row_scale)
 
 
 class CompiledCountProduct(_Kernel):
@@ -79,7 +78,7 @@ class CompiledCountProduct(_Kernel):
         self.widest = max(buckets.shape[1], n_columns) * (1 + is_complex)
 
     def write(self, rows: np.ndarray, out: Parts, row_scale: np.ndarray | None) -> None:
-        _fast.tensor_sketch(rows, self.buckets, self.turns, 1.0, *out, row_scale)
+        cpp.tensor_sketch(rows, self.buckets, self.turns, 1.0, *out, row_scale)
 
 
 class SpectralCountProduct(Prepared):
@@ -105,10 +104,10 @@ class SpectralCountProduct(Prepared):
         shape = (rows.shape[0], self.n_columns)
         if not self.is_complex:
             real = np.empty(shape, dtype=rows.dtype)
-            _fast.count_sketch(rows, buckets, turns, real, None)
+            cpp.count_sketch(rows, buckets, turns, real, None)
             return real, None
         counts = np.empty(shape, dtype=np.result_type(rows.dtype, np.complex64))
-        _fast.count_sketch(rows, buckets, turns, counts.real, counts.imag)
+        cpp.count_sketch(rows, buckets, turns, counts.real, counts.imag)
         return counts.real, counts.imag
 
 
@@ -119,7 +118,7 @@ class CompiledSorf(_Kernel):
         self.n_columns = self.widest = len(self.scales)
 
     def write(self, rows: np.ndarray, out: Parts, row_scale: np.ndarray | None) -> None:
-        _fast.sorf(rows, self.signs, out[0])
+        cpp.sorf(rows, self.signs, out[0])
         np.multiply(out[0], self.scales, out=out[0])
         if row_scale is not None:
             np.multiply(out[0], row_scale[:, None], out=out[0])
@@ -134,7 +133,7 @@ def hadamard_product(
     rows: Array,
 ) -> Prepared:
     arguments = (turns, places, n_columns, is_complex, scale)
-    if turns.shape[2] > _fast.LARGEST_HADAMARD:
+    if turns.shape[2] > cpp.LARGEST_HADAMARD:
         return portable.hadamard_product(*arguments, rows)
     return CompiledHadamardProduct(*arguments)
 
@@ -150,26 +149,26 @@ def count_product(
 ) -> Prepared:
     if is_sparse(rows):
         return portable.count_product(buckets, turns, n_columns, is_complex, rows)
-    kind = CompiledCountProduct if _fast.has_small_factors(n_columns) else SpectralCountProduct
+    kind = CompiledCountProduct if cpp.has_small_factors(n_columns) else SpectralCountProduct
     return kind(buckets, turns, n_columns, is_complex)
 
 
 def sorf(signs: np.ndarray, scales: np.ndarray, rows: Array) -> Prepared:
-    kind = portable.Sorf if signs.shape[2] > _fast.LARGEST_HADAMARD else CompiledSorf
+    kind = portable.Sorf if signs.shape[2] > cpp.LARGEST_HADAMARD else CompiledSorf
     return kind(signs, scales, rows)
 
 
 def hadamard(X: np.ndarray) -> np.ndarray:  # (n, d) -> (n, d)
-    if X.shape[1] > _fast.LARGEST_HADAMARD or X.dtype not in (np.float32, np.float64):
+    if X.shape[1] > cpp.LARGEST_HADAMARD or X.dtype not in (np.float32, np.float64):
         return portable.hadamard(X)
     out = np.empty(X.shape, dtype=X.dtype)
-    _fast.fwht(_aligned(X), out)
+    cpp.fwht(_aligned(X), out)
     return out
 
 
 def largest_entry(X: Array) -> float:
     if is_numpy_array(X) and X.strides[1] == X.itemsize and X.flags.aligned:
-        return _fast.largest_entry(X)
+        return cpp.largest_entry(X)
     return portable.largest_entry(X)
 
 
@@ -191,7 +190,7 @@ def pair_gram(
         return portable.pair_gram(*arguments, degrees, skips_diagonal)
     n = len(degrees)
     sums = np.zeros((n, n)), np.zeros(n), np.zeros(2)
-    _fast.pair_gram(*arguments, degrees.astype(np.int32), skips_diagonal, *sums)
+    cpp.pair_gram(*arguments, degrees.astype(np.int32), skips_diagonal, *sums)
     return sums
 
 
@@ -207,7 +206,7 @@ def pair_terms(
     if not _has_room(degrees):
         return None
     terms = np.zeros(shape)
-    _fast.pair_terms(dot, squares, left, right, degrees.astype(np.int32), *arguments, terms)
+    cpp.pair_terms(dot, squares, left, right, degrees.astype(np.int32), *arguments, terms)
     return terms
 
 

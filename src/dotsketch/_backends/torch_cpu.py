@@ -5,9 +5,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from .. import _fast
 from .._arrays import Array, is_traced
-from . import portable
+from . import cpp, portable
 from .portable import (
     count_product,
     dense_product,
@@ -27,7 +26,7 @@ def hadamard_middle(A: Array) -> Array:  # (B, d, n) -> (B, d, n)
 def _is_suited(A: Array) -> bool:
     import torch
 
-    if A.shape[1] > _fast.LARGEST_HADAMARD or is_traced(A) or A.device.type != "cpu":
+    if A.shape[1] > cpp.LARGEST_HADAMARD or is_traced(A) or A.device.type != "cpu":
         return False
     is_real = A.dtype in (torch.float32, torch.float64)
     return is_real and A.requires_grad and not torch._C._functorch.is_functorch_wrapped_tensor(A)
@@ -42,7 +41,7 @@ def _compiled(A: Array) -> Array:
         def forward(ctx: Any, rows: Array) -> Array:
             out = torch.empty_like(rows)
             d = rows.shape[-1]
-            _fast.fwht(rows.detach().numpy().reshape(-1, d), out.numpy().reshape(-1, d))
+            cpp.fwht(rows.detach().numpy().reshape(-1, d), out.numpy().reshape(-1, d))
             return out
 
         @staticmethod
