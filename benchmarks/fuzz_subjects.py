@@ -1,0 +1,112 @@
+"""Small fitted models that hold, together, every class that a model file may hold."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn import (
+    compose,
+    decomposition,
+    frozen,
+    impute,
+    linear_model,
+    pipeline,
+    preprocessing,
+    svm,
+)
+
+import dotsketch
+from dotsketch.planning.bounds import ComplexAdvantage
+from dotsketch.planning.table import LeftOut
+from dotsketch.sketches import SKETCHES
+
+X = np.random.default_rng(1).random((24, 5))
+Y = X.sum(axis=1)
+LABELS = np.arange(len(X)) % 3
+WORDS = np.array(["red", "green", "blue"], dtype=object)[LABELS][:, None]
+GAPS = np.where(X < 0.1, np.nan, X)
+
+Subject = tuple[Any, np.ndarray]  # an estimator, and rows to use it on
+
+
+def subjects() -> list[Subject]:
+    """The models, each with rows for `transform` or `predict`."""
+    return [*own_subjects(), *scikit_learn_subjects()]
+
+
+def own_subjects() -> list[Subject]:
+    gaussian, options = dotsketch.Gaussian(), {"random_state": 0}
+    sphere = dotsketch.Polynomial(3, gamma=1.0, coef0=0.5)
+    maps: list[Any] = [
+        dotsketch.PolynomialSketch(3, sketch=name, n_components=8, output=output, **options)
+        for name in SKETCHES
+        for output in ("real", "complex")
+    ]
+    maps += [
+        dotsketch.PolynomialSketch(2, n_components=8, compact=16, **options),
+        dotsketch.PolynomialSketch(
+            3, sketch="rademacher", n_components=8, output="complex", weights="circle", **options
+        ),
+        dotsketch.MaclaurinFeatures(gaussian, n_components=16, **options),
+        dotsketch.MaclaurinFeatures(
+            dotsketch.Exponential(), n_components=32, mean_split=True, **options
+        ),
+        dotsketch.MaclaurinFeatures(dotsketch.Maclaurin([1, 1, 0.5]), n_components=16, **options),
+        dotsketch.NystromFeatures(dotsketch.ArcCosine(1), n_components=6, **options),
+        dotsketch.NystromFeatures(dotsketch.Matern(), n_components=6, landmarks=X[:6]),
+        dotsketch.FourierFeatures(gaussian, n_components=9, **options),
+        dotsketch.FourierFeatures(gaussian, n_components=8, projection="sorf", **options),
+        dotsketch.PositiveFeatures(gaussian, n_components=8, **options),
+        dotsketch.SphericalFeatures(sphere, n_components=8, normalize=True, **options),
+        dotsketch.AutoFeatures(gaussian, n_components=12, **options),
+    ]
+    features = dotsketch.MaclaurinFeatures(gaussian, n_components=8, **options)
+    models = [
+        dotsketch.FeatureGPRegressor(features).fit(X, Y),
+        dotsketch.FeatureGPClassifier(features, **options).fit(X, LABELS),
+        dotsketch.ExactGPRegressor(gaussian).fit(X, Y),
+        dotsketch.ExactGPClassifier(gaussian, **options).fit(X, LABELS),
+    ]
+    plain = [
+        ComplexAdvantage(0.5, 1.5),
+        LeftOut(dotsketch.PolynomialSketch(3, n_components=8), "it costs too much"),
+    ]
+    return [*((m.fit(X), X) for m in maps), *((m, X) for m in models), (plain, X)]
+
+
+def scikit_learn_subjects() -> list[Subject]:
+    p = preprocessing
+    unsupervised = [
+        p.Binarizer(), p.KBinsDiscretizer(3, quantile_method="averaged_inverted_cdf"),
+        p.MaxAbsScaler(), p.MinMaxScaler(), p.Normalizer(), p.PolynomialFeatures(2),
+        p.PowerTransformer(), p.QuantileTransformer(n_quantiles=10), p.RobustScaler(),
+        p.StandardScaler(), decomposition.PCA(3),
+        compose.ColumnTransformer([("a", p.StandardScaler(), [0, 1]), ("b", "drop", [2])]),
+        pipeline.make_union(p.StandardScaler(), p.MinMaxScaler()),
+        frozen.FrozenEstimator(p.StandardScaler().fit(X)),
+    ]  # fmt: skip
+    regressors = [
+        linear_model.LinearRegression(), linear_model.Ridge(), svm.LinearSVR(random_state=0),
+        compose.TransformedTargetRegressor(linear_model.Ridge(), transformer=p.StandardScaler()),
+        pipeline.make_pipeline(p.StandardScaler(), linear_model.Ridge()),
+    ]  # fmt: skip
+    classifiers = [
+        linear_model.LogisticRegression(), linear_model.RidgeClassifier(),
+        svm.LinearSVC(random_state=0),
+    ]  # fmt: skip
+    encoders = [
+        p.OneHotEncoder(), p.OneHotEncoder(max_categories=2, handle_unknown="infrequent_if_exist"),
+        p.OneHotEncoder(drop="first"), p.OrdinalEncoder(),
+    ]  # fmt: skip
+    gaps = [impute.SimpleImputer(), impute.SimpleImputer(add_indicator=True)]
+    gaps.append(impute.MissingIndicator())
+    labels = [p.LabelEncoder(), p.LabelBinarizer()]
+    return [
+        *((m.fit(X, None), X) for m in unsupervised),
+        *((m.fit(X, Y), X) for m in regressors),
+        *((m.fit(X, LABELS), X) for m in classifiers),
+        *((m.fit(WORDS), WORDS) for m in encoders),
+        *((m.fit(GAPS), GAPS) for m in gaps),
+        *((m.fit(WORDS.ravel()), WORDS.ravel()) for m in labels),
+    ]
