@@ -16,6 +16,7 @@ from dotsketch import (
     SphericalFeatures,
     load,
     plan,
+    required_components,
     save,
 )
 
@@ -119,3 +120,11 @@ def test_plans_and_models_of_matern_kernels(X, tmp_path):
     np.testing.assert_allclose(Z @ Z.T, kernel(X), atol=1e-6)
     gp = ExactGPRegressor(kernel, noise_variance=1e-3).fit(X, X[:, 0])
     np.testing.assert_allclose(gp.predict(X), X[:, 0], atol=0.1)
+
+
+def test_planning_says_what_matern_kernels_and_given_landmarks_cannot_do(X):
+    with pytest.raises(TypeError, match=r"use AutoFeatures\(kernel, tolerance=\.\.\.\).*Matern"):
+        required_components(Matern(), X, tolerance=0.1)
+    given = NystromFeatures(Matern(), landmarks=X[:5])
+    with pytest.raises(ValueError, match=r"given landmarks does not support .*nothing to compare"):
+        plan(Matern(), X, n_components=5, candidates=[given])

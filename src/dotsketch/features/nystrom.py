@@ -148,6 +148,9 @@ class NystromFeatures(FeatureMap):
         return f"nystrom: {name} landmarks"
 
     def check_study(self, study: Study) -> None:
+        if not isinstance(self.landmarks, str):
+            raise Unsuited("landmarks that are given are not drawn: there is nothing to compare")
+        landmark_rule(self.landmarks)
         if not study.once("finite diagonal", lambda: has_finite_diagonal(study)):
             raise Unsuited("k(x, x)² overflows for some rows")
 
@@ -160,8 +163,6 @@ class NystromFeatures(FeatureMap):
         m, D, d = study.n_held, self.n_components, study.dimension
         if study.n_rows < D:
             raise Unsuited(f"X has fewer than {D} rows")
-        if not isinstance(self.landmarks, str):
-            raise Unsuited("landmarks that are given do not depend on the data: measure the error")
         rule = landmark_rule(self.landmarks)
         # Uniform landmarks are the rows that a draw fits to; a rule chooses among more of them
         pool = D if rule is uniform_rows else max(min(study.n_rows - m, n_candidates(D)), D)

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 from .._arrays import Array, positive_integer
 from .._support.progress import progress
 from ..features import FAMILIES, FeatureMap, MaclaurinFeatures
-from ..features.base import Setup
+from ..features.base import Setup, check_kernel
 from ..features.study import Study, Unsuited, check_rows
-from ..kernels import Kernel
+from ..kernels import DotProductKernel, Kernel
 from .table import LeftOut, Plan, PlannedCandidate
 
 # What nobody asked for is compared up to these: some ten seconds and a small part of the memory
@@ -242,6 +242,12 @@ def required_components(
     >>> coarse < fine
     True
     """
+    check_kernel(
+        kernel,
+        DotProductKernel,
+        "required_components is for Maclaurin features, and they for dot product kernels: use "
+        "AutoFeatures(kernel, tolerance=...), which knows every family",
+    )
     candidate = MaclaurinFeatures(
         kernel,
         sketch=sketch,
