@@ -10,6 +10,7 @@ import zipfile
 import numpy as np
 import pytest
 from sklearn.compose import ColumnTransformer
+from sklearn.impute import MissingIndicator
 from sklearn.preprocessing import (
     Binarizer,
     KBinsDiscretizer,
@@ -91,6 +92,7 @@ JOINED = ColumnTransformer([("numbers", StandardScaler(), [0])]).fit(NUMBERS)
         (POWERS, {"_max_degree": 2**62}),
         (POWERS, {"n_features_in_": 2**20}),
         (Binarizer().fit(NUMBERS), {"n_features_in_": 2**31 - 1}),
+        (MissingIndicator().fit(NUMBERS), {"n_features_in_": 2**31 - 1}),
         (Polynomial(degree=3), {"degree": 2**63}),
         (JOINED, {"n_jobs": 500}),
         (FourierFeatures(Gaussian()), {"n_jobs": 500}),

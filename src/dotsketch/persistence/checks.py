@@ -61,7 +61,9 @@ def _check_arrays(
     lengths: dict[str, int] = {}
     if "n_features_in_" in state:
         # Without an array of that length in the file, names of columns would be all that it costs
-        largest = MAX_COUNT if is_own or arrays else MAX_COLUMNS
+        sized = (field for field, text in arrays.items() if "d" in text.partition(":")[2].split())
+        is_sized = is_own or any(state.get(field) is not None for field in sized)
+        largest = MAX_COUNT if is_sized else MAX_COLUMNS
         lengths["d"] = bounded(f"{name}.n_features_in_", state["n_features_in_"], largest)
     if not is_own:
         arrays = arrays | {"feature_names_in_": "O: d"}
