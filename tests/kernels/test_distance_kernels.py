@@ -98,6 +98,13 @@ def test_fourier_features_of_matern_kernels(nu, projection):
         assert 0.65 < ratio < 1.35  # 15 correlated cells of 150 draws: deviation about 0.08
 
 
+def test_a_bias_that_is_not_known_is_not_zero(X):
+    features = FourierFeatures(Matern(), projection="sorf", n_components=8, random_state=0)
+    with pytest.raises(NotImplementedError, match="no closed form for Matérn"):
+        features.fit(X).bias(X)
+    assert not features.set_params(norms="random").fit(X).bias(X).any()
+
+
 def test_features_that_need_a_series_refuse_matern_kernels(X):
     for features in (MaclaurinFeatures, SphericalFeatures):
         with pytest.raises(TypeError, match=r"dot product kernels.* got Matern"):

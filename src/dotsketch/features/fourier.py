@@ -140,10 +140,18 @@ class FourierMap(Waves):
         return np.maximum(total + self.phase_variance, 0)
 
     def bias(self, squared_distance: Any, dimension: int) -> np.ndarray:
-        """E[k̂] − k from |x − y|²: zero for random norms; for "sorf" an approximation."""
+        """E[k̂] − k from |x − y|²: zero for random norms; for "sorf" an approximation.
+
+        Not known for Matérn kernels with constant norms: `measured_squared_error` measures it.
+        """
         s = np.asarray(squared_distance, dtype=np.float64)
-        if not self.has_constant_norms or self.nu is not None:  # measured for Matérn kernels
+        if not self.has_constant_norms:
             return np.zeros_like(s)
+        if self.nu is not None:
+            raise NotImplementedError(
+                "The bias of constant norms has no closed form for Matérn kernels: use "
+                'norms="random", which has none, or measure the error (plan does).'
+            )
         return sphere_mean_cosine(s, self.frequencies.ambient_dimension(dimension)) - np.exp(-s / 2)
 
     def expected_squared_error(
