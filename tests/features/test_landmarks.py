@@ -60,6 +60,12 @@ def test_repeated_rows_are_taken_only_when_nothing_else_is_left(X):
     assert len(set((chosen[:30] // 10).tolist())) == 30
 
 
+def test_pivots_end_where_all_that_is_left_is_rounding(X, monkeypatch):
+    nothing = np.empty(0, dtype=np.intp), np.empty((0, 0))
+    monkeypatch.setattr(landmarks, "_accepted", lambda *arguments: nothing)
+    assert len(set(pivoted_rows(KERNEL, X, 20, np.random.default_rng(0)).tolist())) == 20
+
+
 def test_candidates_are_bounded(X, monkeypatch):
     monkeypatch.setattr(landmarks, "_CANDIDATES", 20)
     rng = np.random.default_rng(0)

@@ -58,6 +58,8 @@ def pivoted_rows(
     while len(pivots) < n_landmarks and np.sum(left) > _EXHAUSTED * total:
         k = len(pivots)
         accepted, small = _accepted(kernel, rows, left, factor[:, :k], rng)
+        if not len(accepted):  # the first proposal is accepted, unless what is left is rounding
+            break
         accepted, small = accepted[: n_landmarks - k], small[: n_landmarks - k, : n_landmarks - k]
         G = kernel(rows, rows[accepted]) - factor[:, :k] @ factor[accepted, :k].T
         new = factor[:, k : k + len(accepted)]
