@@ -36,7 +36,7 @@ OWN: dict[str, Arrays] = {
     "DenseFrequencies": {"matrix": "f: D d"},
     "GaussianWeights": {"values": "f: p r D d"},
     "HashWeights": {"buckets": "i: p d", "turns": "i: p d: 0 to 3"},
-    "MonomialWeights": {"first": "i: m", "second": "i: m | 0", "factor": "f: m"},
+    "MonomialWeights": {"factor": "f: m"},
     "SRHTWeights": {"turns": "i: p b d: 0 to 3", "places": "i: p b d"},
     "Shift": {"centre": "f: d"},
     "StructuredFrequencies": {"signs": "i: b 3 d: -1 to 1", "scales": "f: D"},

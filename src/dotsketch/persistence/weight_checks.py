@@ -102,15 +102,7 @@ def _monomials(sketch: Any, dimension: int) -> Expected:
     if sketch.n_projections != monomial_projections(sketch.degree, dimension, sketch.packed):
         raise PersistenceError("MonomialSketch.n_projections does not fit its degree.")
     count = monomial_projections(sketch.degree, dimension)
-    second = (0 if sketch.degree == 1 else count,)
-    return Expected(
-        "MonomialWeights",
-        {
-            "first": Indices((count,), dimension),
-            "second": Indices(second, dimension),
-            "factor": (count,),
-        },
-    )
+    return Expected("MonomialWeights", {"factor": (count,)})
 
 
 def _tree(projections: Callable[[int, int, int], Expected]) -> Callable[[Any, int], Expected]:

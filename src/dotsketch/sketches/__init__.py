@@ -11,7 +11,7 @@ TensorSketch, and compositions.
 | `tree_rademacher`        | RademacherTree       | p D (d + D)  | grows slowly with p          |
 | `tree_srht`              | SRHTTree             | p D log(d D) | grows slowly with p          |
 
-`MonomialSketch` is exact, for degree 1 and 2. `CompactSketch` composes any of them with a
+`MonomialSketch` is exact, in C(d + p − 1, p) columns. `CompactSketch` composes any of them with a
 projection down to fewer features.
 """
 

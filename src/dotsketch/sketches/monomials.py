@@ -1,4 +1,9 @@
-"""Exact features of degree 1 and 2: the coordinates themselves, and their products."""
+"""Exact features: all monomials of one degree, each computed from one of the degree below.
+
+The monomials x_{i₁} ⋯ x_{i_p} with i₁ ≤ … ≤ i_p are ordered by their last index first, so that
+those of degree p − 1 with indices up to j are the first ones, and the block of degree p that ends
+in j is these times x_j: one product per column, and nothing is gathered.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +12,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from array_api_compat import is_numpy_array
 
 from .._arrays import Array, Parts, like, namespace
 from .._backends import Prepared
@@ -15,19 +21,24 @@ from .base import Sketch
 
 
 class MonomialWeights(NamedTuple):
-    """Column l is factor[l] · x[first[l]] · x[second[l]] (no second factor for degree 1)."""
+    """The roots of the multinomial coefficients, one for every monomial."""
 
-    first: np.ndarray
-    second: np.ndarray
     factor: np.ndarray
 
 
 @dataclass(frozen=True)
 class MonomialSketch(Sketch):
-    """All d coordinates (degree 1), or all d(d+1)/2 products (degree 2): no variance at all.
+    """All C(d + p − 1, p) monomials of degree p: no variance at all.
 
+    ⟨x, y⟩ᵖ = Σ p!/(n₁! ⋯ n_d!) xⁿ yⁿ over all exponents n with Σ n_k = p (multinomial theorem).
     With `packed`, two real columns are one complex feature: the real part of the kernel is exact,
     at half the number of projections. Build it with `MonomialSketch.of(degree, dimension, …)`.
+
+    >>> import numpy as np
+    >>> sketch = MonomialSketch.of(3, 2)
+    >>> weights = sketch.sample(2, np.random.default_rng(0))
+    >>> sketch.apply(np.array([[1.0, 2.0]]), weights) ** 2  # of (1 + 4)³
+    array([[ 1., 12., 48., 64.]])
     """
 
     packed: bool = False
@@ -40,8 +51,6 @@ class MonomialSketch(Sketch):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.degree > 2:
-            raise ValueError(f"Exact monomials are for degree 1 and 2; got {self.degree}.")
         if self.packed and not self.is_complex:
             raise ValueError('Packed monomials are pairs of real columns: use field="complex".')
 
@@ -53,11 +62,15 @@ class MonomialSketch(Sketch):
                 f"Degree {self.degree} in {dimension} dimensions has {expected} exact projections, "
                 f"not {self.n_projections}."
             )
-        if self.degree == 1:
-            first = np.arange(dimension)
-            return MonomialWeights(first, first[:0], np.ones(dimension))
-        first, second = np.triu_indices(dimension)
-        return MonomialWeights(first, second, np.where(first == second, 1.0, math.sqrt(2)))
+        coefficients = np.ones(dimension)
+        repeats = np.ones(dimension)  # of the last index
+        for degree in range(2, self.degree + 1):
+            parents, lasts = _parents(degree, dimension)
+            ends = np.cumsum(_counts(degree - 1, dimension)) - 1  # the last monomial of each block
+            same = parents > np.append(-1, ends)[lasts]  # the parent ends in the same index
+            repeats = np.where(same, repeats[parents] + 1, 1.0)
+            coefficients = coefficients[parents] * degree / repeats
+        return MonomialWeights(np.sqrt(coefficients))
 
     def prepare(self, weights: MonomialWeights, rows: Array) -> Prepared:
         return PreparedMonomials(self, weights, rows)
@@ -75,21 +88,33 @@ class MonomialSketch(Sketch):
 
 
 class PreparedMonomials(Prepared):
-    """The columns of a `MonomialSketch`, gathered from chunks of rows."""
+    """The columns of a `MonomialSketch`, computed from chunks of rows."""
 
     depends_on_chunk = False
 
     def __init__(self, sketch: MonomialSketch, weights: MonomialWeights, rows: Array):
         self.sketch = sketch
-        self.weights = MonomialWeights(*(like(array, rows) for array in weights))
-        self.widest = max(weights.first.shape[0], 1)
+        self.factor = like(weights.factor, rows)
+        self.widest = max(weights.factor.shape[0], 1)
+        self.indices: list[tuple[Array, Array]] = []
+        if not is_numpy_array(self.factor):
+            self.indices = [
+                (like(parents, rows), like(lasts, rows))
+                for degree in range(2, sketch.degree + 1)
+                for parents, lasts in [_parents(degree, rows.shape[1])]
+            ]
 
     def columns(self, rows: Array) -> Parts:
         xp = namespace(rows)
-        columns, sketch = rows, self.sketch
-        if sketch.degree == 2:
-            first, second, factor = self.weights
-            columns = xp.take(rows, first, axis=1) * xp.take(rows, second, axis=1) * factor
+        sketch = self.sketch
+        if is_numpy_array(rows):
+            columns = _monomials(rows, sketch.degree)
+        else:  # two gathers per degree: a tracer sees few operations
+            columns = rows
+            for parents, lasts in self.indices:
+                columns = xp.take(columns, parents, axis=1) * xp.take(rows, lasts, axis=1)
+        if sketch.degree > 1:
+            columns = columns * self.factor
         if not sketch.is_complex:
             return columns, None
         if not sketch.packed:
@@ -103,5 +128,32 @@ class PreparedMonomials(Prepared):
 
 def monomial_projections(degree: int, dimension: int, packed: bool = False) -> int:
     """How many projections the exact monomials of that degree take."""
-    count = dimension if degree == 1 else dimension * (dimension + 1) // 2
+    count = math.comb(dimension + degree - 1, degree)
     return -(-count // 2) if packed else count
+
+
+def _counts(degree: int, dimension: int) -> list[int]:
+    """How many monomials of this degree have j for their last index, j = 0 … dimension − 1."""
+    return [monomial_projections(degree - 1, j + 1) for j in range(dimension)]
+
+
+def _parents(degree: int, dimension: int) -> tuple[np.ndarray, np.ndarray]:
+    """For every monomial that of one degree less, and its last index."""
+    counts = _counts(degree, dimension)
+    parents = np.concatenate([np.arange(count) for count in counts])
+    return parents, np.repeat(np.arange(dimension), counts)
+
+
+def _monomials(rows: np.ndarray, degree: int) -> np.ndarray:
+    """All monomials of the rows (n, d), without factors."""
+    n, d = rows.shape
+    below = rows
+    for p in range(2, degree + 1):
+        columns = np.empty((n, monomial_projections(p, d)), dtype=rows.dtype)
+        start = 0
+        for j, count in enumerate(_counts(p, d)):
+            stop = start + count
+            np.multiply(below[:, :count], rows[:, j : j + 1], out=columns[:, start:stop])
+            start = stop
+        below = columns
+    return below

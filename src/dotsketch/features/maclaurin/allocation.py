@@ -96,7 +96,7 @@ def allocate(
     max_degree: int = 10,
     solver: str = "greedy",
     coefficients: str = "taylor",
-    exact_monomials: bool = True,
+    exact_monomials: bool | int = True,
 ) -> Allocation:
     """The best allocation of `budget` projections (Algorithms 2 and 3, and beyond).
 
@@ -105,6 +105,7 @@ def allocate(
     (one sort in place of one loop a projection), "exact" by dynamic programming over the true
     variances. The best by the true objective is returned. Degrees with a zero coefficient get
     nothing; every other degree up to the truncation gets at least one projection.
+    `exact_monomials` is False, True, or the largest degree that may be written out.
     """
     if solver not in SOLVERS:
         raise ValueError(f"solver must be one of {SOLVERS}; got {solver!r}.")
@@ -169,18 +170,23 @@ def evaluate(
 class _Search:
     """Solutions of the allocation problem for every truncation of one set of moments."""
 
-    def __init__(self, moments: ExpansionMoments, budget: int, solver: str, exact: bool):
+    def __init__(self, moments: ExpansionMoments, budget: int, solver: str, exact: bool | int):
         self.moments = moments
         self.budget = budget
         self.solver = solver
         # the place of a block among those of its degree
         degrees = moments.degrees
         self.ranks = np.array([int(np.sum(degrees[:b] == n)) for b, n in enumerate(degrees)])
-        self.exact_degrees = [
-            n
-            for n in (1, 2)
-            if exact and n in moments.degrees and moments.exact_projections(n) <= self.budget
-        ]
+        highest = int(exact)  # True would be 1
+        if isinstance(exact, (bool, np.bool_)):
+            highest = int(degrees.max()) if exact else 0
+        self.exact_choices = _exact_choices(
+            [
+                n
+                for n in sorted(set(degrees[degrees > 0].tolist()))
+                if n <= highest and moments.exact_projections(n) <= self.budget
+            ]
+        )
         D = np.arange(1, max(self.budget, 1) + 1)
         self.curves: dict[int, np.ndarray] = {}
         self.tables: dict[bytes, dict[tuple[int, ...], np.ndarray]] = {}
@@ -201,24 +207,21 @@ class _Search:
         (eigenfunctions, the largest first) the first, the first two or all may be used.
         """
         degrees = self.moments.degrees
-        chosen = [
-            set(c)
-            for k in reversed(range(len(self.exact_degrees) + 1))
-            for c in itertools.combinations(self.exact_degrees, k)
-        ]
         ranks = self.ranks
         for n_constants, n_others in itertools.product(
             _depths(ranks[degrees == 0]), _depths(ranks[(degrees > 0) & (degrees <= p)])
         ):
             active = ranks < np.where(degrees == 0, n_constants, n_others)
             active &= degrees <= p
-            for degrees_taken in chosen:
+            for degrees_taken in self.exact_choices:
                 exact = np.isin(degrees, list(degrees_taken)) & active
                 if not degrees_taken <= set(degrees[exact].tolist()):
                     continue
                 projections = self.solve(active, exact, theta)
                 if projections is not None and np.any(projections):
                     yield projections, exact
+                    if np.all(exact | (degrees == 0) | ~active):
+                        break  # nothing is sketched: no other choice is better
 
     def constant_only(self) -> Allocation | None:
         """The blocks of degree 0 alone, as many as the budget holds; None if there is none."""
@@ -295,6 +298,20 @@ class _Search:
     def _curve(self, b: int, theta: np.ndarray) -> np.ndarray:
         """θ² V(D) of a block for D = 0 … budget; no projection is not allowed."""
         return np.concatenate([[np.inf], theta[b] ** 2 * self.curves[b][: self.budget]])
+
+
+def _exact_choices(degrees: list[int]) -> list[set[int]]:
+    """Sets of degrees to write out, the largest first: all sets of up to three, runs of more.
+
+    Columns per degree grow fast, so that more than three fit in small dimensions only. There the
+    degrees that pay are a run: the first one or two, if negligible, and high ones do not.
+    """
+    if len(degrees) <= 3:
+        sizes = reversed(range(len(degrees) + 1))
+        return [set(c) for k in sizes for c in itertools.combinations(degrees, k)]
+    n = len(degrees)
+    found = [set(degrees[a:b]) for a in range(3) for b in range(a + 1, n + 1)]
+    return [*sorted(found, key=len, reverse=True), set()]
 
 
 def _depths(ranks: np.ndarray) -> list[int]:

@@ -91,9 +91,10 @@ class MaclaurinFeatures(FeatureMap):
     solver : "greedy" or "exact", default="greedy"
         "exact" optimises the true variance of TensorSRHT by dynamic programming; slower, and
         rarely better by more than a few percent.
-    exact_monomials : bool, default=True
-        Use all d coordinates for degree 1, and all products for degree 2, where that is better
-        than sketching them.
+    exact_monomials : bool or int, default=True
+        Write out all C(d + p − 1, p) monomials of a degree p (the d coordinates, all their
+        products, …) where that fits and is better than sketching them. A number is the largest
+        degree that may be written out.
     mean_split : bool, default=False
         Split off the component along the mean of the data, and sketch only what is orthogonal to
         it: for raw nonnegative data the error falls several times. A shift-invariant kernel
@@ -139,7 +140,7 @@ class MaclaurinFeatures(FeatureMap):
         max_degree: int = 10,
         n_pairs_sample: int = 2000,
         solver: str = "greedy",
-        exact_monomials: bool = True,
+        exact_monomials: bool | int = True,
         mean_split: bool = False,
         n_jobs: int | None = None,
         random_state: Any = None,
@@ -390,6 +391,8 @@ class MaclaurinFeatures(FeatureMap):
         for name, known in (("coefficients", COEFFICIENTS), ("solver", SOLVERS)):
             if getattr(self, name) not in known:
                 raise ValueError(f"{name} must be one of {known}; got {getattr(self, name)!r}.")
+        if not isinstance(self.exact_monomials, (bool, np.bool_)):
+            positive_integer("exact_monomials, unless it is True or False,", self.exact_monomials)
         if self.min_degree > self.max_degree:
             raise ValueError(
                 f"min_degree must not exceed max_degree; got {self.min_degree} and "
