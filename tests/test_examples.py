@@ -22,6 +22,7 @@ SMALL = {
     "error_against_time": {"COLUMNS": "(32, 64)", "N_TRAIN, REPEATS": "200, 1"},
     "gp_streaming": {"ROWS, DIMENSION": "80_000, 4"},
     "predicted_and_measured": {"COLUMNS": "(40, 80)", "N_DRAWS": "1"},
+    "thompson_sampling": {"ROUNDS, BATCH": "2, 10"},
     "which_features": {
         "COLUMNS, DRAWS, N_TEST, N_SAMPLE": "20, 2, 50, 50",
         "KERNELS": "{'(x·y + 1)²': Polynomial(2)}",

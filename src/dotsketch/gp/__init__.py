@@ -7,6 +7,7 @@ time, and work in the dimension of the features from there on. `ExactGPRegressor
 - `sums`, `class_sums`: what rows say about weights, as values that merge
 - `solvers`: from there to a `Posterior` (`posterior`); `packed`: Hermitian matrices by one triangle
 - `evidence`: the marginal likelihood, as a function of the sums; `lengthscales`: a search along it
+- `functions`: functions drawn from a posterior, as values
 - `base`: features and blocks of rows; `targets`, `dirichlet`: y and labels
 - `regression`, `classification`, `exact`: the estimators
 """
@@ -14,6 +15,7 @@ time, and work in the dimension of the features from there on. `ExactGPRegressor
 from .classification import FeatureGPClassifier
 from .evidence import log_marginal_likelihood
 from .exact import ExactGPClassifier, ExactGPRegressor
+from .functions import SampledFunctions
 from .posterior import Posterior
 from .regression import FeatureGPRegressor
 from .sums import SufficientStatistics
@@ -24,6 +26,7 @@ __all__ = [
     "FeatureGPClassifier",
     "FeatureGPRegressor",
     "Posterior",
+    "SampledFunctions",
     "SufficientStatistics",
     "log_marginal_likelihood",
 ]

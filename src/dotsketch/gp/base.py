@@ -22,6 +22,7 @@ from .._arrays import Array, host
 from ..features.base import FeatureMap, is_valid
 from ..rows.fold import Checkpoint, fingerprint
 from ..rows.sources import Block, Rows, is_on_disk, is_stream
+from .functions import joined
 from .solvers import Cholesky
 
 SAMPLE_ROWS = 10_000  # features are fitted on so many rows of data that are not in memory
@@ -172,11 +173,7 @@ class FeatureGP(BaseEstimator):
         return self._joined((features.features_of if is_ours else features.transform)(X))
 
     def _joined(self, Z: Any) -> np.ndarray:  # (n, D) -> (n, n_columns_)
-        Z = host(Z)
-        Z = Z.toarray() if hasattr(Z, "toarray") else np.asarray(Z)
-        if np.iscomplexobj(Z) and self._joins_parts:
-            return np.concatenate([Z.real, Z.imag], axis=1)
-        return Z
+        return joined(Z, self._joins_parts)
 
     @property
     def _dtype(self) -> Any:

@@ -10,12 +10,13 @@ from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from .._arrays import host
+from .._arrays import as_generator, host, positive_integer
 from ..rows.sources import Block, Rows, is_on_disk, is_stream
 from .base import DTYPES, FeatureGP
 from .class_sums import ClassSums
 from .dirichlet import DirichletClassifier, DirichletLabels, check_two_classes
 from .evidence import log_evidence
+from .functions import SampledFunctions
 from .posterior import Posterior, evaluate
 
 
@@ -149,6 +150,19 @@ class FeatureGPClassifier(DirichletClassifier, FeatureGP):
         self._check_named(list(other._sums.by_label))
         self._sums = self._sums + other._sums
         return self._finish()
+
+    def sample_functions(self, n_functions: int = 1, random_state: Any = None) -> SampledFunctions:
+        """Latent functions of all classes drawn from their posteriors: `f(X)` (n, C, n_functions).
+
+        As `FeatureGPRegressor.sample_functions`; a softmax over the classes gives probabilities.
+        """
+        check_is_fitted(self)
+        n, rng = positive_integer("n_functions", n_functions), as_generator(random_state)
+        weights = np.concatenate([p.sample_weights(n, rng) for p in self.posteriors_], axis=1)
+        shifts = self.labels_.means
+        return SampledFunctions(
+            self.features_, weights, shifts, np.ones_like(shifts), self._joins_parts, False
+        )
 
     def _check_parameters(self) -> None:
         self._check_features((None, "posterior"))

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .._arrays import Array, as_generator
+from .._arrays import Array, as_generator, positive_integer
 from ..features.base import check_fitted
 from ..rows.sources import Block, Rows, is_on_disk, is_stream
 from .base import SAMPLE_ROWS, FeatureGP
@@ -18,6 +18,7 @@ from .evidence import (
     greatest_likelihood,
     log_evidence,
 )
+from .functions import SampledFunctions
 from .lengthscales import best_lengthscale
 from .posterior import evaluate
 from .solvers import System
@@ -233,18 +234,37 @@ class FeatureGPRegressor(GaussianRegressor, FeatureGP):
     def sample_y(
         self, X: Any, n_samples: int = 1, random_state: Any = 0
     ) -> np.ndarray:  # (n, d) -> (n, n_samples) or (n, m, n_samples)
-        """Draws of f at the rows of X: functions drawn in the space of the weights."""
-        check_fitted(self)
+        """Draws of f at the rows of X: `sample_functions`, and the variance that they lack.
+
+        Where features lack some of k(x, x) and predictions add it (`variance_correction`), it is
+        white noise: drawn for every row, not part of a function.
+        """
         rng = as_generator(random_state)
-        weights = self.posterior_.sample_weights(n_samples, rng)
+        functions = self.sample_functions(n_samples, rng)
         draws = []
         for rows, Z in self._prediction_blocks(X):
-            values = evaluate(Z, weights)
+            values = evaluate(Z, functions.weights)
             extra = self._extra_variance(rows, Z, False)
             if np.any(extra):
                 values = values + np.sqrt(extra)[:, None, None] * rng.standard_normal(values.shape)
             draws.append(values)
-        return self._samples(np.concatenate(draws))
+        return functions.in_units(np.concatenate(draws))
+
+    def sample_functions(self, n_functions: int = 1, random_state: Any = None) -> SampledFunctions:
+        """Functions drawn from the posterior: an object `f` with `f(X)` (n, n_functions).
+
+        Every call of `f` evaluates the same functions, in NumPy, PyTorch or JAX, with gradients to
+        X: they can be maximised (Thompson sampling) or integrated. Their mean and covariance are
+        those of `predict` as far as the features carry them: the variance that predictions add
+        where features lack some of k(x, x) (`variance_correction`) is not part of any function;
+        `sample_y` adds it. With m outputs `f(X)` is (n, m, n_functions).
+        """
+        check_fitted(self)
+        n = positive_integer("n_functions", n_functions)
+        weights = self.posterior_.sample_weights(n, as_generator(random_state))
+        return SampledFunctions(
+            self.features_, weights, self.means_, self.scales_, self._joins_parts, self._flat
+        )
 
     def log_marginal_likelihood(self) -> float:
         """log p(y) of the training targets at the fitted variances, in units of y."""

@@ -66,6 +66,7 @@ OWN: dict[str, Arrays] = {
     "HeldOutRows": {"hashes": "u: n", "rows": "fc: n D", "labels": "iufbOUS: n"},
     "PackedFactor": {"values": "fc: any"},
     "PackedMatrix": {"values": "fc: any"},
+    "SampledFunctions": {"weights": "fc: D k n", "shifts": "f: k", "scales": "f: k"},
     "SufficientStatistics": {"cross": "fc: D k", "plain": "f: 2 any", "targets": "fc: k k"},
 }
 
