@@ -28,7 +28,7 @@ ROOMS = {
     "datasets": "Dataset DatasetError fetch_dataset list_datasets load_dataset train_test_split",
     "features": "Allocation FourierMap PositiveMap RadialDensity SphericalMap",
     "gp": "Posterior log_marginal_likelihood",
-    "kernels": "DistanceKernel DotProductKernel Kernel",
+    "kernels": "DistanceKernel DotProductKernel DotProductProduct DotProductSum Kernel Product Sum",
     "metrics": "error_rate expected_calibration_error normalized_mean_squared_error",
     "pairs": "PairStatistics",
     "planning": "Plan complex_advantage",

@@ -34,7 +34,8 @@ from .study import ExpectedError, Study, Unsuited
 
 NO_SERIES = (
     "These features are for dot product kernels, which have a Maclaurin series: use "
-    "NystromFeatures or FourierFeatures"
+    "NystromFeatures or FourierFeatures (for a sum of kernels, NystromFeatures, or the features of "
+    "each part side by side, as in FeatureUnion)"
 )
 NOT_OPTIONS = ("kernel", "n_components", "n_jobs", "random_state", "verbose")
 

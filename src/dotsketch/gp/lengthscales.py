@@ -63,8 +63,8 @@ def _resolved_lengthscale(model: Any, name: str, X: Array) -> Any:
 
     A feature map may stand behind other steps of a pipeline, which change X: it is fitted.
     """
-    if "__" not in name:
-        return model.resolve(X).lengthscale
+    if hasattr(model, "resolve"):
+        return model.resolve(X).get_params()[name]
     fitted = clone(model).fit(X, None)
-    owner = name.rpartition("__")[0].rpartition("__")[0]  # of the kernel that has the lengthscale
-    return (fitted.get_params()[owner] if owner else fitted).kernel_.lengthscale
+    owner, _, rest = name.rpartition("kernel__")  # of the kernel that has the lengthscale
+    return (fitted.get_params()[owner[:-2]] if owner else fitted).kernel_.get_params()[rest]

@@ -7,10 +7,13 @@ Every kernel here is a triple (s, w, a):
 a scaling of the inputs, a weight, and Maclaurin coefficients. The Gaussian kernel is one of them:
 s(x) = x/l, w(x) = exp(−|x/l|²/2), a_n = variance/n!.
 
+Kernels can be added and multiplied (`algebra`): `Polynomial(2) + Exponential()`, `2.0 * Matern()`.
+
 Kernels follow scikit-learn's parameter protocol, so that `kernel__lengthscale` can be searched.
 A parameter may be a scalar array of the library of X; then gradients flow to it.
 """
 
+from .algebra import DotProductProduct, DotProductSum, Product, Sum
 from .arc_cosine import ArcCosine
 from .base import DotProductKernel, Kernel, directions
 from .distance import DistanceKernel, median_distance
@@ -24,12 +27,16 @@ __all__ = [
     "ArcCosine",
     "DistanceKernel",
     "DotProductKernel",
+    "DotProductProduct",
+    "DotProductSum",
     "Exponential",
     "Gaussian",
     "Kernel",
     "Maclaurin",
     "Matern",
     "Polynomial",
+    "Product",
+    "Sum",
     "directions",
     "median_distance",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from scipy.special import gammaln
@@ -34,6 +35,10 @@ class ArcCosine(DotProductKernel):
         if self.order not in (0, 1) or isinstance(self.order, bool):
             raise ValueError(f"order must be 0 or 1; got {self.order!r}.")
         check_positive("variance", self.variance)
+
+    @property
+    def metric(self) -> tuple[str, Any]:
+        return "directions", 1.0
 
     def scale(self, X: Array) -> Array:
         return directions(X)[0]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import array_api_compat
 import numpy as np
@@ -35,6 +35,9 @@ class Kernel(BaseEstimator):
     shift_invariant = False  # whether k(x + c, y + c) = k(x, y): inputs may then be centred
     searched: tuple[str, ...] = ("variance",)  # positive parameters that a search may change
     variance: Any
+    # Set by `algebra`, whose sums and products are kernels themselves
+    sum_of: ClassVar[Callable[[Any, Any], Any]]
+    product_of: ClassVar[Callable[[Any, Any], Any]]
 
     def __call__(self, X: Array, Y: Array | None = None) -> Array:  # (n, d), (m, d) -> (n, m)
         """The exact Gram matrix between the rows of X and of Y (X if None)."""
@@ -69,7 +72,28 @@ class Kernel(BaseEstimator):
 
     def with_pullback(self, X: np.ndarray) -> tuple[np.ndarray, Pullback]:  # (n, d) -> (n, n)
         """The Gram matrix of X, and what takes derivatives back from it to `logarithms`."""
-        raise NotImplementedError
+        if self.searched != ("variance",):
+            raise NotImplementedError
+        K = np.asarray(self(X))
+        return K, lambda M: np.array([np.sum(M * K)])
+
+    # -- sums, products and multiples ------------------------------------------------------------
+
+    def __add__(self, other: Any) -> Any:
+        return Kernel.sum_of(self, other) if isinstance(other, Kernel) else NotImplemented
+
+    def __mul__(self, other: Any) -> Any:
+        if isinstance(other, Kernel):
+            return Kernel.product_of(self, other)
+        return self.times(other) if np.ndim(host(other)) == 0 else NotImplemented
+
+    def __rmul__(self, factor: Any) -> Any:
+        return self * factor
+
+    def times(self, factor: Any) -> Any:
+        """The kernel times a positive number: this one with another variance."""
+        check_positive("the factor of a kernel", factor)
+        return type(self)(**{**self.get_params(deep=False), "variance": factor * self.variance})
 
     # -- plumbing --------------------------------------------------------------------------------
 
@@ -104,13 +128,26 @@ class Kernel(BaseEstimator):
 class DotProductKernel(Kernel):
     """k(x, y) = w(x) w(y) Σ_n a_n ⟨s(x), s(y)⟩ⁿ with a_n ≥ 0."""
 
+    decay: float = 0.0  # log w(x) = −decay · |s(x)|²
+    constants: tuple[str, ...] = ()  # parameters of the series, to which no gradient flows
+
+    @property
+    def metric(self) -> tuple[str, Any]:
+        """What s does: ("rows", γ) if ⟨s(x), s(y)⟩ = Σ_k γ_k x_k y_k, for one γ or d of them.
+
+        γ is NaN if it is still to be set from data. ("directions", 1.0) are rows over their norms.
+        """
+        raise NotImplementedError
+
     def scale(self, X: Array) -> Array:  # (n, d) -> (n, d)
         """s(x), row by row."""
         return X
 
     def log_weight(self, S: Array) -> Array:  # (n, d) -> (n,)
         """log w(x), row by row, from the scaled inputs S = s(x)."""
-        return namespace(S).zeros_like(S[:, 0])
+        if self.decay == 0:
+            return namespace(S).zeros_like(S[:, 0])
+        return -self.decay * namespace(S).sum(S * S, axis=1)
 
     def weight(self, X: Array) -> Array:  # (n, d) -> (n,)
         """w(x), row by row."""
@@ -206,6 +243,13 @@ def lengthscale_of(value: Any, X: Array) -> Any:
         raise ValueError(f"lengthscale has {len(value)} values for {X.shape[1]} features.")
     xp = namespace(X)
     return xp.asarray(np.asarray(value), dtype=X.dtype, device=array_api_compat.device(X))
+
+
+def inverse_square(lengthscale: Any) -> np.ndarray:
+    """1/lengthscale² on the host; NaN if it is set from data."""
+    if isinstance(lengthscale, str):
+        return np.array(np.nan)
+    return np.asarray(host(lengthscale), dtype=float) ** -2.0
 
 
 def check_positive(name: str, value: Any, most_dimensions: int = 0) -> None:

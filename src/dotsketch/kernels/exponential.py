@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from .._arrays import Array, namespace, plain
-from .base import DotProductKernel, check_positive, lengthscale_of
+from .base import DotProductKernel, check_positive, inverse_square, lengthscale_of
 
 
 class Exponential(DotProductKernel):
@@ -27,6 +27,10 @@ class Exponential(DotProductKernel):
     def validate(self) -> None:
         check_positive("lengthscale", self.lengthscale, most_dimensions=1)
         check_positive("variance", self.variance)
+
+    @property
+    def metric(self) -> tuple[str, Any]:
+        return "rows", inverse_square(self.lengthscale)
 
     def scale(self, X: Array) -> Array:
         return X / lengthscale_of(self.lengthscale, X)

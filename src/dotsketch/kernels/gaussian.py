@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .._arrays import Array, namespace, plain
-from .base import DotProductKernel
+from .base import DotProductKernel, inverse_square
 from .distance import DistanceKernel
 from .exponential import Exponential
 
@@ -50,8 +50,11 @@ class Gaussian(DistanceKernel, DotProductKernel):
 
     # -- as a series of the dot product ----------------------------------------------------------
 
-    def log_weight(self, S: Array) -> Array:
-        return -namespace(S).sum(S * S, axis=1) / 2
+    decay = 0.5
+
+    @property
+    def metric(self) -> tuple[str, Any]:
+        return "rows", inverse_square(self.lengthscale)
 
     def series(self, max_degree: int) -> np.ndarray:
         return Exponential().series(max_degree)

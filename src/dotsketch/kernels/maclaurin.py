@@ -51,6 +51,10 @@ class Maclaurin(DotProductKernel):
         check_positive("gamma", self.gamma)
         check_positive("variance", self.variance)
 
+    @property
+    def metric(self) -> tuple[str, Any]:
+        return "rows", self.gamma
+
     def scale(self, X: Array) -> Array:
         return times_root(X, self.gamma)
 

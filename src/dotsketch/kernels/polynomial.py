@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -22,6 +23,8 @@ class Polynomial(DotProductKernel):
     array([1., 2., 1., 0.])
     """
 
+    constants = ("coef0",)
+
     def __init__(
         self, degree: int = 3, *, gamma: float = 1.0, coef0: float = 1.0, variance: float = 1.0
     ):
@@ -36,6 +39,10 @@ class Polynomial(DotProductKernel):
         check_positive("gamma", self.gamma)
         check_positive("variance", self.variance)
         check_nonnegative("coef0", self.coef0, "a negative coef0 gives negative coefficients")
+
+    @property
+    def metric(self) -> tuple[str, Any]:
+        return "rows", self.gamma
 
     def scale(self, X: Array) -> Array:
         return times_root(X, self.gamma)

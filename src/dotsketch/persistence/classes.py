@@ -18,6 +18,7 @@ CLASSES: Arrays = {"classes_": LABELS, "class_weights_": "f: c", "frequencies_":
 SCALES: Arrays = {"means_": "f: k", "scales_": "f: k"}
 OWN: dict[str, Arrays] = {
     **without_arrays("ArcCosine Exponential Gaussian Maclaurin Matern Polynomial"),
+    **without_arrays("DotProductProduct DotProductSum Product Sum"),
     # feature maps
     **without_arrays("AutoFeatures FourierFeatures MaclaurinFeatures NystromFeatures"),
     **without_arrays("PolynomialSketch PositiveFeatures SphericalFeatures"),

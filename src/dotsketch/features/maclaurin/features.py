@@ -381,11 +381,13 @@ class MaclaurinFeatures(FeatureMap):
 
     def _check_parameters(self) -> None:
         check_kernel(self.kernel, DotProductKernel, NO_SERIES)
-        if is_foreign(getattr(self.kernel, "coef0", None)):
-            raise TypeError(
-                "coef0 is a constant of the series, to which no gradient flows here: give a "
-                "number, or use PolynomialSketch."
-            )
+        parameters = self.kernel.get_params()
+        for name in self.kernel.constants:
+            if is_foreign(parameters[name]):
+                raise TypeError(
+                    f"{name} is a constant of the series, to which no gradient flows here: give a "
+                    "number, or use PolynomialSketch or NystromFeatures."
+                )
         for name in ("min_degree", "max_degree", "n_pairs_sample"):
             positive_integer(name, getattr(self, name))
         for name, known in (("coefficients", COEFFICIENTS), ("solver", SOLVERS)):

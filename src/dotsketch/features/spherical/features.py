@@ -279,18 +279,17 @@ class SphericalFeatures(FeatureMap):
 
     def _check_kernel(self) -> None:
         check_kernel(self.kernel, DotProductKernel, NO_SERIES)
-        parameters = self.kernel.get_params()
-        for name, value in parameters.items():
+        for name, value in self.kernel.get_params().items():
             if is_foreign(value) and name != "variance":
                 raise TypeError(
                     f"The density is fitted on the host, so no gradient flows to {name}: give a "
                     "number (variance alone may be an array)."
                 )
-        if np.size(parameters.get("lengthscale", 1.0)) > 1:
-            raise ValueError(
-                "A kernel with one lengthscale for every coordinate is no function of the distance "
-                "on the sphere; use FourierFeatures."
-            )
+            if name.split("__")[-1] == "lengthscale" and np.size(value) > 1:
+                raise ValueError(
+                    "A kernel with one lengthscale for every coordinate is no function of the "
+                    "distance on the sphere; use FourierFeatures."
+                )
 
     def _warn_if_poor(self, density: RadialDensity) -> None:
         if self.projection_ == "sorf" and not is_nearly_uniform(density.dimension):

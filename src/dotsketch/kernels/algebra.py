@@ -1,0 +1,291 @@
+"""Sums and products of kernels: `k1 + k2`, `k1 * k2` and `2.0 * k`.
+
+Sums and products of kernels are kernels. Those of dot product kernels have a Maclaurin series again
+if both see the same dot product up to a factor, ⟨s₂(x), s₂(y)⟩ = ρ ⟨s₁(x), s₁(y)⟩:
+
+- a product has the weights w₁ w₂ and the Cauchy product of the series, b_n = Σ_k a_k ρⁿ⁻ᵏ c_{n−k};
+- a sum has the series a_n + ρⁿ c_n, if the weights w₁ = w₂ are the same. (The Gaussian and the
+  exponential kernel have the same series and different weights: their sum has no such form.)
+
+All others can be evaluated, which is all that Nyström features and exact Gaussian processes need.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .._arrays import Array, host
+from .base import DotProductKernel, Kernel, Pullback
+
+
+class CompositeKernel(Kernel):
+    """Two kernels, with the parameters of both: `left__lengthscale`, `right__variance`, …"""
+
+    variance = 1.0  # no parameter: both kernels have variances of their own
+    left: Any
+    right: Any
+
+    def __init__(self, left: Kernel, right: Kernel):
+        self.left = left
+        self.right = right
+        self.validate()
+
+    def validate(self) -> None:
+        for name, part in (("left", self.left), ("right", self.right)):
+            if not isinstance(part, Kernel):
+                raise TypeError(f"{name} must be a kernel, such as Gaussian(); got {part!r}.")
+            part.validate()
+
+    @property
+    def shift_invariant(self) -> bool:  # type: ignore[override]
+        return self.left.shift_invariant and self.right.shift_invariant
+
+    def scale(self, X: Array) -> Array:
+        """X itself, once both kernels have accepted its width: they scale it on their own."""
+        self.left.scale(X)
+        self.right.scale(X)
+        return X
+
+    def resolve(self, X: Array) -> Any:
+        left, right = self.left.resolve(X), self.right.resolve(X)
+        return self if left is self.left and right is self.right else type(self)(left, right)
+
+    def detached(self) -> Any:
+        return type(self)(self.left.detached(), self.right.detached())
+
+    @property
+    def is_differentiable(self) -> bool:
+        return self.left.is_differentiable or self.right.is_differentiable
+
+    @property
+    def logarithms(self) -> np.ndarray:
+        return np.concatenate([self.left.logarithms, self.right.logarithms])
+
+    def with_logarithms(self, logarithms: np.ndarray) -> Any:
+        n = len(self.left.logarithms)
+        left, right = logarithms[:n], logarithms[n:]
+        return self.of(self.left.with_logarithms(left), self.right.with_logarithms(right))
+
+    @staticmethod
+    def of(left: Kernel, right: Kernel) -> Any:
+        """left + right or left · right: they may be a dot product kernel, or no longer."""
+        raise NotImplementedError
+
+    def __eq__(self, other: object) -> bool:
+        if type(self) is not type(other):
+            return NotImplemented
+        return bool(self.left == other.left and self.right == other.right)
+
+    def __hash__(self) -> int:
+        return hash((type(self), self.left, self.right))
+
+
+class Sum(CompositeKernel):
+    """k(x, y) = left(x, y) + right(x, y); write `left + right`.
+
+    >>> import numpy as np
+    >>> from dotsketch import Gaussian, Matern
+    >>> kernel = Gaussian(lengthscale=1.0) + 0.5 * Matern(1.5, lengthscale=2.0)
+    >>> kernel.diag(np.eye(2))
+    array([1.5, 1.5])
+    >>> kernel.set_params(left__lengthscale=3.0)
+    Gaussian(lengthscale=3.0) + Matern(lengthscale=2.0, variance=0.5)
+    """
+
+    def __call__(self, X: Array, Y: Array | None = None) -> Array:
+        return self.left(X, Y) + self.right(X, Y)
+
+    def diag(self, X: Array) -> Array:
+        return self.left.diag(X) + self.right.diag(X)
+
+    @staticmethod
+    def of(left: Kernel, right: Kernel) -> Any:
+        return left + right
+
+    def times(self, factor: Any) -> Any:
+        return type(self)(self.left.times(factor), self.right.times(factor))
+
+    def with_pullback(self, X: np.ndarray) -> tuple[np.ndarray, Pullback]:
+        (K, left), (L, right) = self.left.with_pullback(X), self.right.with_pullback(X)
+        return K + L, lambda M: np.concatenate([left(M), right(M)])
+
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+        right = f"({self.right!r})" if isinstance(self.right, Sum) else repr(self.right)
+        return f"{self.left!r} + {right}"
+
+
+class Product(CompositeKernel):
+    """k(x, y) = left(x, y) · right(x, y); write `left * right`.
+
+    >>> from dotsketch import Gaussian, Polynomial
+    >>> Gaussian() * (Polynomial(2) + Polynomial(3))
+    Gaussian() * (Polynomial(degree=2) + Polynomial())
+    """
+
+    def __call__(self, X: Array, Y: Array | None = None) -> Array:
+        return self.left(X, Y) * self.right(X, Y)
+
+    def diag(self, X: Array) -> Array:
+        return self.left.diag(X) * self.right.diag(X)
+
+    @staticmethod
+    def of(left: Kernel, right: Kernel) -> Any:
+        return left * right
+
+    def times(self, factor: Any) -> Any:
+        return type(self)(self.left.times(factor), self.right)
+
+    def with_pullback(self, X: np.ndarray) -> tuple[np.ndarray, Pullback]:
+        (K, left), (L, right) = self.left.with_pullback(X), self.right.with_pullback(X)
+        return K * L, lambda M: np.concatenate([left(M * L), right(M * K)])
+
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+        left = f"({self.left!r})" if isinstance(self.left, Sum) else repr(self.left)
+        is_simple = not isinstance(self.right, CompositeKernel)
+        return f"{left} * {self.right!r}" if is_simple else f"{left} * ({self.right!r})"
+
+
+class DotProductComposite(CompositeKernel, DotProductKernel):
+    """Two dot product kernels that see the same dot product up to the factor `ratio`."""
+
+    @property
+    def ratio(self) -> float:
+        """ρ with ⟨s₂(x), s₂(y)⟩ = ρ ⟨s₁(x), s₁(y)⟩."""
+        found = common_ratio(self.left, self.right)
+        if found is None:
+            raise ValueError(
+                f"{self.left} and {self.right} see different dot products, which differ by more "
+                "than a factor: give them the same lengthscales, or features of their own."
+            )
+        return found
+
+    @property
+    def metric(self) -> tuple[str, Any]:
+        return self.left.metric
+
+    @property
+    def constants(self) -> tuple[str, ...]:  # type: ignore[override]
+        return tuple(self.get_params())  # of both: they decide the series and its ratio
+
+    def scale(self, X: Array) -> Array:
+        self.right.scale(X)
+        return self.left.scale(X)
+
+    def _right_series(self, max_degree: int) -> np.ndarray:
+        return self.ratio ** np.arange(max_degree + 1.0) * self.right.coefficients(max_degree)
+
+
+class DotProductSum(Sum, DotProductComposite):
+    """The sum of two dot product kernels with the same weight, which is one as well.
+
+    >>> from dotsketch import Exponential, Polynomial
+    >>> kernel = Polynomial(2) + Exponential()
+    >>> kernel.coefficients(3) * [1, 1, 2, 6]
+    array([2., 3., 3., 1.])
+    """
+
+    def validate(self) -> None:
+        super().validate()
+        if not have_common_weight(self.left, self.right):
+            raise ValueError(
+                f"{self.left} and {self.right} have different weights: their sum has no Maclaurin "
+                "series. Write left + right for their sum."
+            )
+
+    @property
+    def decay(self) -> float:  # type: ignore[override]
+        return self.left.decay
+
+    def series(self, max_degree: int) -> np.ndarray:
+        return self.left.coefficients(max_degree) + self._right_series(max_degree)
+
+    @property
+    def last_degree(self) -> int | None:
+        ends = self.left.last_degree, self.right.last_degree
+        return None if None in ends else max(ends)
+
+    def profile(self, t: Array) -> Array:
+        return self.left.profile(t) + self.right.profile(self.ratio * t)
+
+    def value(self, t: Array, log_weights: Array) -> Array:
+        return self.left.value(t, log_weights) + self.right.value(self.ratio * t, log_weights)
+
+
+class DotProductProduct(Product, DotProductComposite):
+    """The product of two dot product kernels, which is one as well.
+
+    >>> from dotsketch import Polynomial
+    >>> (Polynomial(1) * Polynomial(2)).coefficients(4)
+    array([1., 3., 3., 1., 0.])
+    """
+
+    @property
+    def decay(self) -> float:  # type: ignore[override]
+        return self.left.decay + self.ratio * self.right.decay
+
+    def series(self, max_degree: int) -> np.ndarray:
+        left = self.left.coefficients(max_degree)
+        return np.convolve(left, self._right_series(max_degree))[: max_degree + 1]
+
+    @property
+    def last_degree(self) -> int | None:
+        ends = self.left.last_degree, self.right.last_degree
+        return None if None in ends else sum(ends)
+
+    def profile(self, t: Array) -> Array:
+        return self.left.profile(t) * self.right.profile(self.ratio * t)
+
+    def value(self, t: Array, log_weights: Array) -> Array:
+        # Each kernel with its own part of the weight: profiles alone overflow for large norms
+        share = self.left.decay / self.decay if self.decay else 1.0
+        left = self.left.value(t, share * log_weights)
+        return left * self.right.value(self.ratio * t, (1 - share) * log_weights)
+
+
+def common_ratio(left: DotProductKernel, right: DotProductKernel) -> float | None:
+    """The number ρ with ⟨s₂(x), s₂(y)⟩ = ρ ⟨s₁(x), s₁(y)⟩ for all rows; None if there is none.
+
+    NaN as long as a lengthscale is to be set from data.
+    """
+    (kind, gamma), (other, delta) = left.metric, right.metric
+    gamma, delta = np.ravel(host(gamma)).astype(float), np.ravel(host(delta)).astype(float)
+    if kind != other or (len(gamma) != len(delta) and 1 not in (len(gamma), len(delta))):
+        return None
+    if np.isnan(gamma).all() and np.isnan(delta).all():
+        return 1.0  # both are set to the same
+    ratios = delta / gamma
+    # quotients of equal lengthscales differ by rounding
+    return None if np.ptp(ratios) > 1e-12 * np.max(ratios) else float(ratios[0])
+
+
+def have_common_weight(left: DotProductKernel, right: DotProductKernel) -> bool:
+    """Whether w₁ = w₂, which is exp(−decay |s(x)|²) for every kernel."""
+    if left.decay == 0 or right.decay == 0:
+        return left.decay == right.decay
+    ratio = common_ratio(left, right)
+    return ratio is not None and abs(left.decay - ratio * right.decay) <= 1e-12 * left.decay
+
+
+def add(left: Kernel, right: Kernel) -> CompositeKernel:
+    """left + right, as a dot product kernel if it is one."""
+    if _share_dot_product(left, right) and have_common_weight(left, right):
+        return DotProductSum(left, right)
+    return Sum(left, right)
+
+
+def multiply(left: Kernel, right: Kernel) -> CompositeKernel:
+    """left · right, as a dot product kernel if it is one."""
+    return (DotProductProduct if _share_dot_product(left, right) else Product)(left, right)
+
+
+def _share_dot_product(left: Kernel, right: Kernel) -> bool:
+    return (
+        isinstance(left, DotProductKernel)
+        and isinstance(right, DotProductKernel)
+        and common_ratio(left, right) is not None
+    )
+
+
+Kernel.sum_of, Kernel.product_of = staticmethod(add), staticmethod(multiply)
