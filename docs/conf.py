@@ -1,16 +1,14 @@
-"""Sphinx configuration: Markdown pages by MyST, the API reference from `dotsketch.__all__`.
+"""Sphinx configuration: Markdown pages by MyST, one page per public name, examples with their output.
 
-Build it by `make docs`. Nothing is fetched, neither at build time nor when a page is viewed:
-formulas are plain Unicode text, as in the docstrings.
+Build it by `make docs`. Nothing is fetched, neither at build time nor when a page is viewed: MathJax
+comes from a package, and other projects are not asked for their inventories.
 """
 
 from __future__ import annotations
 
-import sys
+import re
 from importlib.metadata import version as installed_version
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parent / "_extensions"))
+from typing import Any
 
 project = "dotsketch"
 author = "The dotsketch developers"
@@ -21,21 +19,23 @@ extensions = [
     "myst_parser",
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
-    "sphinx.ext.napoleon",
-    "public_names",
+    "sphinx.ext.mathjax",
+    "sphinx-mathjax-offline",
+    "numpydoc",
+    "sphinx_gallery.gen_gallery",
 ]
-exclude_patterns = ["_build"]
+exclude_patterns = ["_build", "_templates", "gallery/*.ipynb", "gallery/*.py"]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
-myst_enable_extensions = ["colon_fence", "deflist"]
+templates_path = ["_templates"]
+myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
 
 default_role = "py:obj"  # `name` in a docstring is a link wherever the name is known
-autosummary_generate = False
-autodoc_typehints = "none"  # docstrings tell types and shapes
+autosummary_generate = True
+autodoc_typehints = "none"  # docstrings state types and shapes
 autodoc_member_order = "bysource"
-napoleon_google_docstring = False
-napoleon_attr_annotations = False
-napoleon_custom_sections = [("Attributes", "params_style")]  # a list, not one entry each
+numpydoc_show_class_members = False  # the template of a class lists them
+numpydoc_xref_param_type = False
 pygments_style = "friendly"
 pygments_dark_style = "monokai"
 
@@ -45,3 +45,45 @@ html_copy_source = False
 html_show_sourcelink = False
 html_static_path = ["_static"]
 html_css_files = ["wide_tables.css"]
+
+sphinx_gallery_conf = {
+    "examples_dirs": "../examples",
+    "gallery_dirs": "gallery",
+    "filename_pattern": r"\.py$",  # all of them are run
+    "download_all_examples": False,
+    "remove_config_comments": True,
+    "show_memory": False,
+    "write_computation_times": False,
+    "within_subsection_order": "FileNameSortKey",
+    "capture_repr": (),
+}
+
+CODE = re.compile(r"(``.+?``|`[^`\n]+`)")
+
+
+def escape_formulas(
+    app: Any, what: str, name: str, value: Any, options: Any, lines: list[str]
+) -> None:
+    """Docstrings hold formulas as text: bars are norms, and a trailing underscore is a name's."""
+    for i, line in enumerate(lines):
+        if line.lstrip().startswith((">>>", "...", "..", ":")):
+            continue
+        pieces = CODE.split(line)
+        for k in range(0, len(pieces), 2):
+            text = re.sub(r"(?<!\\)\|", r"\\|", pieces[k])
+            pieces[k] = re.sub(r"(?<=\w)(?<!\\)_(?![\w`])", r"\\_", text)
+        lines[i] = "".join(pieces)
+
+
+def skip_inherited(
+    app: Any, what: str, name: str, value: Any, skip: bool, options: Any
+) -> bool | None:
+    """What scikit-learn's base classes bring is documented there."""
+    member = getattr(value, "fget", None) or value
+    module = getattr(member, "__module__", None) or "dotsketch"
+    return True if not module.startswith("dotsketch") else None
+
+
+def setup(app: Any) -> None:
+    app.connect("autodoc-skip-member", skip_inherited)
+    app.connect("autodoc-process-docstring", escape_formulas, priority=700)  # after numpydoc

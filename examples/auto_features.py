@@ -1,4 +1,8 @@
-"""Features chosen by their predicted error, and the prediction checked on rows that were not seen.
+"""
+Features that choose themselves
+===============================
+
+Features chosen by their predicted error, and the prediction checked on rows that were not seen.
 
 One kernel, three ways to give it the same data: as they are, centred, and at unit norm. Which
 features are best differs; `AutoFeatures` finds them on a sample of the rows before it draws any.

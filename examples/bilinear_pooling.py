@@ -1,8 +1,12 @@
-"""Compact bilinear pooling: products of all pairs of channels, pooled over an image, compactly.
+"""
+Compact bilinear pooling
+========================
+
+Compact bilinear pooling: products of all pairs of channels, pooled over an image, compactly.
 
 Bilinear pooling describes an image by Σ_locations x xᵀ, d² numbers for d channels. Its dot products
 are Σ Σ (x·y)², the polynomial kernel of degree 2 over all pairs of locations, so the mean of a
-degree-2 sketch over the locations serves instead (Gao et al., 2016). Here the channels are patches
+degree-2 sketch over the locations can replace it (Gao et al., 2016). Here the channels are patches
 of 4 × 4 pixels of scikit-learn's digits, and a constant: 17 channels, 289 products.
 """
 

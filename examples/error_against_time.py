@@ -1,6 +1,10 @@
-"""Test error against seconds: features of dotsketch and of scikit-learn, with the same ridge model.
+"""
+Test error against seconds
+==========================
 
-    python examples/error_against_time.py [figure.svg]
+Test error against seconds: features of dotsketch and of scikit-learn, with the same ridge model.
+
+``python examples/error_against_time.py [figure.svg]``
 
 Fashion-MNIST (20,000 training rows) if it is at hand: in the folder `DOTSKETCH_DATA`, or in the
 cache after `dotsketch datasets fetch fashion_mnist`; otherwise scikit-learn's digits. Seconds are
@@ -11,6 +15,7 @@ prediction; one thread, the least of two runs.
 import sys
 import time
 
+import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.kernel_approximation import Nystroem, PolynomialCountSketch, RBFSampler
 from sklearn.linear_model import RidgeClassifier
@@ -73,23 +78,22 @@ with threadpool_limits(1):
         found[method] = [measure(build(D)) for D in COLUMNS]
         print(f"{method:50s}", *(f"{s:7.2f} /{e:6.4f}" for s, e in found[method]), flush=True)
 
+# %%
+# The figure
+# ----------
+
+figure, ax = plt.subplots(figsize=(7.2, 4.0), layout="constrained")
+for number, (method, pairs) in enumerate(found.items()):
+    ours = method.startswith("dotsketch")
+    seconds, errors = np.array(pairs).T
+    colour = plt.get_cmap("tab10")(number)
+    ax.plot(seconds, errors, "o-" if ours else "s--", color=colour, label=method, markersize=4)
+ax.set_xscale("log")
+ax.set_xlabel("processor seconds for features, ridge regression and prediction (one thread)")
+ax.set_ylabel("test error")
+columns = f"{COLUMNS[0]} to {COLUMNS[-1]} columns"
+ax.set_title(f"{name}, {columns}, the same linear model", fontsize=10)
+ax.grid(alpha=0.3)
+ax.legend(frameon=False, fontsize=8)
 if len(sys.argv) > 1:
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    figure, ax = plt.subplots(figsize=(7.2, 4.0), layout="constrained")
-    for number, (method, pairs) in enumerate(found.items()):
-        ours = method.startswith("dotsketch")
-        seconds, errors = np.array(pairs).T
-        colour = plt.get_cmap("tab10")(number)
-        ax.plot(seconds, errors, "o-" if ours else "s--", color=colour, label=method, markersize=4)
-    ax.set_xscale("log")
-    ax.set_xlabel("processor seconds for features, ridge regression and prediction (one thread)")
-    ax.set_ylabel("test error")
-    columns = f"{COLUMNS[0]} to {COLUMNS[-1]} columns"
-    ax.set_title(f"{name}, {columns}, the same linear model", fontsize=10)
-    ax.grid(alpha=0.3)
-    ax.legend(frameon=False, fontsize=8)
     figure.savefig(sys.argv[1])

@@ -1,4 +1,8 @@
-"""A Gaussian process on more rows than fit in memory, and a fit that can be killed.
+"""
+A Gaussian process on more rows than fit in memory
+==================================================
+
+A Gaussian process on more rows than fit in memory, and a fit that can be killed.
 
 200 000 rows are written to a file and read as a memory map, then given as a generator of batches.
 Both reduce to the same sums, bit by bit. A checkpoint file makes the fit go on where it stopped.

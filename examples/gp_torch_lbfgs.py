@@ -1,4 +1,8 @@
-"""Hyperparameters of a Gaussian process by gradients: ARD lengthscales, variance and noise.
+"""
+Hyperparameters by gradients in PyTorch
+=======================================
+
+Hyperparameters of a Gaussian process by gradients: ARD lengthscales, variance and noise.
 
 The features follow the library of their input, and `log_marginal_likelihood` is written for any
 array library: with PyTorch tensors the marginal likelihood is differentiable in everything, and

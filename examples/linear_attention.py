@@ -1,4 +1,8 @@
-"""Softmax attention in linear time, by features of its kernel exp(q·k/√d), in PyTorch.
+"""
+Softmax attention in linear time
+================================
+
+Softmax attention in linear time, by features of its kernel exp(q·k/√d), in PyTorch.
 
 attention(Q, K, V) = A V / A 1 with A = exp(QKᵀ/√d). With A ≈ z(Q) z(K)ᵀ the products are taken from
 the right, z(Q) (z(K)ᵀ V), and no n × n matrix is made. Positive features (FAVOR+) keep every weight

@@ -1,4 +1,8 @@
-"""What each idea is worth on the digits, predicted before any feature is computed.
+"""
+What each idea is worth
+=======================
+
+What each idea is worth on the digits, predicted before any feature is computed.
 
 The kernel (1/2 + x·y/2)ᵖ on rows of unit norm, 256 real columns: the table of the README.
 """

@@ -1,6 +1,10 @@
-"""The error of features before and after they are drawn, for more and more columns.
+"""
+Predicted and measured errors
+=============================
 
-    python examples/predicted_and_measured.py [figure.svg]
+The error of features before and after they are drawn, for more and more columns.
+
+``python examples/predicted_and_measured.py [figure.svg]``
 
 Lines are what `plan` predicts on the digits, for the kernel (1/2 + x·y/2)⁷ on rows of unit norm;
 dots are measured on rows that the plan has not seen, root mean square of ten draws.
@@ -8,6 +12,7 @@ dots are measured on rows that the plan has not seen, root mean square of ten dr
 
 import sys
 
+import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_digits
 from sklearn.preprocessing import normalize
@@ -59,21 +64,20 @@ for name, candidate in CANDIDATES.items():
     found[name] = np.array(pairs)
     print(f"{name:36s}", *(f"{p:7.3g} /{m:6.3g}" for p, m in pairs))
 
+# %%
+# The figure
+# ----------
+
+figure, ax = plt.subplots(figsize=(7.2, 4.2), layout="constrained")
+for number, (name, pairs) in enumerate(found.items()):
+    colour = plt.get_cmap("tab10")(number)
+    ax.loglog(COLUMNS, pairs[:, 0], color=colour, label=name)
+    ax.loglog(COLUMNS, pairs[:, 1], "o", color=colour)
+ax.set_xticks(COLUMNS, [str(D) for D in COLUMNS])
+ax.set_xticks([], minor=True)
+ax.set_xlabel("columns")
+ax.set_ylabel("relative error of the kernel")
+ax.set_title("digits, (1/2 + x·y/2)⁷: predicted (lines) and measured (dots)", fontsize=10)
+ax.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1, 0.5))
 if len(sys.argv) > 1:
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    figure, ax = plt.subplots(figsize=(7.2, 4.2), layout="constrained")
-    for number, (name, pairs) in enumerate(found.items()):
-        colour = plt.get_cmap("tab10")(number)
-        ax.loglog(COLUMNS, pairs[:, 0], color=colour, label=name)
-        ax.loglog(COLUMNS, pairs[:, 1], "o", color=colour)
-    ax.set_xticks(COLUMNS, [str(D) for D in COLUMNS])
-    ax.set_xticks([], minor=True)
-    ax.set_xlabel("columns")
-    ax.set_ylabel("relative error of the kernel")
-    ax.set_title("digits, (1/2 + x·y/2)⁷: predicted (lines) and measured (dots)", fontsize=10)
-    ax.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1, 0.5))
     figure.savefig(sys.argv[1])

@@ -1,4 +1,8 @@
-"""Thompson sampling: maximise a function of which every value is expensive and noisy.
+"""
+Thompson sampling
+=================
+
+Maximise a function of which every value is expensive and noisy.
 
 Every round draws functions from the posterior of what is known so far, and asks for values where
 these functions are greatest. A function drawn by `sample_functions` is one object that gives the

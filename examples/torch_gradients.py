@@ -1,4 +1,8 @@
-"""Gradients through random features in PyTorch, to the inputs and to a kernel parameter.
+"""
+Gradients in PyTorch
+====================
+
+Gradients through random features in PyTorch, to the inputs and to a kernel parameter.
 
 The features follow the library of their input: a tensor in, a tensor out, in the same graph.
 Needs torch (`pip install 'dotsketch[torch]'`).

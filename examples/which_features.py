@@ -1,6 +1,10 @@
-"""Which features for which kernel and data? Predicted and measured errors, one table.
+"""
+Which features for which kernel and data
+========================================
 
-Every family of features that serves a kernel, with its best options by the plan, on the digits
+Which features for which kernel and data? Predicted and measured errors, one table.
+
+Every family of features that supports a kernel, with its best options by the plan, on the digits
 given in five ways: raw (nonnegative), centred, standardised, and at unit norm. All have 256 real
 columns; errors are relative, over pairs of rows not seen, the root mean square of some draws.
 The table of docs/guide/which.md.

@@ -3,6 +3,7 @@
 import doctest
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -73,10 +74,17 @@ def build(folder):
     pytest.importorskip("sphinx")
     pytest.importorskip("myst_parser")
     pytest.importorskip("furo")
+    pytest.importorskip("numpydoc")
+    pytest.importorskip("sphinx_gallery")
+    # Examples have tests of their own; sphinx-gallery and autosummary write beside the pages
+    shutil.copytree(ROOT / "examples", folder / "examples")
+    ignored = shutil.ignore_patterns("generated", "gallery")
+    shutil.copytree(DOCS, folder / "docs", ignore=ignored)
     command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html"]
+    command += ["-D", "plot_gallery=0"]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
     result = subprocess.run(
-        [*command, "-d", str(folder / "cache"), str(DOCS), str(folder / "html")],
+        [*command, "-d", str(folder / "cache"), str(folder / "docs"), str(folder / "html")],
         capture_output=True,
         text=True,
         env=environment,
