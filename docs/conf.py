@@ -1,7 +1,7 @@
-"""Sphinx configuration: Markdown pages by MyST, one page per public name, examples with their output.
+"""Sphinx configuration: Markdown pages by MyST, a page per public name, examples with their output.
 
-Build it by `make docs`. Nothing is fetched, neither at build time nor when a page is viewed: MathJax
-comes from a package, and other projects are not asked for their inventories.
+Build it by `make docs`. Nothing is fetched, neither at build time nor when a page is viewed:
+MathJax comes from a package, and other projects are not asked for their inventories.
 """
 
 from __future__ import annotations

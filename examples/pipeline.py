@@ -5,7 +5,8 @@ A linear model on features against the exact kernel
 A linear model on random features against the exact kernel method, on the digits data.
 
 A support vector machine works on an n × n kernel matrix, which is quick for the few rows here; a
-ridge classifier on D random features of the same kernel costs n D² and works for any number of rows.
+ridge classifier on D random features of the same kernel costs n D² and works for any number of
+rows.
 """
 
 import time

@@ -65,7 +65,6 @@ def test_example_runs(script, tmp_path, monkeypatch, capsys):
 def test_every_example_has_a_title_for_the_gallery():
     """sphinx-gallery takes the title of a page from the first lines of the docstring."""
     for script in SCRIPTS:
-        title, underline, empty = ast.get_docstring(
-            ast.parse(script.read_text(encoding="utf-8"))
-        ).splitlines()[:3]
-        assert set(underline) == {"="} and len(underline) >= len(title) and not empty, script.name
+        docstring = ast.get_docstring(ast.parse(script.read_text(encoding="utf-8")))
+        title, underline, empty = docstring.splitlines()[:3]
+        assert (underline, empty) == ("=" * len(title), ""), script.name

@@ -1,6 +1,7 @@
 """Files that are damaged, or made on purpose, are refused and never act."""
 
 import contextlib
+import hashlib
 import io
 import json
 import pickle
@@ -78,7 +79,7 @@ def test_a_newer_format_is_refused(tmp_path):
 
 
 def digest(head):
-    return container._digest(io.BytesIO(head), len(head)).encode()
+    return hashlib.sha256(head).hexdigest().encode()
 
 
 def seal(data):
@@ -324,6 +325,86 @@ def test_members_may_not_overlap(tmp_path):
     (tmp_path / "f").write_bytes(head + digest(head))
     with pytest.raises(PersistenceError, match="Members of the file overlap"):
         load(tmp_path / "f")
+
+
+def sealed(archive_bytes):
+    """The archive with a checksum that is right."""
+    head = archive_bytes[: -container.DIGITS]
+    return head + digest(head)
+
+
+def hidden_before(data):
+    return b"#!/bin/sh\n" + data
+
+
+def hidden_between(data):
+    """Bytes between the last member and the directory, which the end of the file points to."""
+    start = data.index(b"PK\x01\x02")
+    moved = bytearray(data[:start] + b"hidden" + data[start:])
+    end = moved.rindex(b"PK\x05\x06")
+    moved[end + 16 : end + 20] = (start + 6).to_bytes(4, "little")
+    return bytes(moved)
+
+
+def hidden_in_a_gap(data):
+    """Bytes between two members: the directory knows where the second begins."""
+    second = data.index(b"PK\x03\x04", 4)
+    moved = bytearray(data[:second] + b"hidden" + data[second:])
+    entry = moved.rindex(b"PK\x01\x02")
+    moved[entry + 42 : entry + 46] = (second + 6).to_bytes(4, "little")
+    end = moved.rindex(b"PK\x05\x06")
+    start = int.from_bytes(moved[end + 16 : end + 20], "little") + 6
+    moved[end + 16 : end + 20] = start.to_bytes(4, "little")
+    return bytes(moved)
+
+
+@pytest.mark.parametrize("hide", [hidden_before, hidden_between, hidden_in_a_gap])
+def test_a_file_of_two_formats_is_refused(hide, tmp_path):
+    members = [("model.json", tree_of(ARRAY)), ("arrays/0.npy", npy(X))]
+    forge(tmp_path / "f", members)
+    changed = sealed(hide((tmp_path / "f").read_bytes()))
+    with zipfile.ZipFile(io.BytesIO(changed)) as archive:  # which others can read
+        assert archive.read("arrays/0.npy") == members[1][1]
+    (tmp_path / "f").write_bytes(changed)
+    with pytest.raises(PersistenceError, match="There are bytes"):
+        load(tmp_path / "f")
+
+
+@pytest.mark.parametrize("field", ["extra", "comment"])
+def test_headers_hold_no_other_data(field, tmp_path):
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        member = zipfile.ZipInfo("model.json")
+        setattr(member, field, b"\xff\xff\x04\x00data")
+        archive.writestr(member, tree_of(1))
+        archive.comment = b"dotsketch-model format=%04d sha256=" % FORMAT + b"0" * container.DIGITS
+    (tmp_path / "f").write_bytes(sealed(buffer.getvalue()))
+    with pytest.raises(PersistenceError, match=r"There are bytes|holds other data"):
+        load(tmp_path / "f")
+
+
+def test_members_with_sizes_of_64_bits_are_read(tmp_path):
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        archive.writestr(zipfile.ZipInfo("model.json"), tree_of(ARRAY))
+        with archive.open(zipfile.ZipInfo("arrays/0.npy"), "w", force_zip64=True) as out:
+            out.write(npy(X))
+        archive.comment = b"dotsketch-model format=%04d sha256=" % FORMAT + b"0" * container.DIGITS
+    (tmp_path / "f").write_bytes(sealed(buffer.getvalue()))
+    assert np.array_equal(load(tmp_path / "f"), X)
+
+
+def test_a_file_is_read_once(tmp_path, monkeypatch):
+    """What was checked is what is used, whatever happens to the file meanwhile."""
+    save(StandardScaler().fit(X), tmp_path / "f")
+    check = container._check_seal
+
+    def replace(data):
+        check(data)
+        (tmp_path / "f").write_bytes(b"another file")
+
+    monkeypatch.setattr(container, "_check_seal", replace)
+    assert np.array_equal(load(tmp_path / "f").mean_, X.mean(axis=0))
 
 
 @given(data=st.data())

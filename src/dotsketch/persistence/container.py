@@ -7,7 +7,9 @@
 Without compression no member can be larger than the file, so that no file can ask for more memory
 than a few times its own size; sizes are compared before anything is allocated. The checksum finds
 accidents before anything is parsed. It is no signature: a file made on purpose passes it, and then
-meets the checks of every part.
+meets the checks of every part. A file is read once, so that what was checked is what is used, and
+has no byte outside of its members, headers, directory and comment. docs/persistence.md specifies
+the format.
 
 The bytes depend on the values alone (no times), and appear under the name whole or not at all.
 """
@@ -20,6 +22,7 @@ import json
 import math
 import os
 import re
+import struct
 import zipfile
 from typing import Any, BinaryIO
 
@@ -40,6 +43,10 @@ DIGITS = 64
 EPOCH = (1980, 1, 1, 0, 0, 0)
 SEAL = re.compile(rb"dotsketch-model format=([0-9]{4}) sha256=([0-9a-f]{64})\Z")
 SEAL_BYTES = len("dotsketch-model format=0001 sha256=") + DIGITS
+# The headers of a zip: before a member, in the directory, and at its end (32 and 64 bit)
+LOCAL = struct.Struct("<4s5H3L2H")
+DIRECTORY_BYTES, END_BYTES, END64_BYTES = 46, 22, 76
+LARGE = b"\x01\x00"  # the one extra field of a header: sizes of 64 bits
 
 
 def write(path: str | os.PathLike[str], tree: dict[str, Any], arrays: list[np.ndarray]) -> None:
@@ -55,7 +62,7 @@ def write(path: str | os.PathLike[str], tree: dict[str, Any], arrays: list[np.nd
                     np.lib.format.write_array(out, array, version=(1, 0), allow_pickle=False)
             archive.comment = b"dotsketch-model format=%04d sha256=" % FORMAT + b"0" * DIGITS
         size = file.seek(0, os.SEEK_END)
-        digest = _digest(file, size - DIGITS)
+        digest = _digest_of_file(file, size - DIGITS)
         file.seek(size - DIGITS)
         file.write(digest.encode())
 
@@ -63,9 +70,10 @@ def write(path: str | os.PathLike[str], tree: dict[str, Any], arrays: list[np.nd
 class Reader:
     """A file whose seal holds: its tree, and its arrays by number."""
 
-    def __init__(self, file: BinaryIO):
-        self.size = _check_seal(file)
-        self._archive = zipfile.ZipFile(file)
+    def __init__(self, data: bytes):
+        _check_seal(data)
+        self.size = len(data)
+        self._archive = zipfile.ZipFile(io.BytesIO(data))
         members = self._archive.infolist()
         names = [member.filename for member in members]
         for member in members:
@@ -76,6 +84,7 @@ class Reader:
         expected = [TREE, *(_array_name(number) for number in range(len(members) - 1))]
         if names != expected:
             raise PersistenceError(f"The members are not those of a model: {names[:5]!r}….")
+        _check_layout(data, self._archive)
         self._names = frozenset(names)  # a list would be searched once per array
 
     def tree(self) -> dict[str, Any]:
@@ -106,11 +115,9 @@ class Reader:
         return array.astype(dtype.newbyteorder("="), order="K")  # a copy, which can be written to
 
 
-def _check_seal(file: BinaryIO) -> int:
-    """The size of a file whose checksum is right and whose format is known."""
-    size = file.seek(0, os.SEEK_END)
-    file.seek(max(0, size - SEAL_BYTES))
-    seal = SEAL.match(file.read())
+def _check_seal(data: bytes) -> None:
+    """Raise unless the checksum is right and the format is known."""
+    seal = SEAL.match(data[-SEAL_BYTES:])
     if seal is None:
         raise PersistenceError("It is no model file of dotsketch, or its end is missing.")
     found = int(seal[1])
@@ -119,19 +126,44 @@ def _check_seal(file: BinaryIO) -> int:
             f"It is of format {found}, and this version of dotsketch reads format {FORMAT}"
             + ("; update dotsketch." if found > FORMAT else ".")
         )
-    if _digest(file, size - DIGITS) != seal[2].decode():
+    if hashlib.sha256(memoryview(data)[:-DIGITS]).hexdigest() != seal[2].decode():
         raise PersistenceError("Its checksum is wrong: the file was damaged or changed.")
-    return size
 
 
-def _digest(file: BinaryIO, stop: int) -> str:
+def _check_layout(data: bytes, archive: zipfile.ZipFile) -> None:
+    """Raise unless headers, members, directory and seal follow each other without a gap.
+
+    A zip may have bytes before, between and behind its members, which makes files that are valid
+    in two formats at once.
+    """
+    at, directory = 0, 0
+    for member in archive.infolist():
+        *_, name_bytes, extra_bytes = LOCAL.unpack_from(data, member.header_offset)
+        begin = member.header_offset + LOCAL.size
+        extra = data[begin + name_bytes : begin + name_bytes + extra_bytes]
+        if member.header_offset != at or member.comment or member.flag_bits & 0x8:
+            raise PersistenceError(f"There are bytes before or beside {member.filename!r}.")
+        if not (_holds_sizes_only(extra) and _holds_sizes_only(member.extra)):
+            raise PersistenceError(f"The header of {member.filename!r} holds other data.")
+        at = begin + name_bytes + extra_bytes + member.compress_size
+        directory += DIRECTORY_BYTES + len(member.filename.encode()) + len(member.extra)
+    behind = len(data) - SEAL_BYTES - archive.start_dir - directory
+    if archive.start_dir != at or behind not in (END_BYTES, END_BYTES + END64_BYTES):
+        raise PersistenceError("There are bytes before or behind the directory of the file.")
+
+
+def _holds_sizes_only(extra: bytes) -> bool:
+    """Whether the extra field of a header is empty, or one record of sizes beyond 4 GiB."""
+    is_record = extra[:2] == LARGE and len(extra) == 4 + int.from_bytes(extra[2:4], "little")
+    return not extra or (is_record and len(extra) <= 4 + 3 * 8)
+
+
+def _digest_of_file(file: BinaryIO, stop: int) -> str:
     """sha256 of the bytes before `stop`."""
     found = hashlib.sha256()
     file.seek(0)
     while stop > 0:
         block = file.read(min(stop, 1 << 20))
-        if not block:
-            raise PersistenceError("The file became shorter while it was read.")
         found.update(block)
         stop -= len(block)
     return found.hexdigest()

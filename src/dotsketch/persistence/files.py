@@ -78,21 +78,21 @@ def read_info(path: str | os.PathLike[str]) -> dict[str, Any]:
 @contextmanager
 def _reading(path: str | os.PathLike[str]) -> Iterator[tuple[Reader, dict[str, Any]]]:
     """The reader and the tree of a file; whatever is wrong with it is a PersistenceError."""
-    with Path(path).open("rb") as file:
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # of parsers, on what is refused next
-                reader = Reader(file)
-                tree = reader.tree()
-                _check_head(tree)
-                yield reader, tree
-        except PersistenceError as error:
-            raise PersistenceError(f"{path} cannot be loaded. {error}") from None
-        except Exception as error:  # parsers of untrusted bytes: whatever they raise is damage
-            cause = " ".join(str(error).split())[:200]
-            raise PersistenceError(
-                f"{path} cannot be loaded. It is damaged: {type(error).__name__} {cause}"
-            ) from error
+    data = Path(path).read_bytes()  # once: nothing can change between check and use
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of parsers, on what is refused next
+            reader = Reader(data)
+            tree = reader.tree()
+            _check_head(tree)
+            yield reader, tree
+    except PersistenceError as error:
+        raise PersistenceError(f"{path} cannot be loaded. {error}") from None
+    except Exception as error:  # parsers of untrusted bytes: whatever they raise is damage
+        cause = " ".join(str(error).split())[:200]
+        raise PersistenceError(
+            f"{path} cannot be loaded. It is damaged: {type(error).__name__} {cause}"
+        ) from error
 
 
 def _check_head(tree: dict[str, Any]) -> None:
