@@ -71,10 +71,12 @@ def test_sources_give_the_sums_of_an_array(source, tmp_path):
     else:
         pandas = pytest.importorskip("pandas")
         pytest.importorskip("pyarrow")
-        pandas.DataFrame(X).assign(y=y).rename(columns=str).to_parquet(tmp_path / "X.parquet")
+        named = pandas.DataFrame(X).rename(columns=str)
+        named.assign(y=y).to_parquet(tmp_path / "X.parquet")
         found = regressor().fit(parquet_batches(tmp_path / "X.parquet", "y"))
     assert_same_sums(found, whole)
-    assert_same_to_rounding(found.predict(X), whole.predict(X), condition=condition(whole))
+    rows = named if source == "parquet" else X  # a model of named columns predicts such columns
+    assert_same_to_rounding(found.predict(rows), whole.predict(X), condition=condition(whole))
 
 
 def test_noise_by_row_in_a_stream():

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from dotsketch.rows import parquet_batches
 from dotsketch.rows.sources import Rows, is_on_disk, is_stream, regroup
 
 
@@ -27,6 +26,22 @@ def assert_same_blocks(found, columns, size):
     ]
     for k, column in enumerate(columns):
         np.testing.assert_array_equal(np.concatenate([block[k] for block in found]), column)
+
+
+def test_frames_keep_the_names_of_their_columns(columns):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(columns[0], columns=list("abc"))
+    rows = Rows(stream=lambda: batches((frame, columns[1]), [7, 9, 7]))
+    found = list(rows.blocks(10))
+    assert [list(X) for X, _ in found] == [list("abc")] * 3
+    np.testing.assert_array_equal(np.concatenate([X for X, _ in found]), columns[0])
+
+    def turned():
+        yield frame[:5], columns[1][:5]
+        yield frame[["b", "a", "c"]][5:], columns[1][5:]
+
+    with pytest.raises(ValueError, match="different columns"):
+        list(Rows(stream=turned).blocks(10))
 
 
 @pytest.mark.parametrize("size", [1, 5, 23, 100])
@@ -94,26 +109,6 @@ def test_sparse_and_dense_batches_join(columns, order):
     (found,) = Rows(stream=iter(parts[::order])).blocks(30)
     rows = np.roll(X, 0 if order == 1 else -4, axis=0)
     np.testing.assert_array_equal(found[0].toarray(), rows)
-
-
-def test_parquet(columns, tmp_path):
-    pandas = pytest.importorskip("pandas")
-    pytest.importorskip("pyarrow")
-    frame = pandas.DataFrame(columns[0], columns=list("abc")).assign(target=columns[1])
-    frame.to_parquet(tmp_path / "rows.parquet")
-    source = parquet_batches(tmp_path / "rows.parquet", "target", batch_rows=4)
-    rows = Rows(stream=source)
-    assert rows.repeatable
-    for _ in range(2):
-        assert_same_blocks(rows.blocks(5), columns, 5)
-    both = parquet_batches(tmp_path / "rows.parquet", ["target", "b"])
-    X, Y = next(both())
-    np.testing.assert_array_equal(X, columns[0][:, [0, 2]])
-    np.testing.assert_array_equal(Y, np.c_[columns[1], columns[0][:, 1]])
-    with pytest.raises(ValueError, match="no column 'z'"):
-        parquet_batches(tmp_path / "rows.parquet", "z")
-    with pytest.raises(ValueError, match="no columns beside the target"):
-        parquet_batches(tmp_path / "rows.parquet", list(frame))
 
 
 def test_sample_of_a_stream_gives_its_rows_back(columns):

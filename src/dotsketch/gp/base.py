@@ -88,9 +88,9 @@ class FeatureGP(BaseEstimator):
         in_memory = rows.columns is not None and not is_on_disk(rows.columns[0])
         X = rows.columns[0] if in_memory and rows.columns else rows.sample(SAMPLE_ROWS)[0]
         if not in_memory:
+            _check_feature_names(self, X, reset=True)  # forgets those of an earlier fit
             X = check_array(X, accept_sparse="csr", dtype=DTYPES, estimator=self)
             _check_n_features(self, X, reset=True)
-            _check_feature_names(self, X, reset=True)  # forgets those of an earlier fit
         self.features_ = clone(features).fit(X, None)  # some transformers ask for a target
         self._joins_parts = self.posterior == "real"
         # tells the features of one fit from those of another; frozen features check their columns
@@ -221,6 +221,8 @@ class FeatureGP(BaseEstimator):
     def _check_block(self, X: Array) -> Array:
         if is_valid(self, X):
             return X
+        if hasattr(X, "iloc"):  # the names of a batch must be those of the first
+            _check_feature_names(self, X, reset=False)
         X = check_array(X, accept_sparse="csr", dtype=DTYPES, estimator=self)
         _check_n_features(self, X, reset=False)
         return X

@@ -1,10 +1,12 @@
 """Where rows come from, and one fold over blocks of them.
 
-- `sources`: `Rows` over arrays, sparse matrices, memory maps, h5py, zarr, streams, Parquet files
+- `sources`: `Rows` over arrays, sparse matrices, memory maps, h5py, zarr, streams
+- `parquet`: batches of a Parquet file, which need not fit in memory
 - `fold`: sums over blocks in a fixed order, with a checkpoint and a progress bar
 """
 
 from .fold import Checkpoint
-from .sources import Rows, parquet_batches
+from .parquet import ParquetBatches, parquet_batches
+from .sources import Rows
 
-__all__ = ["Checkpoint", "Rows", "parquet_batches"]
+__all__ = ["Checkpoint", "ParquetBatches", "Rows", "parquet_batches"]

@@ -10,7 +10,6 @@ from __future__ import annotations
 import itertools
 import mmap
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -161,37 +160,6 @@ def regroup(batches: Iterator[Block], size: int) -> Iterator[Block]:
         yield _join(waiting)
 
 
-def parquet_batches(
-    path: str | Path, target: str | list[str], *, batch_rows: int = 65536
-) -> Callable[[], Iterator[Block]]:
-    """Batches (X, y) of a Parquet file, never whole in memory: `fit(parquet_batches(path, "y"))`.
-
-    `target` names the column of y, or a list of columns; all others are X, in their order. Needs
-    pyarrow (`pip install 'dotsketch[cli]'`).
-    """
-    import pyarrow.parquet as parquet
-
-    file_columns = parquet.ParquetFile(path).schema_arrow.names
-    targets = [target] if isinstance(target, str) else list(target)
-    missing = [name for name in targets if name not in file_columns]
-    if missing:
-        raise ValueError(f"{path} has no column {missing[0]!r}; it has {file_columns}.")
-    inputs = [name for name in file_columns if name not in targets]
-    if not inputs:
-        raise ValueError(f"{path} has no columns beside the target {target!r}.")
-
-    def batches() -> Iterator[Block]:
-        with parquet.ParquetFile(path) as file:
-            for batch in file.iter_batches(batch_rows):
-                X, y = (
-                    np.stack([batch[name].to_numpy(zero_copy_only=False) for name in names], axis=1)
-                    for names in (inputs, targets)
-                )
-                yield X, y[:, 0] if isinstance(target, str) else y
-
-    return batches
-
-
 def as_batch(batch: Any) -> Block:
     """A batch of a stream as a tuple of arrays of one length."""
     if not isinstance(batch, (tuple, list)) or len(batch) < 2:
@@ -281,6 +249,19 @@ def _join(batches: list[Block]) -> Block:
             joined.append(None)
         elif any(is_sparse(c) for c in columns):
             joined.append(scipy.sparse.vstack(columns, format="csr"))
+        elif all(hasattr(c, "iloc") for c in columns):
+            joined.append(_join_frames(columns))
         else:
             joined.append(np.concatenate([np.asarray(c) for c in columns]))
     return tuple(joined)
+
+
+def _join_frames(frames: Any) -> Any:
+    """Data frames one below the other, with the names of their columns."""
+    import pandas
+
+    names = [list(frame) if frame.ndim == 2 else [frame.name] for frame in frames]
+    for other in names[1:]:
+        if other != names[0]:
+            raise ValueError(f"The batches have different columns: {names[0]} and {other}.")
+    return pandas.concat(frames)
