@@ -7,6 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 from dotsketch import (
+    AutoFeatures,
     Exponential,
     FeatureGPRegressor,
     FourierFeatures,
@@ -133,3 +134,42 @@ def test_traced_rows_are_not_looked_at(rng):
         return X
 
     traced(rng.standard_normal((40, 5)))
+
+
+UNEVEN = r"scales of the columns differ.*column 2 is .*column 0 .*StandardScaler"
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("lengthscale", ["median", 3e3])
+def test_columns_of_very_different_scales(family, lengthscale, rng):
+    X = rng.standard_normal((50, 3)) * [0.1, 1.0, 1e3]
+    with pytest.warns(UserWarning, match=UNEVEN) as caught:
+        family(Gaussian(lengthscale=lengthscale), n_components=20, random_state=0).fit(X)
+    assert len(caught) == 1
+    assert caught[0].filename == __file__
+
+
+def test_a_process_warns_of_scales_once(rng):
+    """Also where it searches for the lengthscale, with features that choose themselves."""
+    X = rng.standard_normal((60, 3)) * [0.1, 1.0, 1e3]
+    for features in (
+        NystromFeatures(Gaussian(), n_components=20),
+        AutoFeatures(Gaussian(), n_components=20, candidates="fourier"),
+    ):
+        with pytest.warns(UserWarning, match=UNEVEN) as caught:
+            FeatureGPRegressor(features).fit(X, X[:, 0], optimize=True)
+        assert len(caught) == 1
+
+
+def test_scales_that_are_not_warned_of(rng):
+    X = rng.standard_normal((50, 3)) * [0.1, 1.0, 9.0]
+    rare = np.where(np.arange(50)[:, None] % 10 == 0, 1e-3, 0) * np.ones((1, 2))  # mostly one value
+    constant = np.full((50, 1), 7.0)
+    features = FourierFeatures(Gaussian(), random_state=0)
+    features.fit(np.concatenate([X, rare, constant], axis=1))
+    wide = X * [1.0, 1.0, 1e3]
+    FourierFeatures(Gaussian(lengthscale=[0.1, 1.0, 9e3]), random_state=0).fit(wide)
+    FourierFeatures(Gaussian(), random_state=0).fit(wide[:, 2:])  # one column
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        FourierFeatures(Gaussian(), random_state=0).fit(wide[:4])

@@ -1,4 +1,5 @@
-"""A warning where features are of no use: the kernel tells no rows apart, or they vanish."""
+"""Warnings where features are of little use: the kernel tells no rows apart, the features vanish,
+or one lengthscale stands for columns of very different scales."""
 
 from __future__ import annotations
 
@@ -15,6 +16,7 @@ from .study import take_rows
 
 NEGLIGIBLE = 1e-6  # of k(x, x): rows more than 5.3 lengthscales apart
 LEAST_SHARE = 0.01  # of k(x, x), which the features of half of the rows hold at least
+UNEVEN = 100.0  # the largest standard deviation of a column over the smallest
 FEWEST_ROWS, MOST_ROWS, MOST_ENTRIES, MOST_COLUMNS = 5, 64, 1 << 15, 1 << 16
 
 _silent: ContextVar[bool] = ContextVar("silent", default=False)
@@ -35,12 +37,14 @@ def warn_if_degenerate(kernel: Kernel, X: Array, share: float = 1.0, *, degree: 
 
     Then its matrix is the identity, and no features represent it: they are zero, or noise. `share`
     is the median of E[k̂(x, x)] / k(x, x) for features from a series truncated at `degree`, which
-    are nearly zero if it is small. Only a few rows are looked at, evenly
-    spread, and none of very wide or traced data.
+    are nearly zero if it is small. Warn, too, if one lengthscale stands for columns of very
+    different scales. Only a few rows are looked at, evenly spread, and none of very wide or traced
+    data.
     """
     if _silent.get() or is_traced(X) or any(is_traced(v) for v in vars(kernel).values()):
         return
     if hasattr(kernel, "lengthscale"):
+        _warn_if_uneven(kernel, X)
         near = _share_of_near_pairs(kernel.detached(), X)
         if near <= 1e-3:
             warnings.warn(
@@ -63,15 +67,49 @@ def warn_if_degenerate(kernel: Kernel, X: Array, share: float = 1.0, *, degree: 
         )
 
 
-def _share_of_near_pairs(kernel: Kernel, X: Array) -> float:
-    """Of the pairs of different rows in a sample; 1 if there are too few rows to judge by."""
+def _warn_if_uneven(kernel: Kernel, X: Array) -> None:
+    """Warn if scales of columns differ by orders of magnitude, and the kernel has one lengthscale.
+
+    Distances are then those of the columns with the largest scale. Columns that have one value in
+    half of the rows say little about a scale (pixels at the edge, categories as 0 and 1).
+    """
+    rows = _some_rows(X) if np.ndim(kernel.detached().lengthscale) == 0 else None
+    if rows is None:
+        return
+    with np.errstate(over="ignore", invalid="ignore"):
+        scales = np.std(rows, axis=0, dtype=np.float64)
+        varied = np.mean(rows == np.median(rows, axis=0), axis=0) < 0.5
+    used = np.flatnonzero(varied & (scales > 0) & np.isfinite(scales))
+    if len(used) < 2:
+        return
+    small, large = used[np.argmin(scales[used])], used[np.argmax(scales[used])]
+    if scales[large] > UNEVEN * scales[small]:
+        warnings.warn(
+            f"The scales of the columns differ by orders of magnitude (the standard deviation of "
+            f"column {large} is {scales[large]:.2g}, that of column {small} {scales[small]:.2g}), "
+            "and the kernel has one lengthscale for all: columns with small scales hardly count. "
+            "Standardise them, as in make_pipeline(StandardScaler(), ...), or give one "
+            "lengthscale per column.",
+            UserWarning,
+            stacklevel=4,
+        )
+
+
+def _some_rows(X: Array) -> np.ndarray | None:  # -> (m, d)
+    """Different rows, evenly spread; None if they are too wide or too few to judge by."""
     n, d = X.shape
     if d > MOST_COLUMNS:
-        return 1.0
+        return None
     n_rows = min(n, max(2 * FEWEST_ROWS, min(MOST_ROWS, MOST_ENTRIES // d)))
     rows = take_rows(X, np.linspace(0, n - 1, n_rows).round().astype(int))
     rows = np.array(list({row.tobytes(): row for row in rows}.values()))  # np.unique is slow
-    if len(rows) < FEWEST_ROWS:
+    return rows if len(rows) >= FEWEST_ROWS else None
+
+
+def _share_of_near_pairs(kernel: Kernel, X: Array) -> float:
+    """Of the pairs of different rows in a sample; 1 if there are too few rows to judge by."""
+    rows = _some_rows(X)
+    if rows is None:
         return 1.0
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):
         # k(x, y) / √(k(x, x) k(y, y)), which is the same for the exponential kernel

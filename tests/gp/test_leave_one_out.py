@@ -1,0 +1,53 @@
+"""Leave-one-out predictions from one factor equal those of n fits that lack a row each."""
+
+import numpy as np
+import pytest
+from sklearn.frozen import FrozenEstimator
+
+from dotsketch import FeatureGPRegressor, FourierFeatures, Gaussian, MaclaurinFeatures
+
+
+@pytest.mark.parametrize("by_row", [False, True])
+@pytest.mark.parametrize(
+    ("output", "posterior"), [("real", "real"), ("complex", "real"), ("complex", "complex")]
+)
+@pytest.mark.parametrize("correction", [None, "posterior", "fitc"])
+def test_fits_without_a_row(rng, by_row, output, posterior, correction):
+    X = rng.standard_normal((15, 2))
+    Y = np.stack([np.sin(X[:, 0]), X[:, 1]], axis=1) + 0.1 * rng.standard_normal((15, 2))
+    kernel = Gaussian(lengthscale=1.5)
+    features = MaclaurinFeatures(kernel, n_components=12, output=output, random_state=0)
+    gp = FeatureGPRegressor(
+        FrozenEstimator(features.fit(X)),
+        noise_variance=0.02,
+        prior_variance=1.3,
+        posterior=posterior,
+        variance_correction=correction,
+        normalize_y=None,
+    )
+    noise = rng.uniform(0.01, 0.1, 15) if by_row else None
+    mean, deviation = gp.fit(X, Y, noise_variance=noise).leave_one_out(X, Y, noise_variance=noise)
+    for row in range(15):
+        rest = np.arange(15) != row
+        other = gp.fit(X[rest], Y[rest], noise_variance=None if noise is None else noise[rest])
+        expected, std = other.predict(X[[row]], return_std=True)
+        variance = std[0] ** 2 + (0.02 if noise is None else noise[row])
+        np.testing.assert_allclose(mean[row], expected[0], rtol=1e-8, atol=1e-10)
+        np.testing.assert_allclose(deviation[row], np.sqrt(variance), rtol=1e-8)
+
+
+def test_some_rows_in_units_of_y(rng):
+    """Of some training rows, of one output, after y was normalised."""
+    X = rng.standard_normal((200, 2))
+    y = 1e6 + 50 * X[:, 0] + rng.standard_normal(200)
+    features = FourierFeatures(Gaussian(lengthscale=3.0), n_components=30, random_state=0)
+    gp = FeatureGPRegressor(features).fit(X, y)
+    mean, deviation = gp.leave_one_out(X[:50], y[:50])
+    assert mean.shape == deviation.shape == (50,)
+    whole, std = gp.leave_one_out(X, y)
+    np.testing.assert_allclose(mean, whole[:50], rtol=1e-12)
+    errors = y - whole
+    assert 0.8 < np.sqrt(np.mean(errors**2)) < 1.5  # the noise that was put in has variance one
+    assert np.mean(np.abs(errors) < 1.96 * std) > 0.9
+    fitted = y - gp.predict(X)
+    assert np.mean(fitted**2) < np.mean(errors**2)  # rows that are left out are harder
