@@ -314,10 +314,10 @@ class FeatureGPRegressor(GaussianRegressor, FeatureGP):
             rest = np.maximum(1 - self.posterior_.variance(Z) / noise, np.finfo(np.float64).eps)
             residuals = (Y - self.means_) / self.scales_ - self.posterior_.mean(Z)
             means.append(Y - self.scales_ * residuals / rest[:, None])
-            extra = 0.0  # with "fitc" the noise of a row holds it
-            if not self._corrects_rows:
-                extra = self.prior_variance_ * self._missing(rows, Z)
-            variances.append(noise / rest + extra)
+            variance = noise / rest
+            if not self._corrects_rows:  # with "fitc" the noise of a row holds what is missing
+                variance += self.prior_variance_ * self._missing(rows, Z)
+            variances.append(variance)
         deviations = np.sqrt(np.concatenate(variances))[:, None] * self.scales_
         return self._shaped(np.concatenate(means)), self._shaped(deviations)
 
