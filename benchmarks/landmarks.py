@@ -60,7 +60,10 @@ def main() -> None:
                 kernel = Gaussian(lengthscale=factor * median)
                 (uniform, fast), (pivoted, slow) = (
                     error_and_seconds(
-                        NystromFeatures(kernel, n_components=columns, landmarks=rule), X
+                        NystromFeatures(
+                            kernel, n_components=columns, n_landmarks=1.0, landmarks=rule
+                        ),
+                        X,
                     )
                     for rule in ("uniform", "rpcholesky")
                 )

@@ -30,11 +30,10 @@ def assert_same_to_rounding(found, expected, *, roundings=256, condition=1.0):
 
 
 def nystrom_condition(features, *, refitted=False):
-    """What multiplies the roundings of k(x, B) in Nyström features k(x, B) V w^(−1/2).
+    """What multiplies the roundings of k(B, x) in Nyström features Wᵀ k(B, x), for k(x, x) = 1.
 
-    The least of the eigenvalues w, relative to the largest, enlarges them by w^(−1/2). A new fit
-    also has roundings of V, which are those of K(B, B) over the least gap between eigenvalues.
+    The norm of W. A new fit also has the roundings of W itself: those of L, enlarged by |L⁻¹|
+    (|W| or more, with all landmarks; for as many landmarks as columns, |W| again).
     """
-    shares = features.basis_.relative_eigenvalues
-    gap = np.min(-np.diff(shares)) if refitted else 1.0
-    return shares[-1] ** -0.5 / gap
+    size = np.linalg.norm(features.normalization_, 2)
+    return size**2 if refitted else size

@@ -213,8 +213,15 @@ BEYOND_METHODS = [
     ),
     Method("auto", "AutoFeatures", "beyond", AutoFeatures),
     Method("auto_twice", "AutoFeatures, 2D columns", "beyond", AutoFeatures, times=2),
-    Method("nystrom", "Nyström", "beyond", NystromFeatures),
-    Method("nystrom_twice", "Nyström, 2D columns", "beyond", NystromFeatures, times=2),
+    Method("nystrom", "Nyström", "beyond", NystromFeatures, {"n_landmarks": 1.0}),
+    Method(
+        "nystrom_twice",
+        "Nyström, 2D columns",
+        "beyond",
+        NystromFeatures,
+        {"n_landmarks": 1.0},
+        times=2,
+    ),
 ]
 
 METHODS: dict[str, Method] = {

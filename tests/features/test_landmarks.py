@@ -97,8 +97,10 @@ def test_landmarks_that_are_given(X):
     np.testing.assert_allclose(Z @ Z.T, KERNEL(X[:40]), atol=1e-7)
     sparse = NystromFeatures(KERNEL, n_components=40, landmarks=scipy.sparse.csr_array(X[:40]))
     np.testing.assert_allclose(np.abs(sparse.fit(X).transform(X[:9])), np.abs(Z[:9]), atol=1e-7)
-    with pytest.raises(ValueError, match=r"landmarks must be 39 rows.* got the shape \(40, 3\)"):
-        NystromFeatures(KERNEL, n_components=39, landmarks=X[:40]).fit(X)
+    fewer = NystromFeatures(KERNEL, n_components=39, landmarks=X[:40]).fit(X)
+    assert fewer.transform(X).shape == (200, 39)
+    with pytest.raises(ValueError, match=r"n_components=41 rows or more.* the shape \(40, 3\)"):
+        NystromFeatures(KERNEL, n_components=41, landmarks=X[:40]).fit(X)
     with pytest.raises(ValueError, match="landmarks must be one of 'rpcholesky', 'uniform'"):
         NystromFeatures(KERNEL, landmarks="kmeans").fit(X)
 
@@ -107,8 +109,8 @@ def test_a_plan_measures_the_rule_that_is_asked_for():
     """A cluster of every 20th row: one landmark in it is what uniform ones may lack."""
     X = np.random.default_rng(0).standard_normal((400, 2))
     X[::20] = 20 + X[::20] / 10
-    candidates = [NystromFeatures(KERNEL, landmarks=rule) for rule in RULES]
+    candidates = [NystromFeatures(KERNEL, n_landmarks=1.0, landmarks=rule) for rule in RULES]
     rows = plan(KERNEL, X, n_components=30, candidates=candidates)
     by_rule = {row.candidate.landmarks: row for row in rows}
     assert by_rule["rpcholesky"].relative_error < 0.7 * by_rule["uniform"].relative_error
-    assert by_rule["rpcholesky"].candidate.label() == "nystrom: rpcholesky landmarks"
+    assert by_rule["rpcholesky"].candidate.label() == "nystrom: D rpcholesky landmarks"

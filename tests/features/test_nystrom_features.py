@@ -9,7 +9,16 @@ from sklearn.base import clone
 from sklearn.kernel_approximation import Nystroem
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from dotsketch import ArcCosine, Exponential, Gaussian, Maclaurin, NystromFeatures, Polynomial
+from dotsketch import (
+    ArcCosine,
+    Exponential,
+    Gaussian,
+    Maclaurin,
+    Matern,
+    NystromFeatures,
+    Polynomial,
+)
+from dotsketch.features import nystrom
 from rounding import assert_same_to_rounding, nystrom_condition
 
 KERNELS = [
@@ -37,7 +46,7 @@ def test_scikit_learn_contract(estimator, check):
 def test_kernel_is_that_of_scikit_learn(kernel, rng):
     """Z Zᵀ = K_XB K_BB⁻¹ K_BX: the columns may stand in another order."""
     X = rng.standard_normal((30, 5)) / 2
-    model = NystromFeatures(kernel, n_components=8, random_state=0)
+    model = NystromFeatures(kernel, n_components=8, n_landmarks=8, random_state=0)
     Z = model.fit_transform(X)
     assert Z.shape == (30, 8)
     theirs = Nystroem(
@@ -58,11 +67,13 @@ def test_exact_with_all_rows(kernel, X):
 @pytest.mark.parametrize("variance", [1e-20, 1e20])
 def test_the_size_of_the_kernel_does_not_matter(variance, X):
     unit, other = (
-        NystromFeatures(Polynomial(2, variance=v), n_components=4, random_state=0).fit(X)
+        NystromFeatures(
+            Polynomial(2, variance=v), n_components=4, n_landmarks=4, random_state=0
+        ).fit(X)
         for v in (1.0, variance)
     )
     np.testing.assert_allclose(other.transform(X), unit.transform(X) * variance**0.5)
-    small = NystromFeatures(Polynomial(2, coef0=0.0), n_components=4, random_state=0)
+    small = NystromFeatures(Polynomial(2, coef0=0.0), n_components=4, n_landmarks=4, random_state=0)
     Z = small.fit_transform(1e-8 * X)
     rows = small.component_indices_
     K = small.kernel_(1e-8 * X[rows])
@@ -117,25 +128,141 @@ def test_threads_refit_clone_and_pickle(rng):
     assert_same_to_rounding(pickle.loads(pickle.dumps(model)).transform(X), Z, condition=fitted)
 
 
-def test_columns_are_principal_components(rng):
-    """Zᵀ Z of the rows B is diag(w), the largest first: an exact whitening by eigenvectors."""
+def test_landmarks_as_many_as_columns_are_whitened_by_cholesky(rng):
+    """The features of the landmarks are L, and W = L⁻ᵀ is triangular."""
     X = rng.standard_normal((12, 3))
-    model = NystromFeatures(Gaussian(lengthscale=1.0), n_components=12, random_state=0)
+    kernel = Gaussian(lengthscale=1.0)
+    model = NystromFeatures(kernel, n_components=12, landmarks=X).fit(X)
+    L = np.linalg.cholesky(kernel(X) + 12e-13 * np.eye(12))
+    np.testing.assert_allclose(model.transform(X), L, atol=1e-9)
+    assert np.array_equal(model.normalization_, np.triu(model.normalization_))
+
+
+def top_eigenvectors(kernel, X, n_components):
+    """Features of rank n_components with the least Σ (k − k̂)² over the rows X themselves."""
+    w, V = np.linalg.eigh(kernel(X))
+    return V[:, -n_components:] * np.sqrt(w[-n_components:])
+
+
+@pytest.mark.parametrize("kernel", [*KERNELS, Matern(0.5)], ids=str)
+def test_all_rows_as_landmarks_are_the_best_of_their_rank(kernel, rng):
+    """Eckart and Young: with every row a landmark, K̂ is the best of rank 6, columns in order."""
+    X = rng.standard_normal((40, 5)) / 2
+    model = NystromFeatures(kernel, n_components=6, n_landmarks=40, random_state=0)
     Z = model.fit_transform(X)
-    w = np.linalg.eigvalsh(model.kernel_(X))[::-1]
-    np.testing.assert_allclose(Z.T @ Z, np.diag(w), atol=1e-12)
+    assert Z.shape == (40, 6)
+    assert model.components_.shape == (40, 5)
+    best = top_eigenvectors(model.kernel_, X, 6)
+    np.testing.assert_allclose(Z @ Z.T, best @ best.T, atol=1e-7)
+    squares = np.sum(Z * Z, axis=0)
+    assert np.all(np.diff(squares) < 0)
+    np.testing.assert_allclose(Z.T @ Z, np.diag(squares), atol=1e-7)
 
 
-def test_eigenvalues_that_are_rounding_are_cut(rng):
-    """A kernel of rank 3 has 3 columns; the others are zero, and no rounding is enlarged."""
+@every_kernel
+def test_no_combination_of_the_landmarks_is_better(kernel, rng):
+    """On the training rows, among D columns of the m whitened ones; and never above k(x, x)."""
+    X = rng.standard_normal((60, 5)) / 2
+    landmarks = {"landmarks": X[:20]}
+    model = NystromFeatures(kernel, n_components=5, **landmarks).fit(X)
+    wide = NystromFeatures(kernel, n_components=20, **landmarks).fit(X)
+    K = model.kernel_(X)
+    Z, A = model.transform(X), wide.transform(X)
+    error = np.linalg.norm(Z @ Z.T - A @ A.T)
+    for _ in range(20):
+        Q = np.linalg.qr(rng.standard_normal((20, 5)))[0]
+        other = A @ Q
+        assert error <= np.linalg.norm(other @ other.T - A @ A.T)
+    best = np.sqrt(np.sum(np.linalg.eigvalsh(A.T @ A)[:-5] ** 2))
+    np.testing.assert_allclose(error, best, rtol=1e-6)
+    unseen = rng.standard_normal((50, 5))
+    carried = np.sum(model.transform(unseen) ** 2, axis=1)
+    assert np.all(carried <= model.kernel_.diag(unseen) * (1 + 1e-12))
+    assert np.all(np.linalg.eigvalsh(K - Z @ Z.T) > -1e-9 * np.trace(K))
+
+
+@pytest.mark.parametrize("n_landmarks", [1.0, 2.0])
+@pytest.mark.parametrize("noise", [0.0, 1e-8])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_nearly_dependent_landmarks(n_landmarks, noise, dtype, rng):
+    """Every row is there ten times, equal or with a noise of 1e-8: nothing is enlarged."""
+    distinct = rng.standard_normal((20, 3))
+    X = np.repeat(distinct, 10, axis=0)
+    X = (X + noise * rng.standard_normal(X.shape)).astype(dtype)
+    kernel = Gaussian(lengthscale=1.5)
+    model = NystromFeatures(kernel, n_components=90, n_landmarks=n_landmarks, random_state=0)
+    Z = model.fit_transform(X).astype(float)
+    assert np.all(np.isfinite(Z))
+    unseen = rng.standard_normal((40, 3)).astype(dtype)
+    found = model.transform(unseen).astype(float)
+    K = kernel(distinct.astype(dtype).astype(float))
+    cross = kernel(unseen.astype(float), distinct.astype(dtype).astype(float))
+    expected = cross @ np.linalg.solve(K, cross.T)  # all 20 rows are among the landmarks
+    # A noise of 1e-8 moves K by as much, and the solution by a hundred times that
+    atol = 1e-6 if dtype is np.float64 and not noise else 1e-5
+    np.testing.assert_allclose(Z @ Z.T, kernel(X.astype(float)), atol=atol)
+    np.testing.assert_allclose(found @ found.T, expected, atol=atol)
+
+
+def test_a_kernel_of_low_rank_needs_no_more_columns(rng):
+    """A kernel of rank 3: no rounding is enlarged in the columns that have nothing left."""
     X = rng.standard_normal((60, 3))
-    model = NystromFeatures(Polynomial(1, coef0=0.0), n_components=40, random_state=0)
-    Z = model.fit_transform(X)
-    np.testing.assert_allclose(Z @ Z.T, X @ X.T, rtol=1e-9, atol=1e-9)
-    shares = model.basis_.relative_eigenvalues
-    assert np.count_nonzero(shares > 1e-14) == 3
-    assert np.all(Z[:, shares == 0] == 0)
-    assert np.count_nonzero(shares) < 40
+    for n_landmarks in (1.0, 1.5):
+        model = NystromFeatures(
+            Polynomial(1, coef0=0.0), n_components=40, n_landmarks=n_landmarks, random_state=0
+        )
+        Z = model.fit_transform(X)
+        np.testing.assert_allclose(Z @ Z.T, X @ X.T, rtol=1e-8, atol=1e-8)
+    assert np.max(np.abs(Z[:, 3:])) < 1e-6
+
+
+def test_values_of_the_kernel_may_differ_by_orders_of_magnitude(rng):
+    """The jitter is relative to every landmark: small rows keep their digits beside large ones."""
+    X = rng.standard_normal((30, 4)) * np.logspace(-4, 4, 30)[:, None]
+    model = NystromFeatures(Polynomial(2, coef0=0.0), n_components=30, random_state=0).fit(X)
+    Z = model.transform(X)
+    sizes = np.sqrt(model.kernel_.diag(X))
+    K = model.kernel_(X)
+    np.testing.assert_allclose(
+        Z @ Z.T / np.outer(sizes, sizes), K / np.outer(sizes, sizes), atol=1e-7
+    )
+
+
+@pytest.mark.parametrize(
+    ("n_landmarks", "count"),
+    [("auto", 20), (1.0, 10), (2.5, 25), (17, 17), (np.int64(12), 12), (100, 30), (4.0, 30)],
+)
+def test_number_of_landmarks(n_landmarks, count, rng):
+    X = rng.standard_normal((30, 2))
+    model = NystromFeatures(Gaussian(), n_components=10, n_landmarks=n_landmarks, random_state=0)
+    assert model.fit(X).transform(X).shape == (30, 10)
+    assert model.components_.shape == (count, 2)
+    np.testing.assert_array_equal(model.components_, X[model.component_indices_])
+
+
+@pytest.mark.parametrize(("columns", "count"), [(3, 6), (1024, 2048), (1500, 2048), (3000, 3000)])
+def test_the_default_number_of_landmarks_ends_at_2048(columns, count):
+    assert NystromFeatures(Gaussian())._count_landmarks(columns) == count
+
+
+def test_rows_of_the_second_moment_are_bounded(monkeypatch, rng):
+    monkeypatch.setattr(nystrom, "_MOMENT_ROWS", 50)
+    X = rng.standard_normal((300, 2))
+    seen = [len(rows) for rows in nystrom.moment_rows(X, 10, rng)]
+    assert sum(seen) == 50
+    assert sum(len(rows) for rows in nystrom.moment_rows(X, 20, rng)) == 80
+    np.testing.assert_array_equal(np.vstack(list(nystrom.moment_rows(X[:40], 10, rng))), X[:40])
+
+
+def test_more_landmarks_than_columns_on_every_library(X, foreign):
+    """Sparse rows, saved models and gradients included."""
+    rows = np.vstack([X, 1.5 * X])
+    model = NystromFeatures(Gaussian(), n_components=4, n_landmarks=9, random_state=0).fit(rows)
+    Z = model.transform(rows)
+    np.testing.assert_allclose(foreign.numpy(model.transform(foreign.asarray(rows))), Z, atol=1e-9)
+    for other in (foreign.asarray(rows), sparse.csr_array(rows)):
+        np.testing.assert_allclose(model.transform(sparse.csr_array(rows)), Z, atol=1e-9)
+        np.testing.assert_allclose(clone(model).fit(other).transform(rows), Z, atol=1e-6)
 
 
 @pytest.mark.parametrize("lengthscale", [0.5, 3.0, 30.0])
@@ -149,7 +276,7 @@ def test_float32_has_the_error_of_float64(lengthscale, rng):
 
 
 def test_jax_without_float64_does_not_enlarge_rounding(rng):
-    """The eigenvalues of this kernel fall below 1e-16: float32 uses those above 1e-10."""
+    """The eigenvalues of this kernel fall below 1e-16: the jitter bounds what enlarges them."""
     jax = pytest.importorskip("jax")
     X = rng.standard_normal((200, 3)).astype(np.float32)
     model = NystromFeatures(Gaussian(lengthscale=10.0), n_components=100, random_state=0).fit(X)
@@ -190,6 +317,9 @@ def test_second_derivatives_at_a_landmark(rng):
 def test_refusals(X):
     with pytest.raises(ValueError, match=r"n_components=8 is more than n_samples=7; use"):
         NystromFeatures(Gaussian(), n_components=8).fit(X)
+    for n_landmarks in (3, 0.9, "all", True, -2, np.nan):
+        with pytest.raises(ValueError, match=r"n_landmarks.*(is fewer than|must be an integer)"):
+            NystromFeatures(Gaussian(), n_components=4, n_landmarks=n_landmarks).fit(X)
     with pytest.raises(TypeError, match="kernel must be a kernel of dotsketch"):
         NystromFeatures("rbf", n_components=4).fit(X)
     with pytest.raises(ValueError, match=r"largest k\(x, x\) of the drawn rows is 0.0: scale X"):

@@ -157,12 +157,12 @@ def test_what_costs_far_more_is_left_out_unless_named(X, monkeypatch):
 
     monkeypatch.setattr(NystromFeatures, "expected_error", refuse)
     rows = np.repeat(X, 10, axis=0)[:, 20:30]
-    options = {"n_components": 3000, "n_pairs_sample": 20, "max_degree": 2}
+    options = {"n_components": 6000, "n_pairs_sample": 20, "max_degree": 2}
     candidates = ["all", "fourier"]
     table = plan(Gaussian(), rows, candidates=candidates, **options)
     (left_out,) = table.left_out
     assert left_out.candidate.family == "nystrom"
-    assert left_out.candidate.n_components == 3000
+    assert left_out.candidate.n_components == 6000
     assert str(left_out) in repr(table)
     assert 'candidates=["all", "nystrom"]' in str(left_out)
     with pytest.raises(Predicted):
@@ -170,7 +170,7 @@ def test_what_costs_far_more_is_left_out_unless_named(X, monkeypatch):
     with pytest.raises(Predicted):
         plan(Gaussian(), rows, candidates=[NystromFeatures(Gaussian())], **options)
     with pytest.raises(Predicted):
-        plan(Gaussian(), rows, **(options | {"n_components": 2000}))
+        plan(Gaussian(), rows, **(options | {"n_components": 4000}))
 
 
 def test_costly_rows_are_left_out_unless_named(monkeypatch, X):

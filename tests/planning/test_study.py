@@ -141,10 +141,12 @@ def test_as_many_rows_are_fitted_to_as_are_claimed(X):
 
 
 def test_fewer_landmarks_than_claimed_are_reported(X):
-    row = predict(NystromFeatures(None), Study(Gaussian(), X[:100]), 95)
+    plain = NystromFeatures(None, n_landmarks=1.0)
+    row = predict(plain, Study(Gaussian(), X[:100]), 95)
     assert row.n_measured == 90
     assert "with 90 landmarks" in repr(Plan([row]))
-    assert predict(NystromFeatures(None), Study(Gaussian(), X[:100]), 90).n_measured is None
+    assert predict(plain, Study(Gaussian(), X[:100]), 90).n_measured is None
+    assert predict(NystromFeatures(None), Study(Gaussian(), X[:100]), 90).n_measured == 90
 
 
 def test_a_standard_error_is_that_of_the_root_mean_square(X):

@@ -52,9 +52,9 @@ def choose_kernel(text: str, X: np.ndarray, y: np.ndarray, task: str, seed: int)
     targets = y[rows] if task == "regression" else one_hot(y[rows])
     if len(rows) < 10 or np.all(targets == targets[0]):
         return kernel
-    features = NystromFeatures(
-        kernel, n_components=min(TUNING_COLUMNS, len(rows)), random_state=seed
-    )
+    columns = min(TUNING_COLUMNS, len(rows))
+    # The search fits them a dozen times: plain landmarks are enough, and fast
+    features = NystromFeatures(kernel, n_components=columns, n_landmarks=1.0, random_state=seed)
     with without_degenerate_warnings():  # `visible` corrects a lengthscale that is too short
         gp = FeatureGPRegressor(features).fit(X[rows], targets, optimize=True)
     # Four digits, so that a line of Python can show the value

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from copy import copy
+from numbers import Integral, Real
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.linalg import cholesky, eigh, solve_triangular
 from sklearn.utils import check_array
 
 from .._arrays import (
@@ -26,33 +27,44 @@ from ..kernels import Kernel
 from .base import FeatureMap, Setup, check_kernel, dense, fitted_kernel, suited
 from .degenerate import warn_if_degenerate
 from .landmarks import landmark_rule, n_candidates, uniform_rows
-from .study import ExpectedError, Study, Unsuited
+from .study import ExpectedError, Study, Unsuited, most_rows, take_rows
+from .whitening import JITTER, Whitening, leading, second_moment
 
-# Eigenvalues below these shares of the largest are rounding: of K_BB, which is computed in float64,
-# and of k(x, B) in float32. (Where all eigenvalues are above 1e-9 of the largest, float32 gave the
-# kernel error of float64 to four digits on protein, magic and letter, at 1024 columns.)
-_CUT = float(np.finfo(np.float64).eps)
-_SINGLE_CUT, _SINGLE_IS_SAFE = 1e-10, 1e-9
+_AUTO = 2.0, 2048  # landmarks per column by default, unless that is more than so many
+_MOMENT_ROWS = 10_000  # a second moment is that of so many rows, unless 4 per landmark are more
+_LEAST_MOMENT_ROWS = 2000  # where an error is measured
+# Roundings of k̂ in float32, relative to the error of k̂, that are safe: they add 0.5 % to it
+_SINGLE_IS_SAFE = 0.1
+_PROBE_ROWS = 64  # rows it is measured on
 
 
 class Basis(NamedTuple):
     """What a fit keeps, on the host."""
 
-    rows: np.ndarray  # (D, d)
-    indices: np.ndarray  # (D,)
-    normalization: np.ndarray  # (D, D)
-    relative_eigenvalues: np.ndarray  # (D,), of K_BB over the largest, 0 if cut
+    rows: np.ndarray  # (m, d)
+    indices: np.ndarray  # (m,)
+    normalization: np.ndarray  # (m, D)
+    single_error: float  # roundings of k̂ in float32, relative to the error of k̂
 
 
 class NystromFeatures(FeatureMap):
-    """z(x) = k(x, B) V w^(−1/2) for n_components landmarks B, which are training rows.
+    """z(x) = Wᵀ k(B, x) for landmarks B, which are training rows, and a matrix W (m, D).
 
-    K_BB = V diag(w) Vᵀ is the kernel matrix of the rows B, its largest eigenvalue first. Columns of
-    eigenvalues that are rounding (below 2.2e-16 of the largest) are zero. Rows of float32 are
-    computed in float64 where small eigenvalues would enlarge their rounding. The approximate
-    kernel is exact between rows of B and never above k(x, x); it adapts to the data and so beats
-    random features where the kernel's spectrum decays fast, at D·d + D² operations per row, and D³
-    once. Its error has no closed form.
+    With as many landmarks as columns, W = L⁻ᵀ whitens their kernel matrix K_BB = L Lᵀ: k̂ is exact
+    between landmarks. With more, m > D, W = L⁻ᵀ V keeps the D combinations with the largest second
+    moment over the training rows, V its top eigenvectors: of all features that m landmarks have,
+    those with the least squared error of the kernel. With 4 D landmarks it is within a few percent
+    of what is possible with D columns of any kind; see the guide "How many columns, and which".
+
+    k̂(x, x) is never above k(x, x). The features adapt to the data and so beat random ones where
+    the kernel's spectrum decays fast, at m·d + m·D operations per row, and m³ once, with m² for
+    each row of the second moment. Their error has no closed form.
+
+    Landmarks may be nearly dependent, or equal: L is the Cholesky factor of K_BB, scaled to a unit
+    diagonal, with 10⁻¹³ of its trace added to the diagonal (10⁻¹⁰ if the training rows are
+    float32). Rows of float32 are computed in float32 where their roundings add less than 0.5 % to
+    the kernel's error, which `fit` measures on 64 training rows; otherwise (few rows, very smooth
+    kernels) in float64.
 
     Parameters
     ----------
@@ -60,12 +72,16 @@ class NystromFeatures(FeatureMap):
         A lengthscale of "median" is set from the training rows.
     n_components : int, default=100
         The number of columns, at most the number of training rows.
-    landmarks : {"uniform", "rpcholesky"} or array of shape (n_components, d), default="uniform"
+    n_landmarks : "auto", int or float, default="auto"
+        The number m of landmarks: an integer, or a float that is multiplied by n_components, 1.0
+        at least. There are never more than training rows. "auto" is 2 D, unless that is more than
+        2048 (then 2048, or D if that is more): the set-up takes some seconds at most.
+    landmarks : {"uniform", "rpcholesky"} or array of shape (m, d), default="uniform"
         "uniform" draws the landmarks uniformly from the training rows. "rpcholesky" takes the
         pivots of a randomly pivoted Cholesky factor of the kernel matrix of 5000 of them (or twice
-        n_components): rows unlike the landmarks before them are more likely, so that small clusters
-        and outliers are not missed; n_components² · 5000 operations more. An array is taken as it
-        is, and only a lengthscale of "median" then depends on the training rows.
+        m): rows unlike the landmarks before them are more likely, so that small clusters and
+        outliers are not missed; m² · 5000 operations more. An array of at least n_components rows
+        is taken as it is, whatever n_landmarks says.
     n_jobs : int or None, default=None
         Threads that `transform` uses on NumPy rows (-1: all).
     random_state : int, RandomState, Generator or None
@@ -73,11 +89,17 @@ class NystromFeatures(FeatureMap):
     Attributes
     ----------
     kernel_ : the kernel with data-dependent parameters resolved
-    components_ : (n_components, d) the rows B
-    component_indices_ : (n_components,) where they stand in the training data; −1 if given
-    normalization_ : (n_components, n_components) V w^(−1/2), for the kernel of variance 1
-    basis_ : the three of them, and the eigenvalues w over the largest
+    components_ : (m, d) the rows B
+    component_indices_ : (m,) where they stand in the training data; −1 if given
+    normalization_ : (m, n_components) W, for the kernel of variance 1
+    basis_ : the three of them, and the error of float32
     n_features_in_ : int
+
+    Notes
+    -----
+    The second moment is that of all training rows up to 10,000, or four per landmark if these are
+    more; beyond, of so many drawn at random. (From rows that are not in memory, Gaussian processes
+    fit features to 10,000.)
 
     Examples
     --------
@@ -86,8 +108,10 @@ class NystromFeatures(FeatureMap):
     >>> X = load_digits().data
     >>> features = NystromFeatures(Gaussian(), n_components=200, random_state=0)
     >>> Z = features.fit_transform(X)
-    >>> bool(relative_frobenius_error(features.kernel_(X), Z @ Z.T) < 0.02)
+    >>> bool(relative_frobenius_error(features.kernel_(X), Z @ Z.T) < 0.01)
     True
+    >>> features.components_.shape
+    (400, 64)
     """
 
     family = "nystrom"
@@ -98,18 +122,20 @@ class NystromFeatures(FeatureMap):
         kernel: Kernel,
         *,
         n_components: int = 100,
+        n_landmarks: int | float | str = "auto",
         landmarks: Any = "uniform",
         n_jobs: int | None = None,
         random_state: Any = None,
     ):
         self.kernel = kernel
         self.n_components = n_components
+        self.n_landmarks = n_landmarks
         self.landmarks = landmarks
         self.n_jobs = n_jobs
         self.random_state = random_state
 
     def fit(self, X: Array, y: Any = None) -> NystromFeatures:
-        """Choose the rows B from X (n, d), n ≥ n_components, and whiten their kernel matrix."""
+        """Choose the rows B from X (n, d), n ≥ n_components, and the matrix W."""
         check_kernel(self.kernel)
         D = self._begin_fit()
         X = self._validate(X, reset=True)
@@ -123,29 +149,62 @@ class NystromFeatures(FeatureMap):
         self.kernel_ = fitted_kernel(self.kernel, X)
         warn_if_degenerate(self.kernel_, X)
         kernel = self._unit_kernel(self.kernel_.detached())
+        rng = as_generator(self.random_state)
         if is_given:
-            rows, indices = self._given_rows(D), np.full(D, -1)
+            rows = self._given_rows(D)
+            indices = np.full(len(rows), -1)
         else:
-            rule = landmark_rule(self.landmarks)
-            indices = rule(kernel, host(X), D, as_generator(self.random_state))
+            m = min(self._count_landmarks(D), X.shape[0])
+            indices = landmark_rule(self.landmarks)(kernel, host(X), m, rng)
             rows = np.asarray(double(dense(host(X)[indices])))
         K = kernel(rows)
-        self.basis_ = Basis(rows, indices, *whitening(K))
+        check_size(K)
+        is_single = str(X.dtype).endswith("float32")
+        whitening = Whitening(K, JITTER["float32" if is_single else "float64"])
+        if len(rows) == D:
+            W = whitening.inverse()
+        else:
+            S = second_moment(whitening, kernel, rows, moment_rows(X, len(rows), rng))
+            W = whitening.combined(leading(S, D))
+        probe = take_rows(X, np.arange(min(X.shape[0], _PROBE_ROWS)))
+        self.basis_ = Basis(rows, indices, W, single_error(kernel, rows, W, probe))
         return self
 
-    def _given_rows(self, n_landmarks: int) -> np.ndarray:  # -> (n_landmarks, d)
-        rows = check_array(host(self.landmarks), accept_sparse="csr", dtype=np.float64)
-        expected = n_landmarks, self.n_features_in_
-        if rows.shape != expected:
+    def _count_landmarks(self, D: int) -> int:
+        """How many landmarks D columns are made of, if there are so many rows."""
+        n = self.n_landmarks
+        if isinstance(n, str) and n == "auto":
+            factor, most = _AUTO
+            return max(D, min(int(factor * D), most))
+        if isinstance(n, bool) or not isinstance(n, Real) or not n > 0 or not np.isfinite(n):
             raise ValueError(
-                f"landmarks must be {expected[0]} rows, as n_components says, of {expected[1]} "
-                f"features; got the shape {rows.shape}."
+                f'n_landmarks must be an integer, a factor such as 2.0, or "auto"; got {n!r}.'
+            )
+        m = int(n) if isinstance(n, Integral) else int(float(n) * D)
+        if m < D:
+            raise ValueError(
+                f"n_landmarks={n!r} is fewer than n_components={D}: use {D} or more (1.0 or more "
+                "times the columns)."
+            )
+        return m
+
+    def _given_rows(self, n_components: int) -> np.ndarray:  # -> (m, d)
+        rows = check_array(host(self.landmarks), accept_sparse="csr", dtype=np.float64)
+        if rows.shape[0] < n_components or rows.shape[1] != self.n_features_in_:
+            raise ValueError(
+                f"landmarks must be n_components={n_components} rows or more, of "
+                f"{self.n_features_in_} features; got the shape {rows.shape}."
             )
         return np.array(dense(rows))
 
     def label(self) -> str:
         name = self.landmarks if isinstance(self.landmarks, str) else "given"
-        return f"nystrom: {name} landmarks"
+        count = ""
+        if isinstance(self.n_landmarks, Integral):
+            count = f"{self.n_landmarks} "
+        elif isinstance(self.n_landmarks, Real):
+            count = "D " if self.n_landmarks == 1 else f"{self.n_landmarks:g} D "
+        return f"nystrom: {count}{name} landmarks"
 
     def check_study(self, study: Study) -> None:
         if not isinstance(self.landmarks, str):
@@ -155,44 +214,55 @@ class NystromFeatures(FeatureMap):
             raise Unsuited("k(x, x)² overflows for some rows")
 
     def expected_error(self, study: Study) -> ExpectedError:
-        """Measured with n_components landmarks, as many as X leaves beside the rows held out.
+        """Measured with as many landmarks as X leaves beside the rows held out.
 
-        K̂ = Bᵀ B with K_ll = L Lᵀ and B = L⁻¹ K_lx: a Cholesky factor, which is much cheaper than
-        the eigenvectors that the features need.
+        The second moment is that of 16 rows per column here (2000 at least), which is enough to
+        tell its top eigenvectors, and much cheaper than all rows.
         """
-        m, D, d = study.n_held, self.n_components, study.dimension
+        D, d, held_rows = self.n_components, study.dimension, study.n_held
         if study.n_rows < D:
             raise Unsuited(f"X has fewer than {D} rows")
+        m = min(self._count_landmarks(D), study.n_rows)
         rule = landmark_rule(self.landmarks)
         # Uniform landmarks are the rows that a draw fits to; a rule chooses among more of them
-        pool = D if rule is uniform_rows else max(min(study.n_rows - m, n_candidates(D)), D)
+        wanted = m if rule is uniform_rows else n_candidates(m)
+        if m > D:
+            wanted = max(wanted, 16 * D, _LEAST_MOMENT_ROWS)
+        pool = max(m, min(wanted, study.n_rows - held_rows))
 
         def approximate(
             fitting: np.ndarray, held: np.ndarray, rng: np.random.Generator
         ) -> np.ndarray:
-            landmarks = fitting
+            landmarks = fitting[: min(m, len(fitting))]
             if rule is not uniform_rows:
-                landmarks = fitting[rule(study.kernel, fitting, min(D, len(fitting)), rng)]
-            K = study.kernel(landmarks)
-            # Landmarks may be nearly dependent, or zero
-            K[np.diag_indices_from(K)] += 1e-12 * np.trace(K) + np.finfo(float).tiny
-            L = cholesky(K, lower=True, overwrite_a=True, check_finite=False)
-            B = solve_triangular(L, study.kernel(landmarks, held), lower=True, check_finite=False)
-            return B.T @ B
+                landmarks = fitting[rule(study.kernel, fitting, len(landmarks), rng)]
+            whitening = Whitening(study.kernel(landmarks))
+            A = whitening(study.kernel(landmarks, held))
+            if len(landmarks) > D:
+                S = second_moment(whitening, study.kernel, landmarks, [fitting])
+                A = leading(S, D).T @ A
+            return A.T @ A
 
-        operations = D * D * (D / 3 + m + 2 * d) + 2.0 * D * m * (m + d)
-        operations += 0 if rule is uniform_rows else 2.0 * pool * D * (D + d)
+        operations = m * m * (m / 3 + held_rows + 2 * d) + 2.0 * m * held_rows * (held_rows + d)
+        if m > D:
+            operations += _eigen_operations(m) + 2.0 * pool * m * (m + d)
+        if rule is not uniform_rows:
+            operations += 2.0 * pool * m * (m + d)
         found = study.measure(approximate, pool, operations)
-        fewer = found.n_fitting if found.n_fitting < D else None
-        return found.error(2.0 * D * (d + D), fewer)
+        fewer = found.n_fitting if found.n_fitting < m else None
+        return found.error(2.0 * m * (d + D), fewer)
 
     def setup(self, dimension: int) -> Setup:
-        """An eigendecomposition of a D × D matrix, of which three copies are held."""
-        D, d = float(self.n_components), dimension
+        """A factor of a matrix (m, m), and its inverse or its second moment and eigenvectors."""
+        D, d = self.n_components, dimension
+        m = float(self._count_landmarks(D))
+        operations = m**3 + 2 * m * m * d
+        if m > D:
+            operations += _eigen_operations(m) + 2.0 * n_moment_rows(m) * m * (m + d)
         pivots = isinstance(self.landmarks, str) and self.landmarks != "uniform"
-        n = n_candidates(self.n_components) if pivots else 0
-        operations = 10 * D**3 + 2 * D * D * d + 2 * n * D * (D + d)
-        return Setup(operations, 8 * (3 * D * D + D * d + n * (D + d)))
+        n = n_candidates(int(m)) if pivots else 0
+        operations += 2 * n * m * (m + d)
+        return Setup(operations, 8 * (3 * m * m + m * d + n * (m + d)))
 
     @classmethod
     def variants(cls, study: Study) -> list[FeatureMap]:
@@ -214,25 +284,20 @@ class NystromFeatures(FeatureMap):
         kernel = self._unit_kernel(self.kernel_)
         scale = square_root(self.kernel_.variance)
 
-        normalization = self.normalization_
-        shares = self.basis_.relative_eigenvalues if str(X.dtype).endswith("float32") else None
-        # A kernel of bounded values and a whitening that enlarges little: float32 is enough
+        # A kernel of bounded values and a matrix W that enlarges little: float32 is enough
         single = (
-            shares is not None
+            str(X.dtype).endswith("float32")
             and self.kernel_.shift_invariant
-            and bool(np.all(shares[shares > 0] > _SINGLE_IS_SAFE))
+            and self.basis_.single_error <= _SINGLE_IS_SAFE
         )
 
         def parts(rows: Array) -> Parts:
             wide = dense(rows) if single else double(dense(rows))
-            used = normalization
-            if shares is not None and not single and wide.dtype == rows.dtype:
-                used = used * (shares > _SINGLE_CUT)  # a library without float64
-            basis = like(self.components_, wide)
-            Z = scale * (kernel(wide, basis) @ like(used, wide))
+            K = kernel(wide, like(self.components_, wide))
+            Z = scale * (K @ like(self.normalization_, wide))
             return namespace(Z).astype(Z, rows.dtype), None
 
-        width = max(self.n_features_in_, self.n_projections_)
+        width = max(self.n_features_in_, len(self.components_))
         chunk = max(64, (1 << 23) // (8 * width))
         with np.errstate(over="ignore", invalid="ignore"):  # check_finite raises a clearer error
             Z = map_rows(parts, X, "real", self.n_projections_, chunk, n_jobs=self.n_jobs)
@@ -254,27 +319,48 @@ def has_finite_diagonal(study: Study) -> bool:
         )
 
 
-def whitening(K: np.ndarray) -> tuple[np.ndarray, np.ndarray]:  # (D, D) -> (D, D), (D,)
-    """V w^(−1/2) of K = V diag(w) Vᵀ, the largest eigenvalue first, and w over the largest.
+def moment_rows(X: Array, n_landmarks: int, rng: np.random.Generator) -> Iterator[np.ndarray]:
+    """Blocks of the rows that a second moment is averaged over."""
+    n = min(X.shape[0], n_moment_rows(n_landmarks))
+    chosen = np.arange(n) if n == X.shape[0] else np.sort(rng.permutation(X.shape[0])[:n])
+    step = most_rows(X.shape[1])
+    for start in range(0, n, step):
+        yield take_rows(X, chosen[start : start + step])
 
-    Both are zero where w is cut.
 
-    "evd" took 0.3 of the time of a singular value decomposition at D = 2048, as "evr" did, and "ev"
-    1.3. The sign of an eigenvector is arbitrary: its largest entry is made positive.
-    """
+def n_moment_rows(n_landmarks: float) -> int:
+    """How many rows a second moment is averaged over, if there are so many."""
+    return int(max(_MOMENT_ROWS, 4 * n_landmarks))
+
+
+def _eigen_operations(n_landmarks: float) -> float:
+    """Of eigenvectors, in products of matrices that take as long."""
+    return 8 * n_landmarks**3
+
+
+def single_error(
+    kernel: Kernel, landmarks: np.ndarray, W: np.ndarray, X: np.ndarray
+) -> float:  # (m, d), (m, D), (n, d)
+    """Roundings of k̂ in float32 between distinct rows of X, relative to the error of k̂."""
+    single = X.astype(np.float32)
+    X = single.astype(np.float64)
+    distinct = np.triu_indices(len(X), 1)
+    with np.errstate(over="ignore", invalid="ignore"):
+        Z = kernel(single, landmarks.astype(np.float32)) @ W.astype(np.float32)
+        Z, exact = Z.astype(np.float64), kernel(X, landmarks) @ W
+        rounding = np.linalg.norm((Z @ Z.T - exact @ exact.T)[distinct])
+        error = np.linalg.norm((kernel(X) - exact @ exact.T)[distinct])
+    return float(rounding / error) if rounding < np.inf and error > 0 else np.inf
+
+
+def check_size(K: np.ndarray) -> None:
+    """Raise if no landmark has a kernel value, or one of them an infinite one."""
     size = float(np.max(np.diagonal(K)))
     if not 0 < size < np.inf:
         raise ValueError(
             f"The largest k(x, x) of the drawn rows is {size}: scale X, or choose another "
             "lengthscale or gamma."
         )
-    w, V = eigh(K / size, driver="evd", overwrite_a=True)
-    w, V = w[::-1], V[:, ::-1]
-    largest = np.argmax(np.abs(V), axis=0)
-    signs = np.where(V[largest, np.arange(len(w))] < 0, -1.0, 1.0)
-    kept = w > _CUT * w[0]
-    scales = np.where(kept, signs / np.sqrt(size * np.where(kept, w, 1.0)), 0.0)
-    return V * scales, np.where(kept, w / w[0], 0.0)
 
 
 def check_finite(Z: Array, X: Array) -> Array:

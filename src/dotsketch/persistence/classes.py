@@ -29,10 +29,9 @@ OWN: dict[str, Arrays] = {
     **without_arrays("CompactWeights SketchedBlock TreeWeights"),
     "AngleWeights": {"angles": "f: p D d"},
     "Basis": {
-        "rows": "f: D d",
-        "indices": "iu: D",
-        "normalization": "f: D D",
-        "relative_eigenvalues": "f: D",
+        "rows": "f: m d",
+        "indices": "iu: m",
+        "normalization": "f: m D",
     },
     "DenseFrequencies": {"matrix": "f: D d"},
     "GaussianWeights": {"values": "f: p r D d"},

@@ -163,8 +163,12 @@ def _check_frequency_map(instance: Any, state: dict[str, Any]) -> None:
 
 def _check_nystrom(instance: Any, state: dict[str, Any]) -> None:
     if "basis_" in state:
-        rows = (state["n_projections_"], state["n_features_in_"])
-        check_weights(Expected("Basis", {"rows": rows}), state["basis_"])
+        rows = len(getattr(state["basis_"], "rows", ()))
+        expected = {
+            "rows": (rows, state["n_features_in_"]),
+            "normalization": (rows, state["n_projections_"]),
+        }
+        check_weights(Expected("Basis", expected), state["basis_"])
 
 
 def _check_permutations(instance: Any, state: dict[str, Any]) -> None:

@@ -28,7 +28,7 @@ class AutoFeatures(FeatureMap):
     measured on rows held out and marked so in `plan_`, with their standard error.
 
     Candidates that nobody named are left out if they cost far more than the others: a set-up of
-    more than 10¹¹ operations or 1 GiB (Nyström features beyond about 2100 columns), or more than
+    more than 10¹¹ operations or 1 GiB (Nyström features beyond about 4500 columns), or more than
     10⁷ operations per row and 100 times those of the cheapest candidate. `plan_.left_out` lists
     them.
 

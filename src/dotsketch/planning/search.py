@@ -48,7 +48,7 @@ def plan(
     error · costᶜ. `verbose` shows a progress bar.
 
     Cost counts in any case: what "all" stands for leaves out candidates whose set-up takes more
-    than 10¹¹ operations (Nyström features beyond about 2100 columns, orthogonal frequencies of
+    than 10¹¹ operations (Nyström features beyond about 4500 columns, orthogonal frequencies of
     very wide rows) or 1 GiB, or whose features take more than 10⁷ operations per row and 100
     times those of the cheapest candidate. The plan lists them as `left_out`. A family that is
     named, as in candidates=["all", "nystrom"], is always compared.
