@@ -8,6 +8,7 @@ time, and work in the dimension of the features from there on. `ExactGPRegressor
 - `solvers`: from there to a `Posterior` (`posterior`); `packed`: Hermitian matrices by one triangle
 - `evidence`: the marginal likelihood, as a function of the sums; `lengthscales`: a search along it
 - `functions`: functions drawn from a posterior, as values
+- `iterative`: rows for the solver that passes over them many times
 - `base`: features and blocks of rows; `targets`, `dirichlet`: y and labels
 - `regression`, `classification`, `exact`: the estimators
 """
@@ -18,9 +19,11 @@ from .exact import ExactGPClassifier, ExactGPRegressor
 from .functions import SampledFunctions
 from .posterior import Posterior
 from .regression import FeatureGPRegressor
+from .solvers import ConjugateGradients
 from .sums import SufficientStatistics
 
 __all__ = [
+    "ConjugateGradients",
     "ExactGPClassifier",
     "ExactGPRegressor",
     "FeatureGPClassifier",

@@ -20,9 +20,18 @@ from .evidence import (
     log_evidence,
 )
 from .functions import SampledFunctions
+from .iterative import (
+    DIRECT_ROWS,
+    MOST_COLUMNS,
+    RowPasses,
+    check_direct,
+    check_solver,
+    chosen_solver,
+    compressed,
+)
 from .lengthscales import best_lengthscale
-from .posterior import evaluate
-from .solvers import System
+from .posterior import Posterior, evaluate
+from .solvers import ConjugateGradients, RowBlock, System
 from .sums import SufficientStatistics
 from .targets import GaussianRegressor, check_noise, check_targets
 
@@ -60,6 +69,12 @@ class FeatureGPRegressor(GaussianRegressor, FeatureGP):
         k(x, x) − E k̂(x, x) to the variance of every prediction (Section 5.6 of the paper); "fitc"
         adds it to the noise of the training rows too (variances that are "auto" are then chosen on
         at most 2000 rows, before the pass).
+    solver : {"auto", "cholesky", "cg"} or ConjugateGradients, default="auto"
+        "cholesky" needs one pass over the rows and N D² operations. "cg", conjugate gradients,
+        needs one pass for every iteration and N D operations in each; memory grows with D, not with
+        D², and variances are estimated from draws (see `ConjugateGradients`). Variances that are
+        "auto" are then chosen on at most 2000 rows. "auto" is "cg" beyond 4096 columns if the rows
+        can be read more than once and the columns are real.
     normalize_y : {"standard", "mean", None}, default="standard"
         "standard" subtracts the mean of every output (all rows count alike) and divides by its
         standard deviation, as `normalize_y=True` of scikit-learn does. Variances that you give,
@@ -74,11 +89,14 @@ class FeatureGPRegressor(GaussianRegressor, FeatureGP):
     Attributes
     ----------
     features_ : the fitted feature map
-    statistics_ : SufficientStatistics of all rows seen (targets less `offset_`)
+    statistics_ : SufficientStatistics of all rows seen (targets less `offset_`); not with "cg"
     posterior_ : Posterior of the weights
     noise_variance_, prior_variance_ : floats, in the squared units of y as it is normalised (of
         y / `scales_`); the noise is None if given by row
     jitter_ : float, relative jitter that the factorisation took (0 in good health)
+    solver_ : "cholesky" or "cg", the solver that was used
+    n_iterations_, residuals_ : with "cg", the number of iterations and the relative residual after
+        0, 1, … of them
 
     Examples
     --------
@@ -104,6 +122,7 @@ class FeatureGPRegressor(GaussianRegressor, FeatureGP):
         prior_variance: float | str = "auto",
         posterior: str = "real",
         variance_correction: str | None = None,
+        solver: Any = "auto",
         normalize_y: str | None = "standard",
         chunk_rows: int | None = None,
         verbose: bool = False,
@@ -113,6 +132,7 @@ class FeatureGPRegressor(GaussianRegressor, FeatureGP):
         self.prior_variance = prior_variance
         self.posterior = posterior
         self.variance_correction = variance_correction
+        self.solver = solver
         self.normalize_y = normalize_y
         self.chunk_rows = chunk_rows
         self.verbose = verbose
@@ -126,7 +146,7 @@ class FeatureGPRegressor(GaussianRegressor, FeatureGP):
         optimize: bool = False,
         checkpoint: Any = None,
     ) -> FeatureGPRegressor:
-        """Fit in one pass.
+        """Fit in one pass, or in one for every iteration of `solver="cg"`.
 
         Parameters
         ----------
@@ -138,13 +158,19 @@ class FeatureGPRegressor(GaussianRegressor, FeatureGP):
             divide variances in the units of y by `y.var()`, or set `normalize_y="mean"`.
         optimize : bool
             Choose noise and prior variance, and the lengthscale of the features' kernel if it has
-            one, by the marginal likelihood (the lengthscale on at most 10000 rows).
+            one, by the marginal likelihood (the lengthscale on at most 10000 rows, or 2000 beyond
+            4096 columns).
         checkpoint : path or None
-            Sums are written there after every chunk; a later fit with the same path goes on.
+            Sums are written there after every chunk, or the state of "cg" after every iteration; a
+            later fit with the same path goes on.
         """
         self._check_parameters()
         rows = self._training_rows(X, y, noise_variance, reset=True)
         self._begin(rows, optimize=optimize)
+        solver = chosen_solver(self.solver, rows, self.n_columns_, np.iscomplexobj(self._probe))
+        if solver is not None:
+            return self._fit_by_passes(rows, solver, checkpoint)
+        self.solver_ = "cholesky"
         self.statistics_ = self._sums(rows, checkpoint)
         return self._finish()
 
@@ -154,12 +180,15 @@ class FeatureGPRegressor(GaussianRegressor, FeatureGP):
         """Add rows to those seen before. The features are fitted by the first call.
 
         The posterior is computed anew by every call: give `fit` a generator for many batches.
+        Rows are reduced to sums, so `solver="auto"` is "cholesky" here.
         """
         self._check_parameters()
+        check_direct(self, "partial_fit")
         first = not hasattr(self, "statistics_")
         rows = self._training_rows(X, y, noise_variance, reset=first)
         if first:
             self._begin(rows, optimize=False)
+            self.solver_ = "cholesky"
             self.statistics_ = self._no_rows()
         self.statistics_ = self.statistics_ + self._sums(rows)
         return self._finish()
@@ -171,6 +200,7 @@ class FeatureGPRegressor(GaussianRegressor, FeatureGP):
         """
         check_fitted(self)
         self._check_parameters()
+        check_direct(self, "refit")
         if optimize is not None:
             self.optimized_ = bool(optimize)
         if self._corrects_rows or self.variance_correction == "fitc":
@@ -185,7 +215,9 @@ class FeatureGPRegressor(GaussianRegressor, FeatureGP):
         """
         check_fitted(self)
         self._check_parameters()
+        check_direct(self, "merge")
         self._check_mergeable(other)
+        check_direct(other, "merge")
         if (self._noise_by_row, self._row_variances) != (other._noise_by_row, other._row_variances):
             raise ValueError(
                 "Both must have the noise of their rows in the same way: by row or not, and with "
@@ -270,6 +302,7 @@ class FeatureGPRegressor(GaussianRegressor, FeatureGP):
     def log_marginal_likelihood(self) -> float:
         """log p(y) of the training targets at the fitted variances, in units of y."""
         check_fitted(self)
+        check_direct(self, "log_marginal_likelihood")
         statistics, noise = self.statistics_, self._unit_noise
         cross, squares = statistics.centred(self.means_ - self.offset_, self.scales_)
         system = System(statistics.second_moment, cross / noise)
@@ -324,6 +357,7 @@ class FeatureGPRegressor(GaussianRegressor, FeatureGP):
     def _check_parameters(self) -> None:
         self._check_features(CORRECTIONS)
         self._check_regressor()
+        check_solver(self.solver)
 
     def _training_rows(self, X: Any, y: Any, noise_variance: Any, *, reset: bool) -> Rows:
         if is_stream(X):
@@ -354,7 +388,7 @@ class FeatureGPRegressor(GaussianRegressor, FeatureGP):
         X, Y, noise = self._columns(Rows(sample).sample(CORRECTED_ROWS))
         Z = self._map(X)
         means, scales = self._normalisation(Y.mean(axis=0), Y.std(axis=0))
-        rows = CorrectedRows(Z, (Y - means) / scales, self._deficit(X, Z), noise)
+        rows = CorrectedRows(compressed(Z), (Y - means) / scales, self._deficit(X, Z), noise)
         return rows.best_variances(noise_variance, prior)
 
     def _columns(self, block: Block) -> tuple[Array, np.ndarray, np.ndarray | None]:
@@ -384,7 +418,9 @@ class FeatureGPRegressor(GaussianRegressor, FeatureGP):
 
         def evidence(features: Any) -> float:
             self._fit_features(rows, features, is_final=False)
-            spectrum = self._spectrum(SufficientStatistics.of(*self._block(sample)))
+            is_wide = self.n_columns_ > MOST_COLUMNS  # too many for sums over all of the sample
+            found = self._sample_sums(rows.sample(DIRECT_ROWS) if is_wide else sample)
+            spectrum = self._spectrum(found)
             return greatest_likelihood(spectrum, *self._given_variances(self._noise_by_row, True))
 
         with without_degenerate_warnings():  # the fit that follows warns
@@ -399,8 +435,54 @@ class FeatureGPRegressor(GaussianRegressor, FeatureGP):
         else:
             noise, prior = 1.0, self._row_variances[1]
         system = statistics.system(self.means_ - self.offset_, self.scales_, noise)
-        [self.posterior_] = self._solver.solve([system], prior)
-        self.jitter_ = self.posterior_.jitter
+        [posterior] = self._solver.solve([system], prior)
+        return self._set_posterior(posterior, noise, prior)
+
+    def _fit_by_passes(
+        self, rows: Rows, solver: ConjugateGradients, checkpoint: Any
+    ) -> FeatureGPRegressor:
+        """The posterior by iterations over the rows, which leave no sums."""
+        given = solver, self.noise_variance, self.prior_variance, self.normalize_y
+        assumed = self.offset_.tolist(), self._row_variances, given
+        passes = RowPasses(self, rows, checkpoint, assumed)
+        targets = SufficientStatistics.zeros(0, len(self.offset_))
+
+        def add(columns: Block) -> None:
+            _, Y, _ = self._columns(columns)
+            targets.update(np.empty((len(Y), 0)), Y - self.offset_)
+
+        def block(columns: Block, exact: bool) -> RowBlock:
+            X, Y, row_noise = self._columns(columns)
+            X = passes.single(X, exact)
+            Z = self._map(X)
+            weights = self._row_weights(X, Z, row_noise)
+            weights = np.ones(len(Y)) if weights is None else weights
+            Y = (Y - self.means_) / self.scales_
+            return RowBlock(Z, Y[:, None, :], weights[:, None] / noise)
+
+        passes.targets(add)
+        self.means_, self.scales_ = self._units(targets)
+        if self._row_variances is None:
+            sample = self._sample_sums(rows.sample(DIRECT_ROWS))
+            noise, prior = self._choose_variances(sample)
+        else:
+            noise, prior = 1.0, self._row_variances[1]
+        [posterior] = passes.solve(solver, block, 1, len(self.offset_), prior)
+        self.solver_ = "cg"
+        if hasattr(self, "statistics_"):  # of an earlier fit
+            del self.statistics_
+        return self._set_posterior(posterior, noise, prior)
+
+    def _sample_sums(self, sample: Block) -> SufficientStatistics:
+        """The sums over some rows, in as few columns as these rows need."""
+        Z, Y, weights = self._block(sample)
+        return SufficientStatistics.of(compressed(Z), Y, weights)
+
+    def _set_posterior(
+        self, posterior: Posterior, noise: float, prior: float
+    ) -> FeatureGPRegressor:
+        self.posterior_: Any = posterior
+        self.jitter_ = posterior.jitter
         self._unit_noise = noise
         self.prior_variance_ = prior
         shared = noise if self._row_variances is None else self._row_variances[0]

@@ -1,0 +1,147 @@
+"""Which solver an estimator uses, and how it gives rows to the iterative one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from .._arrays import Array
+from ..rows import Checkpoint
+from ..rows.fold import fingerprint
+from ..rows.sources import Block, Rows
+from .solvers import ConjugateGradients, RowBlock, RowSystems
+from .solvers.conjugate_gradients import Iteration
+from .solvers.passes import block_rows
+from .solvers.sampled import SampledPosterior
+
+SOLVERS = ("auto", "cholesky", "cg")
+MOST_COLUMNS = 4096  # "auto" iterates beyond this number of columns
+DIRECT_ROWS = 2000  # variances and α are chosen on so many rows
+SAME = 1e-3  # features of rows in single precision differ by less, relative to the largest
+
+
+def check_solver(solver: Any) -> None:
+    if isinstance(solver, ConjugateGradients) or (isinstance(solver, str) and solver in SOLVERS):
+        return
+    raise ValueError(f"solver must be one of {SOLVERS} or a ConjugateGradients(…); got {solver!r}.")
+
+
+def chosen_solver(
+    solver: Any, rows: Rows, n_columns: int, is_complex: bool
+) -> ConjugateGradients | None:
+    """The iterative solver, or None for the direct one."""
+    if solver == "cholesky":
+        return None
+    if solver == "auto":
+        suits = n_columns > MOST_COLUMNS and rows.repeatable and not is_complex
+        return ConjugateGradients() if suits else None
+    if not rows.repeatable:
+        raise ValueError(
+            'solver="cg" reads the rows many times, and an iterator gives them once: pass a '
+            'function that returns a fresh iterator, or use solver="cholesky".'
+        )
+    if is_complex:
+        raise ValueError(
+            'solver="cg" works with real columns: use posterior="real", features with '
+            'output="complex_to_real", or solver="cholesky".'
+        )
+    return ConjugateGradients() if isinstance(solver, str) else solver
+
+
+def check_direct(estimator: Any, what: str) -> None:
+    """Raise if the estimator was fitted by the iterative solver, which keeps no sums."""
+    given = estimator.solver == "cg" or isinstance(estimator.solver, ConjugateGradients)
+    if given or getattr(estimator, "solver_", None) == "cg":
+        raise ValueError(
+            f'{what} needs sums over the rows, which solver="cg" does not compute: use '
+            'solver="cholesky", or call fit with all rows.'
+        )
+
+
+def compressed(Z: np.ndarray) -> np.ndarray:  # (n, D) -> (n, n) or (n, D)
+    """Features in fewer columns with the same inner products, if there are more than rows."""
+    if Z.shape[1] <= len(Z):
+        return Z
+    values, vectors = np.linalg.eigh(inner_products(Z))
+    return vectors * np.sqrt(np.maximum(values, 0))
+
+
+def inner_products(Z: np.ndarray) -> np.ndarray:  # (n, D) -> (n, n)
+    """Z Zᴴ in double precision, without a copy of Z."""
+    dtype, step = np.result_type(Z, np.float64), 4096
+    total = np.zeros((len(Z), len(Z)), dtype=dtype)
+    for k in range(0, Z.shape[1], step):
+        part = np.asarray(Z[:, k : k + step], dtype=dtype)
+        total += part @ part.conj().T
+    return total
+
+
+class RowPasses:
+    """The passes of one fit over its rows, with an optional checkpoint.
+
+    The first pass (`targets`) looks at the targets only and reads no features.
+    """
+
+    def __init__(self, estimator: Any, rows: Rows, path: Any, assumed: Any):
+        self.estimator, self.rows = estimator, rows
+        given = estimator.chunk_rows
+        self.block_rows = block_rows(estimator.n_columns_) if given is None else int(given)
+        self.is_single_safe = _is_single_safe(estimator, rows)
+        self.checkpoint: Checkpoint | None = None
+        self._resumes = False
+        if path is not None:
+            shapes = [getattr(column, "shape", None) for column in rows.columns or ()]
+            configuration = fingerprint([type(estimator).__name__, "cg", shapes, assumed])
+            self.checkpoint = Checkpoint(
+                path, Iteration.restored, fingerprint=configuration, probe=estimator._probe
+            )
+
+    def targets(self, add: Callable[[Block], None]) -> None:
+        """Show all blocks of rows to `add`, and compare them with the checkpoint."""
+        if self.checkpoint is not None:
+            self._resumes = self.checkpoint.begin([self.block_rows]) > 0
+        for block in self.rows.blocks(self.block_rows):
+            add(block)
+            if self.checkpoint is not None:
+                self.checkpoint.follow(block)
+
+    def single(self, X: Array, exact: bool) -> Array:
+        """Validated rows, in single precision unless that loses too much or `exact` is asked."""
+        if exact or not self.is_single_safe or X.dtype == np.float32:
+            return X
+        return X.astype(np.float32)
+
+    def solve(
+        self,
+        solver: ConjugateGradients,
+        block: Callable[[Block, bool], RowBlock],
+        n_systems: int,
+        n_outputs: int,
+        prior_variance: float,
+    ) -> list[SampledPosterior]:
+        """The posterior of every system; `n_iterations_` and `residuals_` of the estimator."""
+        estimator = self.estimator
+        systems = RowSystems(
+            self.rows,
+            block,
+            estimator.n_columns_,
+            n_systems,
+            n_outputs,
+            self.block_rows,
+            solver.memory,
+            estimator.verbose,
+        )
+        posteriors, state = solver.solve(
+            systems, prior_variance, checkpoint=self.checkpoint, resumes=self._resumes
+        )
+        estimator.n_iterations_, estimator.residuals_ = state.n_iterations, state.history
+        return posteriors
+
+
+def _is_single_safe(estimator: Any, rows: Rows) -> bool:
+    """Whether rows in single precision have nearly the same features: not far from the origin."""
+    X = estimator._check_block(rows.sample(len(estimator._probe))[0])
+    Z, low = estimator._map(X), estimator._map(X.astype(np.float32))
+    return bool(np.max(np.abs(Z - low)) <= SAME * np.max(np.abs(Z)))

@@ -1,0 +1,146 @@
+"""Passes over rows: products with ZᵀWZ that hold neither this matrix nor all of Z.
+
+Several systems share the rows and differ in their weights, (ZᵀW_sZ + I/s) V = ZᵀW_sY: one for each
+class, or a single one for a regression. A pass multiplies columns of all of them. The features of a
+block of rows are computed, multiplied and forgotten, unless those of all rows fit into `memory`.
+
+Most passes multiply in single precision; sums over blocks are always in double precision. An exact
+pass computes the features from the rows as they are given and multiplies in double precision.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from ..._support.progress import progress
+from ...rows import Rows
+from ...rows.sources import Block
+
+BLOCK_BYTES = 1 << 24  # of features in single precision: a block stays near the caches
+LEAST_ROWS, MOST_ROWS = 64, 4096  # of a block
+
+
+class RowBlock(NamedTuple):
+    """What a block of b rows says to S systems with m outputs each."""
+
+    features: np.ndarray  # Z (b, D)
+    targets: np.ndarray  # (b, S, m)
+    weights: np.ndarray  # (b, S)
+
+
+@dataclass(eq=False)
+class RowSystems:
+    """The rows and weights of S systems.
+
+    `block(columns, exact)` computes the features, targets and weights of a block of rows; unless
+    `exact`, in single precision where that is safe.
+    """
+
+    rows: Rows
+    block: Callable[[Block, bool], RowBlock]
+    n_features: int
+    n_systems: int
+    n_outputs: int
+    block_rows: int
+    memory: int  # bytes; features are kept if they take no more
+    verbose: bool = False
+    n_passes: int = 0
+    _kept: list[RowBlock] = field(default_factory=list)
+    _fits: bool | None = None  # whether all features are kept; None: no pass has ended yet
+
+    @property
+    def keeps_features(self) -> bool:
+        """Whether the features of all rows are in memory."""
+        return bool(self._fits)
+
+    def adjoint(
+        self,
+        columns: Callable[[RowBlock, int], np.ndarray],
+        width: int,
+        *,
+        exact: bool = False,
+        what: str = "pass",
+    ) -> np.ndarray:  # -> (D, width)
+        """Σ Zᵀ columns(block, first) over all blocks; `first` is the number of their first row."""
+        total = np.zeros((self.n_features, width))
+        for first, block in self._blocks(exact, what):
+            total += block.features.T @ columns(block, first)
+        if not np.all(np.isfinite(total)):
+            raise ValueError(
+                "The sums over the features overflow or are not finite: scale the features down, "
+                "or use a larger noise variance."
+            )
+        return total
+
+    def products(
+        self, V: np.ndarray, owners: np.ndarray | None = None, *, what: str = "pass"
+    ) -> np.ndarray:  # (D, c), (c,) -> (D, c)
+        """ZᵀWZ V; column j has the weights of system owners[j], or the mean weights of all."""
+        low, scales = single(V)
+
+        def columns(block: RowBlock, first: int) -> np.ndarray:
+            if owners is None:
+                return (block.features @ low) * block.weights.mean(axis=1, keepdims=True)
+            return (block.features @ low) * block.weights[:, owners]
+
+        return self.adjoint(columns, V.shape[1], what=what) * scales
+
+    def cores(self, basis: np.ndarray) -> np.ndarray:  # (D, r) -> (S, r, r)
+        """UᵀZᵀW_sZU of every system.
+
+        Weights that all systems have in common are summed once. What a system adds to them is often
+        on few rows: those of its class.
+        """
+        r = basis.shape[1]
+        shared, own = np.zeros((r, r)), np.zeros((self.n_systems, r, r))
+        for _, (Z, _, weights) in self._blocks(False, "subspace"):
+            T = Z @ basis
+            least = weights.min(axis=1)
+            shared += T.T @ (T * least[:, None])
+            for system, extra in enumerate((weights - least[:, None]).T):
+                rows = np.flatnonzero(extra)
+                if len(rows):
+                    own[system] += T[rows].T @ (T[rows] * extra[rows, None])
+        return own + shared
+
+    def _blocks(self, exact: bool, what: str) -> Iterator[tuple[int, RowBlock]]:
+        """The number of the first row and the content of every block, in a fixed order."""
+        self.n_passes += 1
+        kept = self._fits and not exact
+        with progress(what, self.rows.n_rows, self.verbose) as advance:
+            first = 0
+            for block in self._kept if kept else self._computed(exact):
+                yield first, block
+                first += len(block.features)
+                advance(len(block.features))
+
+    def _computed(self, exact: bool) -> Iterator[RowBlock]:
+        dtype = np.float64 if exact else np.float32
+        keeps = not exact and self._fits is None
+        for columns in self.rows.blocks(self.block_rows):
+            found = self.block(columns, exact)
+            block = RowBlock(*(np.asarray(part, dtype=dtype) for part in found))
+            if keeps:
+                self._kept.append(block)
+                keeps = sum(part.nbytes for b in self._kept for part in b) <= self.memory
+                if not keeps:
+                    self._kept = []
+            yield block
+        if not exact and self._fits is None:
+            self._fits = keeps
+
+
+def single(V: np.ndarray) -> tuple[np.ndarray, np.ndarray]:  # (D, c) -> (D, c), (c,)
+    """Columns in single precision, scaled to a largest entry of one, and their scales."""
+    scales = np.abs(V).max(axis=0, initial=0.0)
+    scales = np.where(scales > 0, scales, 1.0)
+    return (V / scales).astype(np.float32), scales
+
+
+def block_rows(n_features: int) -> int:
+    """Rows of a block: enough for matrix products, few enough for the caches."""
+    return int(np.clip(BLOCK_BYTES // (4 * n_features), LEAST_ROWS, MOST_ROWS))

@@ -1,0 +1,171 @@
+"""A randomized Nyström preconditioner (Frangella, Tropp and Udell, 2023).
+
+A random test matrix Ω (D, r) and its product Y = AΩ with a positive semidefinite A give
+
+    A ≈ Y (ΩᵀY)⁻¹ Yᵀ = U Λ Uᵀ
+
+with the leading eigenvectors of A up to a small error. For systems B = A_s + μI whose matrices A_s
+differ from A in the weights of the rows, the subspace of U is shared, and each of them has its own
+`core` UᵀBU:
+
+    P⁻¹ = U (UᵀBU)⁻¹ Uᵀ + (I − UUᵀ) / (λ_r + μ)
+
+The condition number of P⁻¹B is about 1 + λ_r/μ.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import eigh, solve_triangular
+
+from ..packed import PackedFactor, PackedMatrix
+from .passes import RowSystems
+
+FIRST_RANK = 64
+LEAST_SHIFT = 1e-12  # of the largest eigenvalue; grows tenfold until ΩᵀY + shift is definite
+FEATURE_COLUMNS = 10  # computing features takes as long as multiplying so many columns
+EDGE = 4.0  # eigenvalues of A beyond the rank are up to so many times the last one found
+STEP = 4096  # rows of U that are converted to double precision at a time
+BYTES_PER_ENTRY = 32  # of U while it is computed, with Ω, Y and a copy of Y
+
+
+def nystrom(test: np.ndarray, sketch: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """U (D, r) and Λ (r,), descending, from Ω and Y = AΩ (D, r); Y is overwritten.
+
+    Algorithm 2.1 of the paper: A + νI takes the place of A, and ν is subtracted in the end.
+    """
+    gram, overlap = adjoint_product(test, sketch), adjoint_product(test, test)
+    gram = (gram + gram.T) / 2
+    shift = LEAST_SHIFT * float(np.linalg.norm(gram, 2) / np.linalg.norm(overlap, 2)) or 1.0
+    while (factor := PackedMatrix.of(gram + shift * overlap).cholesky()) is None:
+        shift *= 10
+    sketch += np.float32(shift) * test
+    # Y is C-ordered, so that its transpose is in the order of LAPACK and is overwritten
+    half = solve_triangular(factor.lower(), sketch.T, lower=True, overwrite_b=True).T
+    values, vectors = eigh(half.T @ half)
+    order = np.flatnonzero(values > values[-1] * 1e-14)[::-1]
+    basis = half @ (vectors[:, order] / np.sqrt(values[order]))
+    return basis, np.maximum(values[order] - shift, shift)  # what is smaller is not known
+
+
+def random_basis(
+    systems: RowSystems,
+    precision: float,
+    tolerance: float,
+    n_columns: float,
+    rank: int | None,
+    rng: np.random.Generator,
+) -> tuple[np.ndarray, np.ndarray]:  # -> (D, r), (r,)
+    """Leading eigenvectors and eigenvalues of the mean matrix ZᵀWZ.
+
+    The rank doubles, unless it is given, while that is predicted to save time in the iterations to
+    the `tolerance`, which multiply `n_columns` each; μ is the `precision`. New columns of Ω are
+    orthogonal to the eigenvectors found so far: rounding is relative to the eigenvalues left.
+    """
+    D = systems.n_features
+    largest = min(D, max(int(systems.memory // (BYTES_PER_ENTRY * D)), FIRST_RANK))
+    width = min(FIRST_RANK, largest) if rank is None else min(rank, D)
+    basis = np.zeros((D, 0))
+    test, sketch = np.zeros((D, 0), np.float32), np.zeros((D, 0))
+    while True:
+        fresh = rng.standard_normal((D, width))
+        fresh -= basis @ (basis.T @ fresh)
+        fresh = np.linalg.qr(fresh)[0].astype(np.float32)
+        test = np.concatenate([test, fresh], axis=1)
+        size = test.shape[1]
+        found = systems.products(fresh, what=f"preconditioner of rank {size}")
+        sketch = np.concatenate([sketch, found], axis=1)
+        basis, values = nystrom(test, sketch.copy())
+        width = min(2 * size, largest) - size
+        if rank is not None or width < 1 or len(values) < size:
+            return basis, values
+        features = 0 if systems.keeps_features else FEATURE_COLUMNS
+        saved = passes_saved(values / precision, width, tolerance)
+        # in columns of a pass, products with Z and with Zᵀ; the core takes half of it
+        if 1.5 * width + features >= saved * (features + n_columns):
+            return basis, values
+
+
+def passes_saved(ratios: np.ndarray, width: int, tolerance: float) -> float:  # (r,)
+    """How many iterations `width` more columns save; `ratios` are Λ/μ.
+
+    Further eigenvalues are extrapolated as a power of their number.
+    """
+    size = len(ratios)
+    last = float(ratios[-1])
+    further = last * (last / float(ratios[size // 2])) ** math.log2((size + width) / size)
+    return n_iterations(last, tolerance) - n_iterations(further, tolerance)
+
+
+def n_iterations(ratio: float, tolerance: float) -> float:
+    """Iterations to a tolerance where the last eigenvalue found is `ratio` times μ."""
+    return 0.5 * math.sqrt(1 + EDGE * ratio) * math.log(2 / tolerance)
+
+
+@dataclass(frozen=True, eq=False)
+class Preconditioner:
+    """P of every system; columns of all of them side by side.
+
+    U is stored in single precision, so it is orthonormal up to 10⁻⁷ only. That is not enough where
+    the eigenvalues of B differ by more than 10⁷: I − U(UᵀU)⁻¹Uᵀ takes the place of I − UUᵀ, and all
+    arithmetic is in double precision.
+    """
+
+    basis: np.ndarray  # U (D, r), single precision
+    gram: PackedFactor  # the Cholesky factor of UᵀU
+    cores: list[PackedFactor]  # that of UᵀBU, for every system
+    tail: float  # λ_r + μ
+
+    @classmethod
+    def of(
+        cls, basis: np.ndarray, moments: np.ndarray, precision: float, last: float
+    ) -> Preconditioner:  # (D, r), (S, r, r)
+        """From UᵀZᵀW_sZU of every system, μ, and the last eigenvalue found."""
+        gram = adjoint_product(basis, basis)
+        cores = [definite(moment + precision * gram) for moment in moments]
+        return cls(basis, definite(gram), cores, last + precision)
+
+    def coarse(self, R: np.ndarray, owners: np.ndarray) -> np.ndarray:  # (D, c), (c,) -> (D, c)
+        """U (UᵀBU)⁻¹ UᵀR: the solution within the subspace."""
+        return product(self.basis, self._solved(adjoint_product(self.basis, R), owners))
+
+    def __call__(self, R: np.ndarray, owners: np.ndarray) -> np.ndarray:  # (D, c), (c,) -> (D, c)
+        """P⁻¹ R."""
+        along = adjoint_product(self.basis, R)
+        inner = self._solved(along, owners) - self.gram.solve(along) / self.tail
+        return R / self.tail + product(self.basis, inner)
+
+    def _solved(self, along: np.ndarray, owners: np.ndarray) -> np.ndarray:  # (r, c) -> (r, c)
+        found = np.empty_like(along)
+        for system, core in enumerate(self.cores):
+            mine = owners == system
+            if np.any(mine):
+                found[:, mine] = core.solve(along[:, mine])
+        return found
+
+
+def definite(A: np.ndarray) -> PackedFactor:  # (r, r)
+    """The Cholesky factor of a matrix that is positive definite unless something overflows."""
+    factor = PackedMatrix.of(A).cholesky()
+    if factor is None:
+        raise ValueError(
+            "The system is not positive definite to rounding: use a larger noise variance or a "
+            "smaller prior variance."
+        )
+    return factor
+
+
+def adjoint_product(U: np.ndarray, R: np.ndarray) -> np.ndarray:  # (D, r), (D, c) -> (r, c)
+    """UᵀR in double precision, without a copy of U in it."""
+    parts = (U[k : k + STEP].astype(np.float64).T @ R[k : k + STEP] for k in range(0, len(U), STEP))
+    return sum(parts, np.zeros(1))
+
+
+def product(U: np.ndarray, along: np.ndarray) -> np.ndarray:  # (D, r), (r, c) -> (D, c)
+    """U times columns, in the same way."""
+    return np.concatenate(
+        [U[k : k + STEP].astype(np.float64) @ along for k in range(0, len(U), STEP)]
+    )

@@ -1,0 +1,408 @@
+"""Conjugate gradients over passes give what the direct solver gives."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+
+import dotsketch.gp.iterative
+import dotsketch.gp.solvers.preconditioner as preconditioner
+from dotsketch import FeatureGPRegressor, load, save
+from dotsketch.gp import ConjugateGradients
+from dotsketch.gp.solvers import RowBlock, RowSystems
+from dotsketch.gp.solvers.preconditioner import Preconditioner, nystrom
+from dotsketch.rows import Rows
+from gp.data import gaussian_features, polynomial_features, regression_data
+
+STRICT = ConjugateGradients(tolerance=1e-9)
+GIVEN = {"noise_variance": 0.02, "prior_variance": 2.0}
+
+
+def regressor(**options):
+    given = {"features": gaussian_features(), "solver": STRICT, "chunk_rows": 16, **GIVEN}
+    return FeatureGPRegressor(**{**given, **options})
+
+
+def direct(**options):
+    return regressor(**{**options, "solver": "cholesky"})
+
+
+def random_systems(n=50, D=12, weights=3, outputs=2, memory=1 << 20, seed=0):
+    """Systems of the rows of a matrix, in blocks of 16, and their features, targets and weights."""
+    rng = np.random.default_rng(seed)
+    Z = rng.standard_normal((n, D)).astype(np.float32)
+    Y, W = rng.standard_normal((n, weights, outputs)), rng.uniform(0.5, 2, (n, weights))
+    rows = Rows((Z, np.arange(n)))
+
+    def block(columns, exact):
+        return RowBlock(columns[0], Y[columns[1]], W[columns[1]])
+
+    return RowSystems(rows, block, D, weights, outputs, 16, memory), Z.astype(float), Y, W
+
+
+# -- the parts -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("memory", [1, 1 << 20], ids=["computed again", "kept"])
+def test_products_have_the_weights_of_their_system(memory):
+    systems, Z, _, W = random_systems(memory=memory)
+    V = np.random.default_rng(1).standard_normal((12, 4))
+    owners = np.array([2, 0, 0, 1])
+    for _ in range(2):  # the second time from memory
+        found = systems.products(V, owners)
+        expected = np.stack(
+            [Z.T @ (W[:, s] * (Z @ v)) for s, v in zip(owners, V.T, strict=True)], axis=1
+        )
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-4)
+        mean = Z.T @ (W.mean(axis=1, keepdims=True) * (Z @ V))
+        np.testing.assert_allclose(systems.products(V), mean, rtol=1e-5, atol=1e-4)
+    assert systems.keeps_features == (memory > 1)
+    assert systems.n_passes == 4
+
+
+def test_cores_are_the_systems_within_the_subspace():
+    systems, Z, _, W = random_systems()
+    basis = np.random.default_rng(1).standard_normal((12, 5)).astype(np.float32)
+    expected = [basis.T @ Z.T @ (W[:, [s]] * Z) @ basis for s in range(3)]
+    np.testing.assert_allclose(systems.cores(basis), expected, rtol=1e-5, atol=1e-3)
+
+
+def test_nystrom_is_its_formula():
+    rng = np.random.default_rng(0)
+    root = rng.standard_normal((20, 20)) * 0.6 ** np.arange(20)
+    A, test = root @ root.T, rng.standard_normal((20, 6)).astype(np.float32)
+    U, values = nystrom(test, A @ test)
+    Y = A @ test
+    np.testing.assert_allclose(U * values @ U.T, Y @ np.linalg.solve(test.T @ Y, Y.T), atol=1e-7)
+    np.testing.assert_allclose(U.T @ U, np.eye(6), atol=1e-10)
+    assert np.all(np.diff(values) <= 0)
+
+
+def test_nystrom_of_a_matrix_of_lower_rank_is_exact():
+    rng = np.random.default_rng(0)
+    root = rng.standard_normal((20, 3))
+    test = rng.standard_normal((20, 8)).astype(np.float32)
+    U, values = nystrom(test, root @ (root.T @ test))
+    np.testing.assert_allclose(U * values @ U.T, root @ root.T, atol=1e-6)
+
+
+def test_preconditioner_is_its_formula():
+    rng = np.random.default_rng(0)
+    basis = np.linalg.qr(rng.standard_normal((20, 4)))[0].astype(np.float32)
+    roots = rng.standard_normal((2, 20, 30))
+    moments = np.stack([basis.T @ root @ root.T @ basis for root in roots])
+    P = Preconditioner.of(basis, moments, 0.5, 2.0)
+    U = np.linalg.qr(basis.astype(float))[0]
+    R, owners = rng.standard_normal((20, 3)), np.array([0, 1, 0])
+    for column, system in enumerate(owners):
+        core = basis.T @ (roots[system] @ roots[system].T + 0.5 * np.eye(20)) @ basis
+        inverse = basis @ np.linalg.solve(core, basis.T) + (np.eye(20) - U @ U.T) / 2.5
+        np.testing.assert_allclose(P(R, owners)[:, column], inverse @ R[:, column], atol=1e-10)
+
+
+def test_rank_grows_while_it_pays():
+    slow = 1e4 / np.arange(1, 65)  # a slow decay needs many more columns for a few iterations
+    assert preconditioner.passes_saved(slow, 64, 1e-5) < 64
+    fast = 1e8 * 0.9 ** np.arange(64)
+    assert preconditioner.passes_saved(fast, 64, 1e-5) > 1000
+    X, y = regression_data(n=300)
+    features = gaussian_features(n_components=200)
+    small = regressor(features=features, noise_variance=10.0).fit(X, y)
+    large = regressor(features=features, noise_variance=1e-6, prior_variance=100.0).fit(X, y)
+    assert small.posterior_.core.size == 64 < large.posterior_.core.size
+
+
+# -- the whole -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("outputs", [1, 3])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_means_are_those_of_cholesky(outputs, dtype):
+    X, y = regression_data(n=200, outputs=outputs)
+    X = X.astype(dtype)
+    exact, found = direct().fit(X, y), regressor().fit(X, y)
+    np.testing.assert_allclose(found.predict(X), exact.predict(X), atol=1e-6)
+    scale = np.abs(exact.posterior_.weights).max()
+    difference = np.abs(found.posterior_.weights - exact.posterior_.weights).max()
+    assert difference < 1e-5 * scale
+    assert found.solver_, exact.solver_ == ("cg", "cholesky")
+    assert found.residuals_[-1] <= 1e-9
+    assert len(found.residuals_) == found.n_iterations_ + 1
+
+
+def test_default_tolerance():
+    X, y = regression_data(n=300)
+    features = gaussian_features(n_components=150)
+    exact = direct(features=features).fit(X, y).predict(X)
+    found = regressor(features=features, solver="cg").fit(X, y).predict(X)
+    assert np.abs(found - exact).max() < 1e-4 * exact.std()
+
+
+def test_ill_conditioned_systems_and_rows_far_from_the_origin():
+    """Single precision alone gives neither: eigenvalues span eleven orders, rows lose digits."""
+    X, y = regression_data(n=300)
+    options = {"noise_variance": 1e-5, "prior_variance": 1e4}
+    features = gaussian_features(n_components=100)
+    exact = direct(features=features, **options).fit(X, y)
+    found = regressor(features=features, **options).fit(X, y)
+    assert np.abs(found.predict(X) - exact.predict(X)).max() < 1e-6 * exact.predict(X).std()
+    features = gaussian_features(n_components=100)
+    far = X + 1e7
+    exact = direct(features=features).fit(far, y).predict(far)
+    assert np.abs(regressor(features=features).fit(far, y).predict(far) - exact).max() < 1e-6
+
+
+@pytest.mark.parametrize("correction", [None, "fitc"])
+def test_noise_by_row_and_corrections(correction):
+    X, y = regression_data(n=100)
+    noise = np.random.default_rng(0).uniform(0.01, 0.1, len(y))
+    options = {"variance_correction": correction}
+    exact = direct(**options).fit(X, y, noise_variance=noise)
+    found = regressor(**options).fit(X, y, noise_variance=noise)
+    np.testing.assert_allclose(found.predict(X), exact.predict(X), atol=1e-6)
+
+
+def test_complex_features():
+    X, y = regression_data(n=100)
+    features = gaussian_features("complex", n_components=20)
+    exact, found = direct(features=features).fit(X, y), regressor(features=features).fit(X, y)
+    np.testing.assert_allclose(found.predict(X), exact.predict(X), atol=1e-6)
+    with pytest.raises(ValueError, match="real columns"):
+        regressor(features=features, posterior="complex").fit(X, y)
+    assert regressor(features=features, posterior="complex", solver="auto").fit(X, y)
+
+
+def test_variances_chosen_on_a_sample_are_those_of_all_rows_if_it_holds_them():
+    X, y = regression_data(n=60)
+    options = {"noise_variance": "auto", "prior_variance": "auto"}
+    for features in (gaussian_features(), gaussian_features(n_components=80)):
+        exact = direct(features=features, **options).fit(X, y)
+        found = regressor(features=features, **options).fit(X, y)
+        np.testing.assert_allclose(found.noise_variance_, exact.noise_variance_, rtol=1e-4)
+        np.testing.assert_allclose(found.prior_variance_, exact.prior_variance_, rtol=1e-4)
+
+
+def test_constant_targets():
+    X, _ = regression_data(n=50)
+    found = regressor(solver="cg").fit(X, np.full(50, 3.0))
+    np.testing.assert_allclose(found.predict(X), 3.0)
+    assert np.all(found.predict(X, return_std=True)[1] >= 0)
+
+
+# -- variances and samples -----------------------------------------------------------------------
+
+
+def test_variances_are_exact_if_the_subspace_is_everything():
+    X, y = regression_data(n=80, outputs=2)
+    exact = direct().fit(X, y)
+    found = regressor(solver=ConjugateGradients(rank=30, n_samples=3)).fit(X, y)
+    for option in ("return_std", "return_cov"):
+        (_, a), (_, b) = (gp.predict(X, **{option: True}) for gp in (found, exact))
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6)
+
+
+def test_variances_are_unbiased():
+    """Of 2000 draws, on ten rows: 6 standard errors of the part outside of the subspace."""
+    X, y = regression_data(n=80)
+    exact = direct().fit(X, y).predict(X[:10], return_std=True)[1] ** 2
+    solver = ConjugateGradients(rank=5, n_samples=2000)
+    gp = regressor(solver=solver).fit(X, y)
+    found = gp.predict(X[:10], return_std=True)[1] ** 2
+    half, _ = gp.posterior_._parts(gp._map(X[:10]))
+    inside = np.sum(half**2, axis=0) * gp.scales_**2
+    assert np.all(inside < 0.9 * exact)  # the draws matter
+    error = 6 * np.sqrt(2 / solver.n_samples) * (exact - inside)
+    assert np.all(np.abs(found - exact) < error)
+    # a wrong covariance of the right-hand sides would fail: of the noise alone, say
+    assert np.all(exact - inside > 2 * error)
+    _, covariance = gp.predict(X[:10], return_cov=True)
+    np.testing.assert_allclose(np.diag(covariance), found, rtol=1e-6)
+
+
+def test_samples_have_the_posterior_covariance():
+    X, y = regression_data(n=80, outputs=2)
+    gp = regressor(solver=ConjugateGradients(rank=5, n_samples=50)).fit(X, y)
+    mean, deviation = gp.predict(X[:5], return_std=True)
+    draws = gp.sample_y(X[:5], n_samples=20_000, random_state=1)
+    assert draws.shape == (5, 2, 20_000)
+    assert np.all(np.abs(draws.mean(axis=2) - mean) < 6 * deviation / np.sqrt(800))
+    np.testing.assert_allclose(draws.var(axis=2), deviation**2, rtol=6 * np.sqrt(2 / 20_000))
+    few = gp.sample_y(X[:5], n_samples=3, random_state=1)
+    assert not np.allclose(few, gp.sample_y(X[:5], n_samples=3, random_state=2))
+
+
+def test_draws_do_not_depend_on_the_seed_of_the_features():
+    X, y = regression_data(n=80)
+    first, again, other = (
+        regressor(solver=ConjugateGradients(rank=5, random_state=seed)).fit(X, y)
+        for seed in (0, 0, 1)
+    )
+    std = [gp.predict(X, return_std=True)[1] for gp in (first, again, other)]
+    np.testing.assert_array_equal(std[0], std[1])
+    assert not np.allclose(std[0], std[2], rtol=1e-3)
+
+
+# -- rows from anywhere --------------------------------------------------------------------------
+
+
+def batches(*columns, size=7):
+    for start in range(0, len(columns[0]), size):
+        yield tuple(c[start : start + size] for c in columns)
+
+
+@pytest.mark.parametrize("source", ["stream", "memory map", "sparse"])
+@pytest.mark.parametrize("memory", [1, 1 << 20])
+def test_sources_give_the_same(source, memory, tmp_path):
+    X, y = regression_data()
+    y = y - y.mean()
+    options = {
+        "features": polynomial_features(),
+        "solver": ConjugateGradients(memory=memory, tolerance=1e-9),
+    }
+    exact = direct(features=polynomial_features()).fit(X, y).predict(X, return_std=True)
+    gp = regressor(**options)
+    if source == "stream":
+        gp.fit(lambda: batches(X, y))
+    elif source == "memory map":
+        np.save(tmp_path / "X.npy", X)
+        gp.fit(np.load(tmp_path / "X.npy", mmap_mode="r"), y)
+    else:
+        gp.fit(scipy.sparse.csr_array(X), y)
+    found = gp.predict(X, return_std=True)
+    np.testing.assert_allclose(found[0], exact[0], atol=1e-6)
+    np.testing.assert_allclose(found[1], exact[1], rtol=1e-4)  # ten columns are all in the subspace
+
+
+def test_iterators_that_end():
+    X, y = regression_data()
+    with pytest.raises(ValueError, match="function that returns a fresh iterator"):
+        regressor().fit(batches(X, y))
+    assert regressor(solver="auto").fit(batches(X, y)).solver_ == "cholesky"
+
+
+def test_auto_iterates_beyond_some_columns(monkeypatch):
+    X, y = regression_data()
+    assert regressor(solver="auto").fit(X, y).solver_ == "cholesky"
+    monkeypatch.setattr(dotsketch.gp.iterative, "MOST_COLUMNS", 20)
+    gp = regressor(solver="auto").fit(X, y)
+    assert gp.solver_ == "cg"
+    assert not hasattr(gp, "statistics_")
+    assert hasattr(gp.set_params(solver="cholesky").fit(X, y), "statistics_")
+    assert regressor(solver="auto").partial_fit(X, y).solver_ == "cholesky"
+
+
+@pytest.mark.parametrize("what", ["partial_fit", "merge", "refit", "log_marginal_likelihood"])
+def test_what_needs_sums_raises(what):
+    X, y = regression_data()
+    gp = regressor().fit(X, y)
+    arguments = {"partial_fit": (X, y), "merge": (direct().fit(X, y),)}.get(what, ())
+    with pytest.raises(ValueError, match=f"{what} needs sums"):
+        getattr(gp, what)(*arguments)
+
+
+def test_parameters():
+    X, y = regression_data()
+    with pytest.raises(ValueError, match="solver must be one of"):
+        regressor(solver="lu").fit(X, y)
+    for wrong in ({"tolerance": 0}, {"rank": 0}, {"n_samples": 0}, {"memory": 1.5}):
+        with pytest.raises(ValueError, match=next(iter(wrong))):
+            ConjugateGradients(**wrong)
+    assert clone(regressor()).solver == STRICT
+
+
+def test_too_few_iterations_warn():
+    X, y = regression_data(n=200)
+    solver = ConjugateGradients(max_iterations=2, rank=1)
+    with pytest.warns(ConvergenceWarning, match="after 2 iterations.*max_iterations"):
+        gp = regressor(solver=solver, noise_variance=1e-4).fit(X, y)
+    assert gp.n_iterations_ == 2
+
+
+def test_verbose_shows_residuals(capsys):
+    pytest.importorskip("rich")
+    X, y = regression_data()
+    regressor(solver="cg", verbose=True).fit(X, y)
+    assert "residual" in capsys.readouterr().out
+
+
+def test_saved_and_loaded(tmp_path):
+    X, y = regression_data()
+    gp = regressor().fit(X, y)
+    save(gp, tmp_path / "model")
+    again = load(tmp_path / "model")
+    for a, b in zip(gp.predict(X, True), again.predict(X, True), strict=True):
+        np.testing.assert_array_equal(a, b)
+    np.testing.assert_array_equal(again.residuals_, gp.residuals_)
+
+
+# -- interrupted fits ----------------------------------------------------------------------------
+
+INTERRUPTED = {
+    "features": polynomial_features(n_components=60),
+    "solver": ConjugateGradients(rank=4, memory=1),
+}
+
+
+class Stopped:
+    """Rows that end the process, or raise, in one of the passes."""
+
+    def __init__(self, X, y, last_pass=None, stop=None):
+        self.X, self.y, self.last_pass, self.stop = X, y, last_pass, stop
+        self.passes = 0
+
+    def __call__(self):
+        self.passes += 1
+        for number, batch in enumerate(batches(self.X, self.y, size=16)):
+            if self.passes == self.last_pass and number == 2:
+                self.stop()
+            yield batch
+
+
+KILLED = """
+import os, signal
+from gp.test_conjugate_gradients import *
+kill = lambda: os.kill(os.getpid(), signal.SIGKILL)
+regressor(**INTERRUPTED).fit(Stopped(*regression_data(), 12, kill), checkpoint={path!r})
+"""
+
+
+def test_killed_fit_goes_on(tmp_path):
+    path = tmp_path / "state.npz"
+    script = KILLED.format(path=str(path))
+    environment = {**os.environ, "PYTHONPATH": f"{os.environ.get('PYTHONPATH', '')}:tests"}
+    process = subprocess.run(
+        [sys.executable, "-c", script],
+        env=environment,
+        check=False,
+        cwd=Path(__file__).parents[2],
+    )
+    assert process.returncode == -signal.SIGKILL
+    X, y = regression_data()
+    whole, resumed = Stopped(X, y), Stopped(X, y)
+    expected = regressor(**INTERRUPTED).fit(whole)
+    found = regressor(**INTERRUPTED).fit(resumed, checkpoint=path)
+    assert resumed.passes < whole.passes - 3  # iterations, right-hand sides, preconditioner
+    assert found.n_iterations_ == expected.n_iterations_
+    for a, b in zip(found.predict(X, True), expected.predict(X, True), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-7)
+
+
+def test_checkpoint_of_something_else(tmp_path):
+    X, y = regression_data()
+    path = tmp_path / "state.npz"
+    regressor(**INTERRUPTED).fit(X, y, checkpoint=path)
+    with pytest.raises(ValueError, match="another configuration"):
+        regressor(**INTERRUPTED, noise_variance=1.0).fit(X, y, checkpoint=path)
+    changed = X.copy()
+    changed[40, 0] += 1
+    with pytest.raises(ValueError, match="other rows"):
+        regressor(**INTERRUPTED).fit(changed, y, checkpoint=path)
+    with pytest.raises(ValueError, match="another configuration"):
+        regressor(**INTERRUPTED | {"solver": "cholesky"}).fit(X, y, checkpoint=path)
