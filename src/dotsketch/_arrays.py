@@ -67,6 +67,8 @@ def like(values: Array, X: Array) -> Array:
     if array_api_compat.is_array_api_obj(values) and not is_numpy_array(values):
         return values
     dtype = X.dtype if values.dtype.kind == "f" else None
+    if not values.flags.writeable:  # weights are read-only once prepared; torch warns of that
+        values = values.copy()
     # torch and strict libraries index with 64-bit integers
     values = values.astype(np.int64) if values.dtype.kind in "iu" else values
     return xp.asarray(values, dtype=dtype, device=array_api_compat.device(X))

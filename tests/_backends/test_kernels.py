@@ -278,6 +278,7 @@ def weights_of_all(d_in, is_complex):
             random_turns(rng, (2, d_in), is_complex),
         ),
         "sorf": rng.choice(np.array([-1, 1], np.int8), (2, 3, d)),
+        "frequencies": rng.standard_normal((3, d_in, 16)),
     }
 
 
@@ -311,7 +312,15 @@ def all_features(X, planar=True):
     fwht = np.zeros((n, d), X.dtype)
     fwht[:, :d_in] = X
     cpp.fwht(fwht, fwht)
-    return np.concatenate([*results, sorf, fwht], axis=1)
+    waves = np.empty((2, n, D), X.dtype)
+    cpp.waves(sorf, 0.3, *waves)
+    if planar:
+        products = np.empty((2, n, 37), X.dtype)
+    else:
+        products = np.empty((n, 37), np.result_type(X.dtype, np.complex64))
+        products = products.real, products.imag
+    cpp.waves(X, 0.3, *products, weights["frequencies"].astype(X.dtype))
+    return np.concatenate([*results, sorf, fwht, *waves, *products], axis=1)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -1,9 +1,9 @@
 """How rows are multiplied by random weights: one interface, several implementations.
 
 `prepare` functions (`hadamard_product`, `sign_product`, `dense_product`, `count_product`, `sorf`,
-`linear`) move, check and lay out weights once and return a `Prepared`, a function of one chunk of
-rows. `rows` is an array like those chunks: it decides on the library, dtype and device, and
-`backend_of` on the implementation:
+`linear`, `waves`) move, check and lay out weights once and return a `Prepared`, a function of one
+chunk of rows; `kept` keeps it with its weights. `rows` is an array like those chunks: it decides on
+the library, dtype and device, and `backend_of` on the implementation:
 
 | module      | rows                                                                               |
 |-------------|------------------------------------------------------------------------------------|
@@ -24,6 +24,7 @@ from array_api_compat import is_numpy_array, is_torch_array
 
 from .._arrays import Array, is_sparse, is_traced
 from . import compiled, cpp, portable, torch_cpu
+from .kept import keeps_prepared, kept
 from .prepared import Prepared, dense_like, linear_on_parts, multiply, power_of_two, scaled
 
 
@@ -120,6 +121,25 @@ def sorf(signs: np.ndarray, scales: np.ndarray, *, rows: Array) -> Prepared:
     return backend_of(rows).sorf(signs, scales, rows)
 
 
+def waves(
+    frequencies: tuple[np.ndarray, ...],
+    phase: np.ndarray,
+    *,
+    lengthscale: Any = None,
+    scale: Any = 1.0,
+    is_complex: bool,
+    rows: Array,
+) -> Prepared:
+    """Cosines and sines of the angles ωᵀx/l of D frequencies, times `scale`.
+
+    The frequencies are a dense matrix (D, d), or the signs and scales of `sorf`. The lengthscale l
+    is None, a number, or one number for each coordinate. Complex columns are exp(iωᵀx/l); real
+    ones are all cosines, then all sines, and with a `phase` (1,) instead of (0,) the last angle
+    has one column only, its cosine after the phase is added.
+    """
+    return backend_of(rows).waves(frequencies, phase, lengthscale, scale, is_complex, rows)
+
+
 def linear(matrix: Array, *, rows: Array) -> Prepared:
     """Projection by a dense real matrix (D, d)."""
     return backend_of(rows).linear(matrix, rows)
@@ -153,6 +173,8 @@ __all__ = [
     "hadamard",
     "hadamard_product",
     "host_view",
+    "keeps_prepared",
+    "kept",
     "largest_entry",
     "linear",
     "linear_on_parts",
@@ -163,4 +185,5 @@ __all__ = [
     "scaled",
     "sign_product",
     "sorf",
+    "waves",
 ]

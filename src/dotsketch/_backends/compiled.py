@@ -11,10 +11,12 @@ from typing import Any
 import numpy as np
 from array_api_compat import is_numpy_array
 
-from .._arrays import Array, Parts, is_sparse
+from .._arrays import Array, Parts, is_foreign, is_sparse
 from . import cpp, portable
 from .portable import dense_product, linear
 from .prepared import Prepared, empty_parts
+
+LARGEST_FUSED = 32  # up to so many coordinates angles are computed with their waves, not by BLAS
 
 
 class _Kernel(Prepared):
@@ -124,6 +126,77 @@ class CompiledSorf(_Kernel):
             np.multiply(out[0], row_scale[:, None], out=out[0])
 
 
+class CompiledWaves(Prepared):
+    """Cosines and sines by compiled code, and their angles too where d is small.
+
+    Frequencies are in quarter turns, and divided by the lengthscale: the reduction of an angle is
+    then exact, and rows are used as they are.
+    """
+
+    def __init__(
+        self,
+        frequencies: tuple[np.ndarray, ...],
+        phase: np.ndarray,
+        lengthscale: Any,
+        scale: float,
+        is_complex: bool,
+        rows: Array,
+    ):
+        self.scale, self.is_complex = float(scale), is_complex
+        self.n_pairs = len(frequencies[-1]) - len(phase)
+        self.n_columns = self.n_pairs if is_complex else 2 * self.n_pairs + len(phase)
+        self.has_phase = len(phase) > 0
+        is_dense = len(frequencies) == 1
+        self.is_fused = is_dense and rows.shape[1] <= LARGEST_FUSED
+        self.accepts_sparse = is_dense and not self.is_fused
+        self.depends_on_chunk = self.accepts_sparse
+        self.widest = max(rows.shape[1], self.n_pairs if self.accepts_sparse else self.n_columns)
+        # without products by BLAS only the result is large
+        self.chunk_bytes = 1 << (21 if self.accepts_sparse else 23)
+
+        quarter_turns = 2 / np.pi / (1.0 if lengthscale is None else np.asarray(lengthscale))
+        last = frequencies[-1] * quarter_turns  # the matrix, or the scales of sorf
+        if self.is_fused:
+            self.pairs = _in_blocks(last[: self.n_pairs].T, rows.dtype)
+            self.last = _in_blocks(last[self.n_pairs :].T, rows.dtype)
+        else:
+            self.angles = linear(last, rows) if is_dense else sorf(frequencies[0], last, rows)
+        self.phase = _in_blocks(2 / np.pi * phase, rows.dtype)
+
+    def __call__(
+        self, rows: Array, *, row_scale: Array | None = None, out: Parts | None = None
+    ) -> Parts:
+        if is_sparse(rows) and not self.accepts_sparse:
+            rows = rows.toarray()
+        if out is None:
+            out = empty_parts(rows.shape[0], self.n_columns, rows.dtype, self.is_complex)
+        cosines, sines, last = portable.wave_views(out, self.n_pairs)
+        if self.is_fused:
+            rows = _aligned(rows)
+            cpp.waves(rows, self.scale, cosines, sines, self.pairs)
+            if self.has_phase:
+                cpp.waves(rows, self.scale, last, None, self.last, self.phase)
+        else:
+            angles = self.angles(rows)[0]
+            cpp.waves(angles[:, : self.n_pairs], self.scale, cosines, sines)
+            if self.has_phase:
+                cpp.waves(angles[:, self.n_pairs :], self.scale, last, None, None, self.phase)
+        if row_scale is not None:
+            for part in out:
+                if part is not None:
+                    part *= row_scale
+        return out
+
+
+def _in_blocks(values: np.ndarray, dtype: Any) -> np.ndarray:  # (..., m) -> (blocks, ..., 16)
+    """Columns in blocks of 16, the last one padded with zeros, as the kernel reads them."""
+    size = cpp.WAVE_BLOCK
+    missing = -values.shape[-1] % size
+    padded = np.pad(values, [(0, 0)] * (values.ndim - 1) + [(0, missing)])
+    blocks = padded.reshape(*values.shape[:-1], -1, size)
+    return np.ascontiguousarray(np.moveaxis(blocks, -2, 0), dtype=dtype)
+
+
 def hadamard_product(
     turns: np.ndarray,
     places: np.ndarray,
@@ -156,6 +229,26 @@ def count_product(
 def sorf(signs: np.ndarray, scales: np.ndarray, rows: Array) -> Prepared:
     kind = portable.Sorf if signs.shape[2] > cpp.LARGEST_HADAMARD else CompiledSorf
     return kind(signs, scales, rows)
+
+
+def waves(
+    frequencies: tuple[np.ndarray, ...],
+    phase: np.ndarray,
+    lengthscale: Any,
+    scale: Any,
+    is_complex: bool,
+    rows: Array,
+) -> Prepared:
+    arguments = (frequencies, phase, lengthscale, scale, is_complex, rows)
+    is_array = isinstance(lengthscale, np.ndarray)
+    if (
+        is_foreign(lengthscale)  # with a gradient, perhaps
+        or is_foreign(scale)
+        or rows.dtype not in (np.float32, np.float64)
+        or (len(frequencies) == 2 and is_array)  # the scales of sorf are of angles
+    ):
+        return portable.Waves(*arguments)
+    return CompiledWaves(*arguments)
 
 
 def hadamard(X: np.ndarray) -> np.ndarray:  # (n, d) -> (n, d)
@@ -227,4 +320,5 @@ __all__ = [
     "pair_terms",
     "sign_product",
     "sorf",
+    "waves",
 ]

@@ -322,6 +322,70 @@ class Linear(Prepared):
         return rows @ self.matrix.T, None
 
 
+class Waves(Prepared):
+    """Cosines and sines of products with frequencies."""
+
+    structured: Callable[..., Prepared] = Sorf
+    chunk_bytes = 1 << 23  # all frequencies are read for every chunk: many rows share that
+
+    def __init__(
+        self,
+        frequencies: tuple[np.ndarray, ...],
+        phase: np.ndarray,
+        lengthscale: Any,
+        scale: Any,
+        is_complex: bool,
+        rows: Array,
+    ):
+        *signs, last = frequencies
+        self.angles: Prepared = self.structured(*signs, last, rows) if signs else Linear(last, rows)
+        is_array = isinstance(lengthscale, np.ndarray)
+        self.lengthscale = like(lengthscale, rows) if is_array else lengthscale
+        self.phase, self.scale = like(phase, rows), scale
+        self.has_phase, self.is_complex = len(phase) > 0, is_complex
+        self.widest = max(rows.shape[1], len(frequencies[-1]))
+        self.accepts_sparse = self.angles.accepts_sparse and not is_array
+
+    def columns(self, rows: Array) -> Parts:
+        angles = self._angles(rows)
+        xp = namespace(angles)
+        n_pairs = angles.shape[1] - self.has_phase
+        cosines, sines = xp.cos(angles[:, :n_pairs]), xp.sin(angles[:, :n_pairs])
+        if self.is_complex:
+            return self.scale * cosines, self.scale * sines
+        last = [xp.cos(angles[:, n_pairs:] + self.phase)] if self.has_phase else []
+        return self.scale * xp.concat([cosines, sines, *last], axis=1), None
+
+    def __call__(
+        self, rows: Array, *, row_scale: Array | None = None, out: Parts | None = None
+    ) -> Parts:
+        """For NumPy results the columns are written in place, without temporaries of their size."""
+        if out is None or row_scale is not None:
+            return super().__call__(rows, row_scale=row_scale, out=out)
+        angles = self._angles(rows.toarray() if self.must_densify(rows) else rows)
+        n_pairs = angles.shape[1] - self.has_phase
+        cosines, sines, last = wave_views(out, n_pairs)
+        np.cos(angles[:, :n_pairs], out=cosines)
+        np.sin(angles[:, :n_pairs], out=sines)
+        if self.has_phase:
+            np.cos(angles[:, n_pairs:] + self.phase, out=last)
+        for part in out:
+            if part is not None:
+                part *= self.scale
+        return out
+
+    def _angles(self, rows: Array) -> Array:  # (n, d) -> (n, D)
+        return self.angles(rows if self.lengthscale is None else rows / self.lengthscale)[0]
+
+
+def wave_views(out: Parts, n_pairs: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Where cosines, sines, and the cosine of a last angle without a pair go."""
+    real, imaginary = out
+    if imaginary is not None:
+        return real, imaginary, real[:, :0]
+    return real[:, :n_pairs], real[:, n_pairs : 2 * n_pairs], real[:, 2 * n_pairs :]
+
+
 def _product(factors: Iterable[Parts], scale: float) -> Parts:  # of (D, n) -> (n, D)
     product: Any = None
     for factor in factors:
@@ -370,3 +434,4 @@ dense_product = DenseProduct
 count_product = CountProduct
 sorf = Sorf
 linear = Linear
+waves = Waves

@@ -63,8 +63,13 @@ class TorchSorf(portable.Sorf):
     transform = staticmethod(hadamard_middle)
 
 
+class TorchWaves(portable.Waves):
+    structured = TorchSorf
+
+
 hadamard_product = TorchHadamardProduct
 sorf = TorchSorf
+waves = TorchWaves
 
 __all__ = [
     "count_product",
@@ -77,4 +82,5 @@ __all__ = [
     "pair_terms",
     "sign_product",
     "sorf",
+    "waves",
 ]

@@ -21,7 +21,6 @@ from .._arrays import (
     Array,
     double,
     from_host,
-    host,
     is_foreign,
     is_sparse,
     is_traced,
@@ -219,13 +218,6 @@ def fitted_kernel(kernel: Kernel, X: Array) -> Kernel:
     resolved = kernel.resolve(X)
     resolved.scale(dense(X[:1, :]))  # refuses lengthscales that are not one a column
     return resolved if resolved.is_differentiable else clone(resolved)
-
-
-def scaled_rows(kernel: Kernel, rows: Array) -> Array:
-    """The inputs of a map; sparse rows stay so unless every coordinate has its own scale."""
-    if is_sparse(rows) and np.ndim(host(getattr(kernel, "lengthscale", 1.0))):
-        rows = rows.toarray()
-    return kernel.scale(rows)
 
 
 def dense(X: Array) -> Array:

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from .._arrays import Array, as_generator, double, host, like, square_root
+from .._arrays import Array, as_generator, double, host, like, plain, square_root
 from ..kernels import DistanceKernel, Gaussian, Kernel, Matern
 from ..projections import PROJECTIONS, orthogonal_covariance, sphere_mean
 from .base import (
@@ -32,7 +32,6 @@ from .base import (
     dense,
     fitted_kernel,
     namespaced,
-    scaled_rows,
     suited,
 )
 from .degenerate import warn_if_degenerate
@@ -329,7 +328,7 @@ class FourierFeatures(FeatureMap):
         return self.map_.apply(
             X,
             self.weights_,
-            preprocess=lambda rows: scaled_rows(self.kernel_, rows),
+            lengthscale=plain(self.kernel_.lengthscale),
             scale=square_root(self.kernel_.variance),
             n_jobs=self.n_jobs,
         )

@@ -98,7 +98,7 @@ class PositiveMap:
         `preprocess` maps rows to inputs and a number (n,) that is added to all their logarithms;
         `function` is applied to every chunk.
         """
-        prepared = self.frequencies.prepare(weights, X)
+        prepared = self.frequencies.prepared(weights, X)
 
         def logarithms(rows: Array) -> tuple[Array, None]:
             inputs, offset = (rows, 0) if preprocess is None else preprocess(rows)

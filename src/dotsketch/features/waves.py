@@ -15,11 +15,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._arrays import OUTPUTS, Array, Parts, like, map_rows, namespace
+from .._arrays import OUTPUTS, Array, is_foreign, map_rows
+from .._backends import Prepared, backend_of, keeps_prepared, kept, waves
 from ..projections import Frequencies
 from .base import Setup
 
 
+@keeps_prepared
 class WaveWeights(NamedTuple):
     frequencies: Any  # named tuple of arrays, see `frequencies`; prepared, a function of rows
     phase: np.ndarray  # (1,), of the last column if the number of real columns is odd, or (0,)
@@ -94,25 +96,47 @@ class Waves:
         weights: WaveWeights,
         *,
         preprocess: Callable[[Array], Array] | None = None,
+        lengthscale: Any = None,
         scale: Any = 1.0,
         n_jobs: int | None = None,
     ) -> Array:  # (n, d) -> (n, n_components)
-        """Features of all rows times `scale`, in chunks; `preprocess` maps rows to inputs."""
-        prepared = WaveWeights(
-            self.frequencies.prepare(weights.frequencies, X), like(weights.phase, X)
-        )
-        inputs = preprocess or (lambda rows: rows)
-        scale = scale * self._scale
-        width = max(X.shape[1], self.frequencies.n_frequencies)
+        """Features of all rows times `scale`, in chunks.
+
+        `preprocess` maps rows to inputs, which are divided by the lengthscale, if there is one.
+        """
+        if isinstance(lengthscale, (list, tuple)):
+            lengthscale = np.asarray(lengthscale, dtype=np.float64)
+        prepared = self._prepared(weights, lengthscale, scale * self._scale, X)
+
+        def inputs(rows: Array) -> Array:
+            return rows if preprocess is None else preprocess(rows)
+
         return map_rows(
-            lambda rows: self._parts(inputs(rows), prepared, scale),
+            lambda rows: prepared(inputs(rows)),
             X,
             "complex" if self.output == "complex" else "real",
             self.n_components,
-            max(16, (1 << 23) // (8 * width)),
-            write=lambda rows, out: self._write(inputs(rows), prepared, scale, out),
+            prepared.chunk_rows,
+            write=lambda rows, out: prepared(inputs(rows), out=out),
             n_jobs=n_jobs,
+            may_split=not prepared.depends_on_chunk,
         )
+
+    def _prepared(self, weights: WaveWeights, lengthscale: Any, scale: Any, X: Array) -> Prepared:
+        def make() -> Prepared:
+            return waves(
+                weights.frequencies,
+                weights.phase,
+                lengthscale=lengthscale,
+                scale=scale,
+                is_complex=self.output == "complex",
+                rows=X,
+            )
+
+        if is_foreign(lengthscale) or is_foreign(scale):  # they may have gradients
+            return make()
+        length = np.asarray(lengthscale).tobytes() if np.ndim(lengthscale) else lengthscale
+        return kept(weights, (self.output, backend_of(X), length, float(scale)), X, make)
 
     def cost(self, dimension: int) -> float:
         """About how many arithmetic operations the features of one row take."""
@@ -121,31 +145,6 @@ class Waves:
     @property
     def _scale(self) -> float:
         return math.sqrt((1 if self.output == "complex" else 2) / self.n_components)
-
-    def _parts(self, X: Array, weights: WaveWeights, scale: Any) -> Parts:
-        angles = weights.frequencies(X)[0]  # (n, n_frequencies)
-        xp = namespace(angles)
-        n_pairs = angles.shape[1] - self.has_phase
-        cosines, sines = xp.cos(angles[:, :n_pairs]), xp.sin(angles[:, :n_pairs])
-        if self.output == "complex":
-            return scale * cosines, scale * sines
-        last = [xp.cos(angles[:, n_pairs:] + weights.phase)] if self.has_phase else []
-        return scale * xp.concat([cosines, sines, *last], axis=1), None
-
-    def _write(self, X: Array, weights: WaveWeights, scale: Any, out: Parts) -> None:
-        """`_parts` of NumPy or CSR rows, straight into views of the result."""
-        angles = weights.frequencies(X)[0]
-        n_pairs = angles.shape[1] - self.has_phase
-        real, imaginary = out
-        if imaginary is None:
-            real, imaginary = out[0][:, :n_pairs], out[0][:, n_pairs : 2 * n_pairs]
-        np.cos(angles[:, :n_pairs], out=real)
-        np.sin(angles[:, :n_pairs], out=imaginary)
-        if self.has_phase:
-            np.cos(angles[:, -1:] + weights.phase, out=out[0][:, -1:])
-        for part in out:
-            if part is not None:
-                part *= scale
 
 
 def frequency_setup(projection: str, n_components: int, dimension: int) -> Setup:

@@ -22,15 +22,25 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._arrays import Array, positive_integer
-from .._backends import Prepared, linear, power_of_two, sorf
+from .._backends import (
+    Prepared,
+    backend_of,
+    keeps_prepared,
+    kept,
+    linear,
+    power_of_two,
+    sorf,
+)
 
 PROJECTIONS = ("independent", "orthogonal", "sorf")
 
 
+@keeps_prepared
 class DenseFrequencies(NamedTuple):
     matrix: np.ndarray  # (D, d)
 
 
+@keeps_prepared
 class StructuredFrequencies(NamedTuple):
     signs: np.ndarray  # (B, 3, p) of ±1, int8
     scales: np.ndarray  # (D,): norms over p^(3/2), the norm of a row of H D₃ H D₂ H D₁
@@ -112,9 +122,13 @@ class Frequencies:
             return sorf(*weights, rows=rows)
         return linear(weights.matrix, rows=rows)
 
+    def prepared(self, weights: Any, rows: Array) -> Prepared:
+        """What `prepare` makes, kept with the weights: it is made at the first call only."""
+        return kept(weights, (self, backend_of(rows)), rows, lambda: self.prepare(weights, rows))
+
     def apply(self, X: Array, weights: Any) -> Array:  # (n, d) -> (n, D)
         """The products ωᵀx of every row of X with every frequency."""
-        return self.prepare(weights, X)(X)[0]
+        return self.prepared(weights, X)(X)[0]
 
     def block_sizes(self, dimension: int) -> np.ndarray:  # -> (blocks,)
         """How many frequencies each block of mutually orthogonal ones has; 1 if independent."""

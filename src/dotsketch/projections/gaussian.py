@@ -9,10 +9,11 @@ from typing import NamedTuple
 import numpy as np
 
 from .._arrays import Array
-from .._backends import Prepared, dense_product
+from .._backends import Prepared, dense_product, keeps_prepared
 from .base import Projection
 
 
+@keeps_prepared
 class GaussianWeights(NamedTuple):
     values: np.ndarray  # (p, 1 or 2, D, d): real and imaginary parts
 

@@ -8,11 +8,12 @@ from typing import NamedTuple
 import numpy as np
 
 from .._arrays import Array
-from .._backends import Prepared, hadamard_product, power_of_two
+from .._backends import Prepared, hadamard_product, keeps_prepared, power_of_two
 from .base import Projection
 from .rademacher import sample_turns
 
 
+@keeps_prepared
 class SRHTWeights(NamedTuple):
     turns: np.ndarray  # (p, B, d) int8: weights i**turns
     places: np.ndarray  # (p, B, d) int32: column l of a block takes coordinate places[l]

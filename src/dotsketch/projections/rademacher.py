@@ -8,14 +8,16 @@ from typing import NamedTuple
 import numpy as np
 
 from .._arrays import Array
-from .._backends import Prepared, dense_product, sign_product
+from .._backends import Prepared, dense_product, keeps_prepared, sign_product
 from .base import Projection
 
 
+@keeps_prepared
 class TurnWeights(NamedTuple):
     turns: np.ndarray  # (p, D, d) int8: the weight is i**turns
 
 
+@keeps_prepared
 class AngleWeights(NamedTuple):
     angles: np.ndarray  # (p, D, d): the weight is exp(i·angle)
 

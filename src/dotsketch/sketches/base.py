@@ -22,7 +22,7 @@ from .._arrays import (
     namespace,
     positive_integer,
 )
-from .._backends import Prepared, host_view
+from .._backends import Prepared, backend_of, host_view, kept
 from ..pairs import PairStatistics
 from .moments import VectorMoments
 
@@ -125,7 +125,7 @@ class Sketch:
         memory = host_view(X) if preprocess is None else None
         if memory is not None:
             return from_host(self.apply(memory, weights, output=output, n_jobs=n_jobs))
-        prepared = self.prepare(weights, X)
+        prepared = self.prepared(weights, X)
 
         def inputs(rows: Array) -> Array:
             if prepared.must_densify(rows):
@@ -142,6 +142,10 @@ class Sketch:
             n_jobs=n_jobs,
             may_split=not prepared.depends_on_chunk,
         )
+
+    def prepared(self, weights: Any, rows: Array) -> Prepared:
+        """What `prepare` makes, kept with the weights: it is made at the first call only."""
+        return kept(weights, (self, backend_of(rows)), rows, lambda: self.prepare(weights, rows))
 
     def cost(self, dimension: int) -> float:
         """About how many arithmetic operations the features of one row take."""

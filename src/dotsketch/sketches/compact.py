@@ -8,12 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._arrays import Array, Parts
-from .._backends import (
-    Prepared,
-    dense_like,
-    linear_on_parts,
-    scaled,
-)
+from .._backends import Prepared, dense_like, keeps_prepared, linear_on_parts, scaled
 from ..pairs import PairStatistics
 from ..projections import HadamardProjection
 from ..projections.hadamard import SRHTWeights
@@ -21,6 +16,7 @@ from .base import Sketch
 from .moments import VectorMoments, projection_moments
 
 
+@keeps_prepared
 class CompactWeights(NamedTuple):
     up: Any  # weights of the inner sketch
     down: SRHTWeights  # one signed Hadamard projection of its features

@@ -15,11 +15,12 @@ import numpy as np
 from array_api_compat import is_numpy_array
 
 from .._arrays import Array, Parts, like, namespace
-from .._backends import Prepared
+from .._backends import Prepared, keeps_prepared
 from ..pairs import PairStatistics
 from .base import Sketch
 
 
+@keeps_prepared
 class MonomialWeights(NamedTuple):
     """The roots of the multinomial coefficients, one for every monomial."""
 

@@ -10,12 +10,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._arrays import Array
-from .._backends import Prepared, count_product
+from .._backends import Prepared, count_product, keeps_prepared
 from ..pairs import PairStatistics
 from ..projections.rademacher import sample_turns
 from .base import PairSumTerms, SeparableSketch, power_differences
 
 
+@keeps_prepared
 class HashWeights(NamedTuple):
     buckets: np.ndarray  # (p, d) int32: the bucket of every coordinate
     turns: np.ndarray  # (p, d) int8: its sign i**turns

@@ -11,6 +11,7 @@ from .._arrays import Array, Parts, like
 from .._backends import (
     Prepared,
     dense_like,
+    keeps_prepared,
     linear_on_parts,
     multiply,
     power_of_two,
@@ -22,6 +23,7 @@ from .base import Sketch
 from .moments import ProjectionMoments, VectorMoments, projection_moments
 
 
+@keeps_prepared
 class TreeWeights(NamedTuple):
     """Arrays of the leaves' projections, then of all inner projections from the bottom up."""
 

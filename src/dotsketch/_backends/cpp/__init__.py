@@ -10,6 +10,7 @@ The functions write into arrays that the caller gives, release the GIL, and chec
 - `tensor_sketch(X, buckets, turns, scale, out_re, out_im=None, row_scale=None)`, for a number of
   columns that `has_small_factors`
 - `sorf(X, signs, out)`
+- `waves(X, scale, out_cos, out_sin=None, frequencies=None, phases=None)`, in quarter turns
 - `pair_gram(dot, values, left, right, degrees, skip_diagonal, gram, tail, squares_out)`
 - `pair_terms(dot, squares, left, right, degrees, left_lengths, right_lengths, straight, crossed,
   shared, order, skip_diagonal, terms)`
@@ -28,6 +29,7 @@ import os
 AVAILABLE: bool = False
 ISA: str = "none"
 LARGEST_HADAMARD = 1 << 20  # the longest Walsh–Hadamard transform
+WAVE_BLOCK = 16  # columns of a block of frequencies
 
 if os.environ.get("DOTSKETCH_FAST", "1") != "0":
     try:
@@ -43,6 +45,7 @@ if os.environ.get("DOTSKETCH_FAST", "1") != "0":
             sorf,
             tensor_sketch,
             tensor_srht,
+            waves,
         )
     except ImportError:  # not built for this platform: fall back to portable code
         if os.environ.get("DOTSKETCH_ISA"):  # who names a version wants it, or to know why not
@@ -54,6 +57,7 @@ __all__ = [
     "AVAILABLE",
     "ISA",
     "LARGEST_HADAMARD",
+    "WAVE_BLOCK",
     "count_sketch",
     "fwht",
     "has_small_factors",
@@ -64,4 +68,5 @@ __all__ = [
     "sorf",
     "tensor_sketch",
     "tensor_srht",
+    "waves",
 ]

@@ -285,6 +285,33 @@ void sorf(const InputArray& X_array, const InputArray& signs, const OutputArray&
     typed<T>().sorf(arguments);
 }
 
+template <class T>
+void waves(const InputArray& X_array, double scale, const OutputArray& out_cos, const OptionalOutput& out_sin,
+           const OptionalInput& frequencies, const OptionalInput& phases) {
+    const Input<T> X = as_input<T>(X_array);
+    WavesArguments<T> arguments = {X, as_output<T>(X, out_cos, out_sin), T(scale), nullptr, nullptr};
+    const Index columns = arguments.out.columns;
+    const Index blocks = (columns + WAVE_BLOCK - 1) / WAVE_BLOCK;
+    if (frequencies) {
+        arguments.frequencies = as_contiguous<T>(*frequencies, 3, "frequencies", TYPE_NAME<T>);
+        if (Index(frequencies->shape(0)) != blocks || Index(frequencies->shape(1)) != X.columns ||
+            Index(frequencies->shape(2)) != WAVE_BLOCK)
+            value_error("frequencies must have shape (" + std::to_string(blocks) + ", " + std::to_string(X.columns) +
+                        ", " + std::to_string(WAVE_BLOCK) + "); its shape is " + shape_text(*frequencies) + ".");
+    } else if (X.columns != columns) {
+        value_error("X and out must have the same shape without frequencies; they are " + shape_text(X_array) +
+                    " and " + shape_text(out_cos) + ".");
+    }
+    if (phases) {
+        arguments.phases = as_contiguous<T>(*phases, 2, "phases", TYPE_NAME<T>);
+        if (Index(phases->shape(0)) != blocks || Index(phases->shape(1)) != WAVE_BLOCK)
+            value_error("phases must have shape (" + std::to_string(blocks) + ", " + std::to_string(WAVE_BLOCK) +
+                        "); its shape is " + shape_text(*phases) + ".");
+    }
+    nb::gil_scoped_release release;
+    typed<T>().waves(arguments);
+}
+
 // A contiguous float64 array of a given shape.
 template <class Array>
 auto as_doubles(const Array& array, std::initializer_list<Index> shape, const char* name) {
@@ -451,6 +478,18 @@ NB_MODULE(_kernels, module) {
         },
         "X"_a.noconvert(), "signs"_a.noconvert(), "out"_a.noconvert(),
         "Block b: H D3 H D2 H D1 x with the diagonals signs[b, 0], signs[b, 1], signs[b, 2] = D1, D2, D3.");
+    module.def(
+        "waves",
+        [](const InputArray& X, double scale, const OutputArray& out_cos, const OptionalOutput& out_sin,
+           const OptionalInput& frequencies, const OptionalInput& phases) {
+            for_type_of(X, [&](auto* type) {
+                waves<DOTSKETCH_ELEMENT_OF(type)>(X, scale, out_cos, out_sin, frequencies, phases);
+            });
+        },
+        "X"_a.noconvert(), "scale"_a, "out_cos"_a.noconvert(), "out_sin"_a.noconvert().none() = nb::none(),
+        "frequencies"_a.noconvert().none() = nb::none(), "phases"_a.noconvert().none() = nb::none(),
+        "scale * cos and scale * sin of the angles phases + X frequencies (X itself without frequencies), counted in "
+        "quarter turns. Frequencies (blocks, d, 16) and phases (blocks, 16) stand in blocks of 16 columns, the last one padded.");
     module.def(
         "pair_gram", &pair_gram, "dot"_a.noconvert(), "values"_a.noconvert(), "left"_a.noconvert(),
         "right"_a.noconvert(), "degrees"_a.noconvert(), "skip_diagonal"_a, "gram"_a.noconvert(), "tail"_a.noconvert(),

@@ -8,13 +8,15 @@
 #include "sign_projection.h"
 #include "tensor_sketch.h"
 #include "tensor_srht.h"
+#include "waves.h"
 
 namespace dotsketch {
 namespace DOTSKETCH_ISA {
 
 template <class T>
 constexpr TypedKernels<T> typed_kernels = {largest_entry<T>, fwht<T>,          tensor_srht<T>, sign_projection<T>,
-                                           count_sketch<T>,  tensor_sketch<T>, sorf<T>};
+                                           count_sketch<T>,  tensor_sketch<T>, sorf<T>,
+                                           waves<T>};
 
 extern const KernelTable kernel_table = {DOTSKETCH_ISA_NAME, typed_kernels<float>, typed_kernels<double>, pair_gram,
                                          pair_terms};

@@ -89,6 +89,18 @@ struct SorfArguments {
     Index dimension;
 };
 
+// Frequencies stand in blocks of as many columns as the longest vector has lanes.
+constexpr Index WAVE_BLOCK = 16;
+
+template <class T>
+struct WavesArguments {
+    Input<T> X;             // rows; or their angles, if there are no frequencies
+    Output<T> out;          // re: cosines, im: sines
+    T scale;
+    const T* frequencies;   // (blocks, X.columns, WAVE_BLOCK) or null; angles are counted in quarter turns
+    const T* phases;        // (blocks, WAVE_BLOCK) or null: added to the angles
+};
+
 // Pairs (i, j) of r rows and c columns; what is summed stands at the Python functions `pair_gram` and `pair_terms`.
 struct PairBlock {
     Input<double> dot;            // (r, c)
@@ -129,6 +141,7 @@ struct TypedKernels {
     void (*count_sketch)(const CountSketchArguments<T>&);
     void (*tensor_sketch)(const TensorSketchArguments<T>&);
     void (*sorf)(const SorfArguments<T>&);
+    void (*waves)(const WavesArguments<T>&);
 };
 
 struct KernelTable {

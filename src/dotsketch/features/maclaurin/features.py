@@ -322,7 +322,7 @@ class MaclaurinFeatures(FeatureMap):
 
     def _features(self, X: Array) -> Array:
         prepared: list[Any] = [
-            None if block.sketch is None else block.sketch.prepare(block.weights, X)
+            None if block.sketch is None else block.sketch.prepared(block.weights, X)
             for block in self.blocks_
         ]
 
