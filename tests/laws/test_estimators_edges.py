@@ -1,0 +1,78 @@
+"""One row, one column, constant columns: estimators work, or say clearly why not."""
+
+import numpy as np
+import pytest
+from sklearn.base import clone, is_classifier
+
+from .subjects import FEATURE_MAPS, GAUSSIAN_PROCESSES, X_TEST, X, predictions, target_of
+
+maps = pytest.mark.parametrize("features", FEATURE_MAPS.values(), ids=FEATURE_MAPS)
+processes = pytest.mark.parametrize("gp", GAUSSIAN_PROCESSES.values(), ids=GAUSSIAN_PROCESSES)
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # that rows are few is said
+
+
+def works_or_explains(call):
+    """The result, which is finite; or None for a ValueError that is a sentence."""
+    message = None
+    try:
+        result = call()
+    except ValueError as error:
+        result, message = None, str(error)
+    assert message is None or len(message) > 20
+    assert result is None or np.all(np.isfinite(result))
+    return result
+
+
+@maps
+def test_one_row(features):
+    Z = works_or_explains(lambda: clone(features).fit(X[:1]).transform(X_TEST))
+    assert Z is None or len(Z) == len(X_TEST)
+    Z = clone(features).fit(X).transform(X_TEST[:1])
+    assert Z.shape[0] == 1
+
+
+@maps
+def test_one_column(features):
+    """All rows of one column have norm one: they are 1 or −1."""
+    rows = np.where(X[:, :1] > 0.5, 1.0, -1.0)
+    Z = works_or_explains(lambda: clone(features).fit(rows).transform(rows))
+    assert Z is None or len(Z) == len(rows)
+
+
+@maps
+def test_equal_rows(features):
+    rows = np.repeat(X[:1], 30, axis=0)
+    Z = works_or_explains(lambda: clone(features).fit(rows).transform(rows))
+    if Z is not None:
+        np.testing.assert_allclose(Z, np.repeat(Z[:1], 30, axis=0), rtol=1e-9, atol=1e-12)
+
+
+@processes
+def test_a_process_of_few_rows(gp):
+    y = target_of(gp)
+    rows = [0, np.flatnonzero(y != y[0])[0]]
+    works_or_explains(lambda: predictions(clone(gp).fit(X[rows], y[rows])))
+    works_or_explains(lambda: predictions(clone(gp).fit(X[:1], y[:1])))
+
+
+@pytest.mark.parametrize("name", ["ExactGPRegressor", "ExactGPClassifier"])
+def test_a_constant_column_changes_nothing(name):
+    """The Gaussian kernel sees differences; features on random weights would draw others."""
+    gp = GAUSSIAN_PROCESSES[name]
+    y = target_of(gp)
+    wider, test = (np.hstack([rows, np.full((len(rows), 1), 3.0)]) for rows in (X, X_TEST))
+    expected = predictions(clone(gp).fit(X, y))
+    np.testing.assert_allclose(
+        predictions(clone(gp).fit(wider, y), test), expected, rtol=1e-5, atol=1e-7
+    )
+
+
+@processes
+def test_a_constant_target(gp):
+    if is_classifier(gp):
+        with pytest.raises(ValueError, match="class"):
+            clone(gp).fit(X, np.zeros(len(X)))
+        return
+    mean, deviation = predictions(clone(gp).fit(X, np.full(len(X), 7.0)))
+    np.testing.assert_allclose(mean, 7.0, atol=1e-8)
+    assert np.all(np.isfinite(deviation))
