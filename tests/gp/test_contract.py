@@ -10,6 +10,7 @@ from dotsketch import (
     Gaussian,
     MaclaurinFeatures,
 )
+from dotsketch.gp import ImputedGPRegressor
 
 FEATURES = MaclaurinFeatures(Gaussian(), n_components=20, n_pairs_sample=100, random_state=0)
 
@@ -32,6 +33,7 @@ def checks_of_partial_fit(estimator):
         FeatureGPRegressor(FEATURES, solver="cg"),
         FeatureGPClassifier(FEATURES, alpha=0.01, n_samples=100),
         ExactGPRegressor(Gaussian()),
+        ImputedGPRegressor(FeatureGPRegressor(FEATURES)),
         ExactGPClassifier(Gaussian(), alpha=0.01, n_samples=100),
     ],
     expected_failed_checks=checks_of_partial_fit,

@@ -10,13 +10,14 @@ time, and work in the dimension of the features from there on. `ExactGPRegressor
 - `functions`: functions drawn from a posterior, as values
 - `iterative`: rows for the solver that passes over them many times
 - `base`: features and blocks of rows; `targets`, `dirichlet`: y and labels
-- `regression`, `classification`, `exact`: the estimators
+- `regression`, `classification`, `exact`: the estimators; `missing`: rows with missing values
 """
 
 from .classification import FeatureGPClassifier
 from .evidence import log_marginal_likelihood
 from .exact import ExactGPClassifier, ExactGPRegressor
 from .functions import SampledFunctions
+from .missing import ImputedGPRegressor
 from .posterior import Posterior
 from .regression import FeatureGPRegressor
 from .solvers import ConjugateGradients
@@ -28,6 +29,7 @@ __all__ = [
     "ExactGPRegressor",
     "FeatureGPClassifier",
     "FeatureGPRegressor",
+    "ImputedGPRegressor",
     "Posterior",
     "SampledFunctions",
     "SufficientStatistics",

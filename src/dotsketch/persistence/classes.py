@@ -66,6 +66,7 @@ OWN: dict[str, Arrays] = {
         "residuals_": "f: any",
         **SCALES,
     },
+    "ImputedGPRegressor": {"missing_variances_": "f: q"},
     "CholeskyPosterior": {"weights": "fc: D k"},
     "ConjugateGradients": {},
     "SampledPosterior": {"weights": "f: D k", "basis": "f: D r", "rest": "f: D s"},
