@@ -32,6 +32,7 @@ def checks_of_partial_fit(estimator):
         FeatureGPRegressor(FEATURES),
         FeatureGPRegressor(FEATURES, solver="cg"),
         FeatureGPClassifier(FEATURES, alpha=0.01, n_samples=100),
+        FeatureGPClassifier(FEATURES, alpha=0.01, n_samples=100, solver="cg"),
         ExactGPRegressor(Gaussian()),
         ImputedGPRegressor(FeatureGPRegressor(FEATURES)),
         ExactGPClassifier(Gaussian(), alpha=0.01, n_samples=100),

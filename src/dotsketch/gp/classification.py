@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+from sklearn.gaussian_process.kernels import DotProduct
 from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -16,8 +18,18 @@ from .base import DTYPES, FeatureGP
 from .class_sums import ClassSums
 from .dirichlet import DirichletClassifier, DirichletLabels, check_two_classes
 from .evidence import log_evidence
+from .exact import ExactGPClassifier
 from .functions import SampledFunctions
+from .iterative import (
+    DIRECT_ROWS,
+    RowPasses,
+    check_direct,
+    check_solver,
+    chosen_solver,
+    compressed,
+)
 from .posterior import Posterior, evaluate
+from .solvers import ConjugateGradients, RowBlock
 
 
 class FeatureGPClassifier(DirichletClassifier, FeatureGP):
@@ -41,6 +53,9 @@ class FeatureGPClassifier(DirichletClassifier, FeatureGP):
     posterior : {"real", "complex"}, default="real"
         As for `FeatureGPRegressor`.
     variance_correction : None or "posterior", default=None
+    solver : {"auto", "cholesky", "cg"} or ConjugateGradients, default="auto"
+        As for `FeatureGPRegressor`; all classes share the passes of "cg". What is to be chosen, as
+        α, is then chosen on at most 2000 rows.
     class_weight : dict, "balanced" or None, default=None
         How often a row of every class counts.
     probabilities : {"monte_carlo", "closed_form"}, default="monte_carlo"
@@ -56,9 +71,10 @@ class FeatureGPClassifier(DirichletClassifier, FeatureGP):
     classes_ : array (C,)
     alpha_ : float
     labels_ : DirichletLabels, the targets and noise variances
-    statistics_ : list of SufficientStatistics, one for every class
+    statistics_ : list of SufficientStatistics, one for every class; not with "cg"
     posteriors_ : list of Posterior, one for every class
     jitter_ : float, the largest relative jitter that a factorisation took
+    solver_, n_iterations_, residuals_ : as for `FeatureGPRegressor`
 
     Examples
     --------
@@ -81,6 +97,7 @@ class FeatureGPClassifier(DirichletClassifier, FeatureGP):
         prior_variance: float | str = "labels",
         posterior: str = "real",
         variance_correction: str | None = None,
+        solver: Any = "auto",
         class_weight: Any = None,
         probabilities: str = "monte_carlo",
         n_samples: int = 1000,
@@ -93,6 +110,7 @@ class FeatureGPClassifier(DirichletClassifier, FeatureGP):
         self.prior_variance = prior_variance
         self.posterior = posterior
         self.variance_correction = variance_correction
+        self.solver = solver
         self.class_weight = class_weight
         self.probabilities = probabilities
         self.n_samples = n_samples
@@ -103,7 +121,7 @@ class FeatureGPClassifier(DirichletClassifier, FeatureGP):
     def fit(
         self, X: Any, y: Any = None, *, classes: Any = None, checkpoint: Any = None
     ) -> FeatureGPClassifier:
-        """Fit in one pass.
+        """Fit in one pass, or in one for every iteration of `solver="cg"`.
 
         X, y and `checkpoint` are as for `FeatureGPRegressor.fit`, with labels of any kind (n,).
         `classes` may name the classes of a stream, of which some may have no rows.
@@ -111,6 +129,10 @@ class FeatureGPClassifier(DirichletClassifier, FeatureGP):
         self._check_parameters()
         rows = self._training_rows(X, y, reset=True)
         self._begin(rows, classes)
+        solver = chosen_solver(self.solver, rows, self.n_columns_, np.iscomplexobj(self._probe))
+        if solver is not None:
+            return self._fit_by_passes(rows, solver, checkpoint)
+        self.solver_ = "cholesky"
         self._sums = self._gather_classes(rows, checkpoint=checkpoint)
         return self._finish()
 
@@ -121,10 +143,12 @@ class FeatureGPClassifier(DirichletClassifier, FeatureGP):
         later rows may add some.
         """
         self._check_parameters()
+        check_direct(self, "partial_fit")
         first = not hasattr(self, "_sums")
         rows = self._training_rows(X, y, reset=first)
         if first:
             self._begin(rows, classes)
+            self.solver_ = "cholesky"
             self._sums = self._no_rows()
         elif classes is not None and not np.array_equal(np.unique(classes), self.classes_):
             raise ValueError(f"classes must be those of the rows seen so far, {self.classes_}.")
@@ -134,6 +158,7 @@ class FeatureGPClassifier(DirichletClassifier, FeatureGP):
     def refit(self, alpha: float | str | None = None) -> FeatureGPClassifier:
         """The posterior for another α (or other changed parameters), without the rows."""
         check_is_fitted(self)
+        check_direct(self, "refit")
         if alpha is not None:
             self.alpha = alpha
         self._check_parameters()
@@ -146,7 +171,9 @@ class FeatureGPClassifier(DirichletClassifier, FeatureGP):
         """
         check_is_fitted(self)
         self._check_parameters()
+        check_direct(self, "merge")
         self._check_mergeable(other)
+        check_direct(other, "merge")
         self._check_named(list(other._sums.by_label))
         self._sums = self._sums + other._sums
         return self._finish()
@@ -167,6 +194,7 @@ class FeatureGPClassifier(DirichletClassifier, FeatureGP):
     def _check_parameters(self) -> None:
         self._check_features((None, "posterior"))
         self._check_classifier()
+        check_solver(self.solver)
 
     def _training_rows(self, X: Any, y: Any, *, reset: bool) -> Rows:
         if is_stream(X):
@@ -198,10 +226,7 @@ class FeatureGPClassifier(DirichletClassifier, FeatureGP):
 
         def block(columns: Block, first: int) -> tuple:
             Z = self._map(self._check_block(columns[0]))
-            y = column_or_1d(columns[1])
-            check_classification_targets(y)
-            self._check_named(np.unique(y).tolist())
-            return Z, y, seen + first
+            return Z, self._labels(columns[1]), seen + first
 
         return self._gather(
             rows,
@@ -211,6 +236,13 @@ class FeatureGPClassifier(DirichletClassifier, FeatureGP):
             path=checkpoint,
             n_classes=len(self._known) or 10,  # a guess for streams
         )
+
+    def _labels(self, column: Any) -> np.ndarray:
+        """Validated labels of a block of rows."""
+        y = column_or_1d(column)
+        check_classification_targets(y)
+        self._check_named(np.unique(y).tolist())
+        return y
 
     def _check_named(self, labels: list) -> None:
         if self._named is not None and not set(labels) <= set(self._named.tolist()):
@@ -227,6 +259,55 @@ class FeatureGPClassifier(DirichletClassifier, FeatureGP):
         self.posteriors_ = list(self._solve(self.labels_))
         self.jitter_ = max(p.jitter for p in self.posteriors_)
         return self
+
+    def _fit_by_passes(
+        self, rows: Rows, solver: ConjugateGradients, checkpoint: Any
+    ) -> FeatureGPClassifier:
+        """The posteriors by iterations over the rows, which leave no sums."""
+        given = {**self.get_params(deep=False), "features": None, "solver": solver}
+        assumed = self._seed, self._known, sorted(given.items(), key=str)
+        passes = RowPasses(self, rows, checkpoint, assumed)
+        counts = Counter(dict.fromkeys(self._known, 0))
+
+        def add(columns: Block) -> None:
+            self._check_block(columns[0])
+            counts.update(self._labels(columns[1]).tolist())
+
+        def block(columns: Block, exact: bool) -> RowBlock:
+            Z = self._map(passes.single(self._check_block(columns[0]), exact))
+            codes = np.searchsorted(self.classes_, self._labels(columns[1]))
+            inside = codes[:, None] == np.arange(len(self.classes_))
+            targets = np.where(inside, labels.inside, labels.outside) - labels.means
+            noise = np.where(inside, labels.inside_variance, labels.outside_variance)
+            weights = self.class_weights_[codes][:, None] / noise
+            return RowBlock(Z, targets[:, :, None], weights)
+
+        passes.targets(add)
+        ClassSums.zeros(0, self._dtype, [], 0).check_labels(list(counts))
+        classes = np.unique(np.array(list(counts)))
+        self._set_classes(classes, np.array([float(counts[c]) for c in classes.tolist()]))
+        self._choose_on_sample(rows.sample(DIRECT_ROWS))
+        labels = self.labels_
+        found = passes.solve(solver, block, len(classes), 1, self.prior_variance_)
+        self.posteriors_ = list[Posterior](found)
+        self.jitter_, self.solver_ = 0.0, "cg"
+        for name in ("_sums", "statistics_"):  # of an earlier fit
+            if hasattr(self, name):
+                delattr(self, name)
+        return self
+
+    def _choose_on_sample(self, sample: Block) -> None:
+        """Labels and prior variance: given, or chosen by the direct path on some rows."""
+        known = ExactGPClassifier(None).get_params()
+        shared = {name: v for name, v in self.get_params(deep=False).items() if name in known}
+        if isinstance(self.alpha, str):
+            Z = compressed(self._map(self._check_block(sample[0])))
+            direct = ExactGPClassifier(DotProduct(0.0)).set_params(**shared)
+            found = direct.fit(Z, self._labels(sample[1]))
+            self.labels_ = DirichletLabels.of(found.alpha_, self.frequencies_)
+        else:
+            self.labels_ = DirichletLabels.of(float(self.alpha), self.frequencies_)
+        self.alpha_, self.prior_variance_ = self.labels_.alpha, self._prior(self.labels_)
 
     def _solve(self, labels: DirichletLabels, *, hold_out: bool = False) -> Iterator[Posterior]:
         """The posterior of every class."""
@@ -246,6 +327,7 @@ class FeatureGPClassifier(DirichletClassifier, FeatureGP):
 
     def _log_evidence(self, labels: DirichletLabels) -> float:
         """Σ_c log N(ỹ_c − μ_c; 0, s K̂ + Σ_c); a weight divides the noise variance of its rows."""
+        check_direct(self, "log_marginal_likelihood")
         prior = self._prior(labels)
         counts = np.array([float(s.n) for s in self.statistics_])
         weighted = counts * self.class_weights_

@@ -59,7 +59,12 @@ OWN: dict[str, Arrays] = {
     "ExactGPClassifier": {"X_train_": "f: n d", "_codes": "iu: n", **CLASSES},
     "ExactGPRegressor": {"X_train_": "f: n d", **SCALES},
     "ExactPosterior": {"weights": "f: D k"},
-    "FeatureGPClassifier": {"_named": "iufbOUS: any", "_probe": "fc: any any", **CLASSES},
+    "FeatureGPClassifier": {
+        "_named": "iufbOUS: any",
+        "_probe": "fc: any any",
+        "residuals_": "f: any",
+        **CLASSES,
+    },
     "FeatureGPRegressor": {
         "_probe": "fc: any any",
         "offset_": "f: k",

@@ -24,6 +24,7 @@ from .preconditioner import Preconditioner, adjoint_product, definite, random_ba
 from .sampled import SampledPosterior
 
 SAMPLE_TOLERANCE = 1e-2  # draws of weights; their squares have standard errors of 10 % and more
+DRAWS, CLASS_DRAWS = 64, 16
 REPLACED = 1e-3  # residuals are computed anew, exactly, when they have fallen by so much
 RESTARTED = 100.0  # directions start anew where squared residuals have grown by so much
 
@@ -44,8 +45,9 @@ class ConjugateGradients:
     max_iterations : int, default=200
     rank : int or "auto", default="auto"
         Columns of the preconditioner; "auto" doubles it from 64 while that saves time.
-    n_samples : int, default=64
-        Draws of the weights, for variances and samples. The part of a variance that lies in the
+    n_samples : int or "auto", default="auto"
+        Draws of the weights, for variances and samples; "auto" is 64 for a regression and 16 for
+        each class of a classifier. The part of a variance that lies in the
         subspace of the preconditioner is exact, the rest has the relative standard error
         √(2 / n_samples): 18 % for 64 draws. `rank` = D makes all of it exact.
     memory : int, default=2**29
@@ -58,7 +60,7 @@ class ConjugateGradients:
     tolerance: float = 1e-5
     max_iterations: int = 200
     rank: int | str = "auto"
-    n_samples: int = 64
+    n_samples: int | str = "auto"
     memory: int = 1 << 29
     random_state: int = 0
 
@@ -67,12 +69,22 @@ class ConjugateGradients:
     def __post_init__(self) -> None:
         if not 0 < self.tolerance < 1:
             raise ValueError(f"tolerance must be between 0 and 1; got {self.tolerance!r}.")
-        for name in ("max_iterations", "n_samples", "memory"):
+        for name, words in (
+            ("max_iterations", ()),
+            ("memory", ()),
+            ("rank", ("auto",)),
+            ("n_samples", ("auto",)),
+        ):
             value = getattr(self, name)
-            if not isinstance(value, (int, np.integer)) or value < 1:
-                raise ValueError(f"{name} must be a positive integer; got {value!r}.")
-        if self.rank != "auto" and (not isinstance(self.rank, (int, np.integer)) or self.rank < 1):
-            raise ValueError(f'rank must be a positive integer or "auto"; got {self.rank!r}.')
+            if value not in words and (not isinstance(value, (int, np.integer)) or value < 1):
+                options = "".join(f' or "{word}"' for word in words)
+                raise ValueError(f"{name} must be a positive integer{options}; got {value!r}.")
+
+    def draws(self, n_systems: int) -> int:
+        """The number of draws of each system."""
+        if isinstance(self.n_samples, str):
+            return DRAWS if n_systems == 1 else CLASS_DRAWS
+        return int(self.n_samples)
 
     def solve(
         self,
@@ -102,7 +114,7 @@ class ConjugateGradients:
 
     def _begin(self, systems: RowSystems, prior_variance: float) -> Iteration:
         """Right-hand sides, preconditioner and first directions."""
-        S, m, k = systems.n_systems, systems.n_outputs, self.n_samples
+        S, m, k = systems.n_systems, systems.n_outputs, self.draws(systems.n_systems)
         precision = 1 / prior_variance
         streams = np.random.SeedSequence(self.random_state).spawn(2)
 
@@ -123,7 +135,7 @@ class ConjugateGradients:
             precision,
             self.tolerance,
             S * (m + k / 3),  # draws need a third of the iterations
-            None if isinstance(self.rank, str) else self.rank,
+            None if isinstance(self.rank, str) else int(self.rank),
             np.random.default_rng(streams[1]),
         )
         basis = basis.astype(np.float32)
@@ -199,7 +211,8 @@ class _Loop:
         self, solver: ConjugateGradients, systems: RowSystems, precision: float, state: Iteration
     ):
         self.solver, self.systems, self.precision, self.state = solver, systems, precision, state
-        S, m, k = systems.n_systems, systems.n_outputs, solver.n_samples
+        S, m = systems.n_systems, systems.n_outputs
+        self.n_draws = k = solver.draws(S)
         self.n_means = S * m
         self.owners = np.concatenate([np.repeat(np.arange(S), m), np.repeat(np.arange(S), k)])
         cores = [PackedFactor(values) for values in state.cores]
@@ -290,7 +303,7 @@ class _Loop:
 
     def posteriors(self) -> list[SampledPosterior]:
         state, n = self.state, self.n_means
-        m, k = self.systems.n_outputs, self.solver.n_samples
+        m, k = self.systems.n_outputs, self.n_draws
         # δ − U (UᵀBU)⁻¹ Uᵀ Bδ: the part of a draw that the subspace does not explain
         coarse = self.preconditioner.coarse(state.draws_right, self.owners[n:])
         rest = (state.solution[:, n:] - coarse).astype(np.float32)
