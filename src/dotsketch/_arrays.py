@@ -46,7 +46,7 @@ def is_foreign(X: Array) -> bool:
 
 
 def is_traced(X: Array) -> bool:
-    """Whether X has no values yet, as under `jax.jit` or `torch.compile`."""
+    """Whether X has no values to look at, as under `jax.jit` or `torch.compile`."""
     if is_jax_array(X):
         import jax
 
@@ -54,18 +54,19 @@ def is_traced(X: Array) -> bool:
     if is_torch_array(X):
         import torch
 
-        return torch.compiler.is_compiling()
+        return torch.compiler.is_compiling() or torch._C._functorch.is_functorch_wrapped_tensor(X)
     return False
 
 
 def like(values: Array, X: Array) -> Array:
-    """`values` (host) in the library and on the device of X; floating values in X's dtype."""
+    """`values` (of the host) in the library and on the device of X; floating ones in X's dtype."""
     if is_sparse(X) or is_numpy_array(X):
         values = np.asarray(values)
         return values.astype(X.dtype, copy=False) if values.dtype.kind == "f" else values
     xp = namespace(X)
     if array_api_compat.is_array_api_obj(values) and not is_numpy_array(values):
-        return values
+        # Weights that are arrays of the library of X already: buffers of a module
+        return xp.astype(values, X.dtype) if xp.isdtype(values.dtype, "real floating") else values
     dtype = X.dtype if values.dtype.kind == "f" else None
     if not values.flags.writeable:  # weights are read-only once prepared; torch warns of that
         values = values.copy()
@@ -191,7 +192,7 @@ def map_rows(
     if is_jax_array(X):
         return _map_rows_jax(function, X, output, chunk)
     chunks = (join(function(X[a : min(a + chunk, n), :]), output) for a in range(0, n, chunk))
-    if is_torch_array(X) and X.requires_grad:
+    if is_torch_array(X) and (X.requires_grad or is_traced(X)):
         return namespace(X).concat(list(chunks), axis=0)
     result = None
     for step, Z in enumerate(chunks):

@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse
 import sklearn
 
-from dotsketch import Gaussian, MaclaurinFeatures, PolynomialSketch
+from dotsketch import FourierFeatures, Gaussian, MaclaurinFeatures, PolynomialSketch
 from dotsketch._backends import Prepared, cpp
 from dotsketch.sketches import SKETCHES
 from rounding import assert_same_to_rounding
@@ -176,14 +176,26 @@ def test_tensors_share_memory_with_the_kernels(estimator, X):
     np.testing.assert_allclose(tracked.detach().numpy(), expected, atol=1e-12)
 
 
+def differentiable_estimators():
+    """Everything with a compiled gradient, real and complex, one block of columns and several."""
+    for sketch in ("tensor_srht", "tree_srht", "tensor_sketch", "balanced_tensor_sketch"):
+        for output in ("real", "complex_to_real"):
+            for degree, n_components in ((1, 4), (3, 20), (2, 38)):  # 19 columns: a prime
+                yield PolynomialSketch(
+                    degree, sketch=sketch, n_components=n_components, output=output, random_state=0
+                )
+    for n_components in (6, 51):
+        kernel = Gaussian(lengthscale=1.0)
+        yield FourierFeatures(kernel, projection="sorf", n_components=n_components, random_state=0)
+
+
 @needs_kernels
-@pytest.mark.parametrize("sketch", ["tensor_srht", "tree_srht"])
-def test_gradient_through_the_compiled_transform_is_the_portable_one(sketch, X, monkeypatch):
+@pytest.mark.parametrize("estimator", list(differentiable_estimators()), ids=str)
+def test_compiled_gradient_is_the_portable_one(estimator, X, monkeypatch):
     torch = pytest.importorskip("torch")
-    estimator = PolynomialSketch(
-        3, sketch=sketch, n_components=20, output="complex_to_real", random_state=0
-    ).fit(X)
-    weights = torch.randn(20, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    estimator.fit(X)
+    generator = torch.Generator().manual_seed(0)
+    weights = torch.randn(estimator.n_components, dtype=torch.float64, generator=generator)
 
     def gradient():
         rows = torch.tensor(X[:20], requires_grad=True)
@@ -193,7 +205,23 @@ def test_gradient_through_the_compiled_transform_is_the_portable_one(sketch, X, 
     compiled = gradient()
     monkeypatch.setattr(cpp, "AVAILABLE", False)
     torch.testing.assert_close(compiled, gradient())
-    rows = torch.tensor(X[:3], requires_grad=True)
+    rows = torch.tensor(X[:2], requires_grad=True)
     monkeypatch.setattr(cpp, "AVAILABLE", True)
-    assert torch.autograd.gradcheck(estimator.transform, (rows,))
-    assert torch.autograd.gradgradcheck(lambda r: estimator.transform(r)[:, :4], (rows[:2],))
+    assert torch.autograd.gradcheck(lambda r: estimator.transform(r)[:, :6], (rows,))
+    assert torch.autograd.gradgradcheck(lambda r: estimator.transform(r)[:, :3], (rows[:1],))
+
+
+@needs_kernels
+def test_gradients_are_the_same_for_any_number_of_threads_and_blocks(X, monkeypatch):
+    torch = pytest.importorskip("torch")
+    estimator = PolynomialSketch(3, n_components=20, random_state=0).fit(X)
+
+    def gradient():
+        rows = torch.tensor(X, requires_grad=True)
+        estimator.transform(rows).square().sum().backward()
+        return rows.grad
+
+    expected = gradient()
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
+    monkeypatch.setattr("dotsketch._backends.torch_cpu._BLOCK_BYTES", 1)
+    assert torch.equal(gradient(), expected)

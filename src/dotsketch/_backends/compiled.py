@@ -6,6 +6,7 @@ it: products of dense matrices, and TensorSketch of a length with a large prime 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -33,7 +34,7 @@ class _Kernel(Prepared):
             rows = rows.toarray()
         if out is None:
             out = empty_parts(rows.shape[0], self.n_columns, rows.dtype, self.is_complex)
-        self.write(_aligned(rows), out, None if row_scale is None else row_scale.reshape(-1))
+        self.write(aligned(rows), out, None if row_scale is None else row_scale.reshape(-1))
         return out
 
     def write(self, rows: np.ndarray, out: Parts, row_scale: np.ndarray | None) -> None:
@@ -93,13 +94,18 @@ class SpectralCountProduct(Prepared):
 
     def columns(self, rows: np.ndarray) -> Parts:
         spectrum: Any = None
-        for hashes in self.hashes:
-            transformed = portable.fourier(self._counts(_aligned(rows), *hashes), axis=1)
+        for counts in self.counts(rows):
+            transformed = portable.fourier(counts, axis=1)
             if spectrum is None:
                 spectrum = transformed
             else:
                 spectrum *= transformed
         return portable.inverse_fourier(spectrum, self.n_columns, self.is_complex, axis=1)
+
+    def counts(self, rows: np.ndarray) -> Iterator[Parts]:
+        """The count sketch of every factor."""
+        for hashes in self.hashes:
+            yield self._counts(aligned(rows), *hashes)
 
     def _counts(self, rows: np.ndarray, buckets: np.ndarray, turns: np.ndarray) -> Parts:
         """The counts; complex ones are the two views of one complex array."""
@@ -172,7 +178,7 @@ class CompiledWaves(Prepared):
             out = empty_parts(rows.shape[0], self.n_columns, rows.dtype, self.is_complex)
         cosines, sines, last = portable.wave_views(out, self.n_pairs)
         if self.is_fused:
-            rows = _aligned(rows)
+            rows = aligned(rows)
             cpp.waves(rows, self.scale, cosines, sines, self.pairs)
             if self.has_phase:
                 cpp.waves(rows, self.scale, last, None, self.last, self.phase)
@@ -255,7 +261,7 @@ def hadamard(X: np.ndarray) -> np.ndarray:  # (n, d) -> (n, d)
     if X.shape[1] > cpp.LARGEST_HADAMARD or X.dtype not in (np.float32, np.float64):
         return portable.hadamard(X)
     out = np.empty(X.shape, dtype=X.dtype)
-    cpp.fwht(_aligned(X), out)
+    cpp.fwht(aligned(X), out)
     return out
 
 
@@ -303,7 +309,7 @@ def pair_terms(
     return terms
 
 
-def _aligned(X: np.ndarray) -> np.ndarray:
+def aligned(X: np.ndarray) -> np.ndarray:
     """X with contiguous, aligned rows, as the kernels need them."""
     contiguous = X.strides[-1] == X.itemsize or X.shape[-1] == 1
     return X if contiguous and X.flags.aligned else np.require(X, requirements=("C", "A"))

@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 import scipy.fft
 import scipy.sparse
-from array_api_compat import is_numpy_array
+from array_api_compat import device, is_numpy_array, is_torch_array
 
-from .._arrays import Array, Parts, host, is_sparse, join, like, namespace
+from .._arrays import Array, Parts, host, is_sparse, is_traced, join, like, namespace
 from .prepared import Prepared, multiply, scaled, transposed
 
 _LARGEST_FACTOR = 5  # a Walsh–Hadamard transform is done in factors of at most 2⁵ = 32
@@ -35,6 +35,17 @@ def _hadamard_matrix(bits: int) -> np.ndarray:
     return H
 
 
+def _hadamard_like(bits: int, A: Array) -> Array:
+    """The Hadamard matrix of order 2^bits in the library of A."""
+    if not (is_torch_array(A) and is_traced(A)):
+        return like(_hadamard_matrix(bits), A)
+    xp = namespace(A)  # NumPy's constants would end a graph of torch.compile
+    H = xp.ones((1, 1), dtype=A.dtype, device=A.device)
+    for _ in range(bits):
+        H = xp.concat([xp.concat([H, H], axis=1), xp.concat([H, -H], axis=1)], axis=0)
+    return H
+
+
 def hadamard_middle(A: Array) -> Array:  # (B, d, n) -> (B, d, n)
     """H_d applied along the middle axis: H = H_f ⊗ H_g ⊗ …, one matrix product per factor."""
     xp = namespace(A)
@@ -44,7 +55,7 @@ def hadamard_middle(A: Array) -> Array:  # (B, d, n) -> (B, d, n)
     before = blocks
     for step in range(n_factors):
         factor_bits = bits // n_factors + (step < bits % n_factors)
-        H = like(_hadamard_matrix(factor_bits), A)
+        H = _hadamard_like(factor_bits, A)
         after = blocks * d * n // (before * H.shape[0])
         A = xp.matmul(H, xp.reshape(A, (before, H.shape[0], after)))
         before *= H.shape[0]
@@ -57,8 +68,13 @@ def hadamard(X: Array) -> Array:  # (n, d) -> (n, d)
 
 
 def signs(turns: Array, X: Array) -> tuple[Array, Array]:
-    """Real and imaginary part of iᵗ, in the library and dtype of X."""
+    """Real and imaginary part of iᵗ, in the library and dtype of X.
+
+    Floating `turns` are real weights themselves, which were signs before they were trained.
+    """
     xp = namespace(turns)
+    if xp.isdtype(turns.dtype, "real floating"):
+        return xp.astype(turns, X.dtype), xp.zeros_like(turns, dtype=X.dtype)
     real = xp.astype(turns == 0, X.dtype) - xp.astype(turns == 2, X.dtype)
     imaginary = xp.astype(turns == 1, X.dtype) - xp.astype(turns == 3, X.dtype)
     return real, imaginary
@@ -127,8 +143,8 @@ def count_sketch(X: Array, table: CountTable, is_complex: bool) -> Parts:
         return table.real @ A, table.imaginary @ A if is_complex else None
     real, imaginary = signs(table.turns, X)
     return (
-        _gather_buckets(real[:, None] * A, table.members),
-        _gather_buckets(imaginary[:, None] * A, table.members) if is_complex else None,
+        table.counts(real[:, None] * A),
+        table.counts(imaginary[:, None] * A) if is_complex else None,
     )
 
 
@@ -136,11 +152,20 @@ class CountTable:
     """One hash of d coordinates into D buckets, laid out for the library of X.
 
     NumPy and sparse arrays use two (D, d) sparse matrices; other libraries a table of gathers:
-    `members[j, b]` is the j-th coordinate of bucket b, or d (a zero) where it has fewer.
+    `members[j, b]` is the j-th coordinate of bucket b, or d (a zero) where it has fewer. Hashes
+    that are tensors themselves stay where they are.
     """
+
+    members: Array | None = None
+    buckets: Array
+    turns: Array
 
     def __init__(self, buckets: np.ndarray, turns: np.ndarray, n_buckets: int, X: Array):
         d = buckets.shape[0]
+        self.n_buckets = n_buckets
+        if is_torch_array(buckets):
+            self.buckets, self.turns = buckets, turns
+            return
         if is_sparse(X) or is_numpy_array(X):
             real, imaginary = signs(turns, X)
             where = (buckets, np.arange(d))
@@ -156,14 +181,17 @@ class CountTable:
         self.members = like(members, X)
         self.turns = like(turns, X)
 
-
-def _gather_buckets(A: Array, members: Array) -> Array:  # (d, n), (load, D) -> (D, n)
-    xp = namespace(A)
-    A = xp.concat([A, xp.zeros_like(A[:1, :])], axis=0)
-    total = xp.take(A, members[0, :], axis=0)
-    for j in range(1, members.shape[0]):
-        total = total + xp.take(A, members[j, :], axis=0)
-    return total
+    def counts(self, A: Array) -> Array:  # (d, n) -> (D, n)
+        """The sums over the coordinates of every bucket, for libraries without sparse matrices."""
+        xp = namespace(A)
+        if self.members is None:
+            empty = xp.zeros((self.n_buckets, A.shape[1]), dtype=A.dtype, device=A.device)
+            return empty.index_add(0, self.buckets, A)
+        A = xp.concat([A, xp.zeros_like(A[:1, :])], axis=0)
+        total = xp.take(A, self.members[0, :], axis=0)
+        for j in range(1, self.members.shape[0]):
+            total = total + xp.take(A, self.members[j, :], axis=0)
+        return total
 
 
 def fourier(parts: Parts, axis: int = 0) -> Array:  # D -> D // 2 + 1 (real) or D, complex
@@ -214,10 +242,12 @@ class HadamardProduct(Prepared):
         scale: float,
         rows: Array,
     ):
-        _, n_blocks, self.width = places.shape
+        n_factors, n_blocks, self.width = places.shape
         # counted over all blocks laid end to end, for the columns that are kept
-        places = places + self.width * np.arange(n_blocks)[:, None]
-        places = like(places.reshape(len(places), -1)[:, :n_columns], rows)
+        places = like(places, rows)
+        xp = namespace(places)
+        blocks = xp.arange(n_blocks, dtype=places.dtype, device=device(places))
+        places = xp.reshape(places + self.width * blocks[:, None], (n_factors, -1))[:, :n_columns]
         turns = like(turns, rows)
         self.factors = [(turns[i, :, :], places[i, :]) for i in range(turns.shape[0])]
         self.is_complex, self.scale = is_complex, scale

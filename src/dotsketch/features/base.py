@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Iterable, Sequence
+from copy import copy
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -27,7 +28,7 @@ from .._arrays import (
     namespace,
     positive_integer,
 )
-from .._backends import host_view
+from .._backends import host_view, largest_entry
 from ..kernels import Kernel
 from .study import ExpectedError, Study, Unsuited
 
@@ -60,6 +61,7 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
     output: str = "real"
     random_state: Any
     kernel_: Kernel
+    weights_: Any
     # Whether `_features` itself looks for NaN and infinity, while the rows are in the cache
     checks_rows: ClassVar[bool] = False
 
@@ -114,8 +116,17 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         return self.fit(X)
 
     def redrawn(self, X: Array, random_state: Any) -> Self:
-        """Another draw of these fitted features, for the rows X that they were fitted to."""
+        """Another draw of these fitted features, for the rows X that they were fitted to.
+
+        X may be None for a family that overrides this: what depends on rows stays as it is.
+        """
         return clone(self).set_params(random_state=random_state).fit(X)
+
+    def _with_weights(self, random_state: Any, weights: Any) -> Self:
+        """A fitted copy with other random weights."""
+        other = copy(self)
+        other.random_state, other.weights_ = random_state, weights
+        return other
 
     def _measured(self, study: Study, cost: float) -> ExpectedError:
         """The error of features drawn for rows held out."""
@@ -129,6 +140,12 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
 
         m = study.n_held
         return study.measure(approximate, 1, m * cost + m * m * self.n_components).error(cost)
+
+    def expected_error_on(self, X: Array, *, n_pairs_sample: int = 500) -> ExpectedError:
+        """The error of these fitted features predicted for rows X (n, d), not those of the fit."""
+        check_fitted(self)
+        kernel, X = self.kernel_.detached(), self._validate(X, reset=False)
+        return self.expected_error(Study(kernel, X, n_pairs_sample=n_pairs_sample))
 
     # -- rows --------------------------------------------------------------------------------------
 
@@ -299,7 +316,9 @@ def check_foreign(estimator: Any, X: Array, *, reset: bool) -> Array:
                 f"required by {name}."
             )
     _check_n_features(estimator, X, reset=reset)
-    if not is_traced(X) and not get_config()["assume_finite"] and not xp.all(xp.isfinite(X)):
+    if is_traced(X) or get_config()["assume_finite"]:
+        return X
+    if not math.isfinite(largest_entry(X)):
         raise ValueError(f"Input X contains NaN or infinity; {name} needs finite values.")
     return X
 

@@ -283,6 +283,10 @@ class FourierFeatures(FeatureMap):
         self.weights_ = self.map_.sample(self.n_features_in_, as_generator(self.random_state))
         return self
 
+    def redrawn(self, X: Array, random_state: Any) -> FourierFeatures:
+        weights = self.map_.sample(self.n_features_in_, as_generator(random_state))
+        return self._with_weights(random_state, weights)
+
     def label(self) -> str:
         norms = "" if self.norms == "auto" else f", {self.norms} norms"
         return f"fourier: {self.projection}{norms}{output_suffix(self.output)}"

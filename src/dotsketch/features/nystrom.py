@@ -46,6 +46,11 @@ class Basis(NamedTuple):
     normalization: np.ndarray  # (m, D)
     single_error: float  # roundings of k̂ in float32, relative to the error of k̂
 
+    @property
+    def on_host(self) -> tuple[str, ...]:
+        """What stays on the host when the others become tensors: code looks at its values."""
+        return "indices", "relative_eigenvalues"
+
 
 class NystromFeatures(FeatureMap):
     """z(x) = Wᵀ k(B, x) for landmarks B, which are training rows, and a matrix W (m, D).

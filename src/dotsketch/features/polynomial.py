@@ -115,6 +115,10 @@ class PolynomialSketch(FeatureMap):
         self.weights_ = self.sketch_.sample(self._dimension, rng)
         return self
 
+    def redrawn(self, X: Array, random_state: Any) -> PolynomialSketch:
+        weights = self.sketch_.sample(self._dimension, as_generator(random_state))
+        return self._with_weights(random_state, weights)
+
     def label(self) -> str:
         extras = [
             f", {name}={value}"

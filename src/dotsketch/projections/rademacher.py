@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._arrays import Array
+from .._arrays import Array, namespace
 from .._backends import Prepared, dense_product, keeps_prepared, sign_product
 from .base import Projection
 
@@ -50,8 +50,8 @@ class RademacherProjection(Projection):
     ) -> Prepared:
         if isinstance(weights, TurnWeights):
             return sign_product(weights.turns, is_complex=self.is_complex, scale=scale, rows=rows)
-        angles = weights.angles
-        return dense_product(np.cos(angles), np.sin(angles), scale=scale, rows=rows)
+        angles, xp = weights.angles, namespace(weights.angles)
+        return dense_product(xp.cos(angles), xp.sin(angles), scale=scale, rows=rows)
 
 
 def sample_turns(rng: np.random.Generator, shape: tuple[int, ...], is_complex: bool) -> np.ndarray:

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+from array_api_compat import device
 
-from .._arrays import Array, Parts, like
+from .._arrays import Array, Parts, namespace
 from .._backends import (
     Prepared,
     dense_like,
@@ -118,7 +119,9 @@ class PreparedTree(Prepared):
         degree, scale = self.sketch.degree, self.sketch.scale
         n_leaves = len(self.leaves)
         n_levels = n_leaves.bit_length() - 1
-        unit = rows[:1, :] * 0 + like(np.eye(1, rows.shape[1]), rows)
+        xp = namespace(rows)
+        first = xp.eye(1, rows.shape[1], dtype=rows.dtype, device=device(rows))
+        unit = rows[:1, :] * 0 + first
 
         def vector(level: int, place: int) -> Parts:
             """A vector of a level, leaves being level 0: depth first, so that few are kept."""

@@ -251,9 +251,23 @@ class MaclaurinFeatures(FeatureMap):
         if isinstance(self.allocation, str) and self.allocation == "random":
             rng = np.random.default_rng(self._count_projections())
             draws = [self._draw_degrees(moments, self._count_projections(), rng) for _ in range(16)]
-        else:
-            found = self.design(study).allocation
-            draws = [evaluate(moments, found.projections, found.exact, found.coefficients)]
+            return self._error(study, moments, draws)
+        return self._error(study, moments, [_evaluated(moments, self.design(study).allocation)])
+
+    def expected_error_on(self, X: Array, *, n_pairs_sample: int = 500) -> ExpectedError:
+        check_is_fitted(self)
+        if self.mean_split:
+            raise NotImplementedError(
+                "The blocks of mean_split=True belong to the rows of the fit."
+            )
+        kernel, X = self.kernel_.detached(), self._validate(X, reset=False)
+        study = Study(kernel, X, n_pairs_sample=n_pairs_sample)
+        moments = self._series.moments(study, "sample")
+        return self._error(study, moments, [_evaluated(moments, self.allocation_)])
+
+    def _error(
+        self, study: Study, moments: ExpansionMoments, draws: list[Allocation]
+    ) -> ExpectedError:
         return study.error(
             float(np.mean([draw.squared_bias for draw in draws])),
             float(np.mean([draw.variance for draw in draws])),
@@ -461,6 +475,11 @@ class MaclaurinFeatures(FeatureMap):
                 sketch = make_sketch(self.sketch, degree, D, self._field)
             blocks.append(SketchedBlock(int(b), root, sketch, sketch.sample(d, stream)))
         return blocks
+
+
+def _evaluated(moments: ExpansionMoments, found: Allocation) -> Allocation:
+    """The error of an allocation on other pairs."""
+    return evaluate(moments, found.projections, found.exact, found.coefficients)
 
 
 def check_weights(scales: list[Array], blocks: list[SketchedBlock], dtype: Any) -> None:

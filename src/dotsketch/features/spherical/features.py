@@ -158,6 +158,10 @@ class SphericalFeatures(FeatureMap):
         self.weights_ = self.map_.sample(self.n_features_in_, as_generator(self.random_state))
         return self
 
+    def redrawn(self, X: Array, random_state: Any) -> SphericalFeatures:
+        weights = self.map_.sample(self.n_features_in_, as_generator(random_state))
+        return self._with_weights(random_state, weights)
+
     def label(self) -> str:
         return f"spherical: {self.projection}{output_suffix(self.output)}"
 

@@ -1,0 +1,182 @@
+"""Feature maps for linear attention: (z(q)·z(k))ˢ in place of a kernel of queries and keys."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Self
+
+import numpy as np
+import torch
+from torch import nn
+
+from .._arrays import positive_integer
+from ..features import MaclaurinFeatures, PositiveFeatures
+from ..kernels import Exponential
+from .layers import FeatureLayer, SketchLayer
+from .weights import Seed, host_generator
+
+METHODS = ("maclaurin", "positive")
+
+
+class PolynomialMap(nn.Module):
+    """Weights (z(q)·z(k))², never negative, with a sketch z of half the degree.
+
+    The kernel is (gamma q·k + coef0)^degree, with an even degree. The features are the tensor
+    square z ⊗ z, of which only z is formed: num_features numbers for each position. The state of
+    attention has num_features² rows. The mean of (z(q)·z(k))² is the kernel plus the variance of
+    z(q)·z(k), which falls as 1/num_features.
+
+    Parameters
+    ----------
+    head_dim : int, the size of queries and keys
+    num_features : int, default=32
+    degree : int, default=4, an even number
+    gamma : float or None, default=None for 1/√head_dim
+    coef0 : float, default=0.0
+    sketch : str, default="tensor_srht"
+    trainable, generator : as for `SketchLayer`
+
+    Examples
+    --------
+    >>> import torch
+    >>> from dotsketch.nn import PolynomialMap
+    >>> square = PolynomialMap(8, 64, degree=2, coef0=1.0, generator=0)
+    >>> q, k = torch.ones(1, 8), torch.ones(1, 8) / 2
+    >>> approximate = (square(q) @ square(k).T) ** square.power
+    >>> torch.allclose(approximate, square.kernel(q, k), rtol=0.1)
+    True
+    """
+
+    power = 2
+
+    def __init__(
+        self,
+        head_dim: int,
+        num_features: int = 32,
+        *,
+        degree: int = 4,
+        gamma: float | None = None,
+        coef0: float = 0.0,
+        sketch: str = "tensor_srht",
+        trainable: bool = False,
+        generator: Seed = None,
+    ):
+        super().__init__()
+        if positive_integer("degree", degree) % 2:
+            raise ValueError(f"degree must be even: weights are squares; got {degree}.")
+        self.degree = degree
+        self.layer = SketchLayer(
+            head_dim,
+            num_features,
+            degree=degree // 2,
+            sketch=sketch,
+            gamma=head_dim**-0.5 if gamma is None else gamma,
+            coef0=coef0,
+            trainable=trainable,
+            generator=generator,
+        )
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:  # (…, head_dim) -> (…, num_features)
+        return self.layer(x)
+
+    def kernel(self, q: torch.Tensor, k: torch.Tensor) -> torch.Tensor:  # (…, t, d) -> (…, t, s)
+        """(gamma q·k + coef0)^degree, exactly."""
+        return (self.layer.gamma * (q @ k.transpose(-1, -2)) + self.layer.coef0) ** self.degree
+
+    def resample_(self, generator: Seed = None) -> Self:
+        """Draw the weights anew, in place."""
+        self.layer.resample_(generator)
+        return self
+
+    def extra_repr(self) -> str:
+        return f"degree={self.degree}"
+
+
+class SoftmaxMap(nn.Module):
+    """Features of the kernel of softmax attention, exp(q·k/√head_dim).
+
+    method="maclaurin" sketches the powers of its series, with the columns spread over the degrees
+    for queries and keys of about the given norm; `expected_error` is known before anything is
+    drawn. The weights may be negative where norms are much larger. method="positive" (FAVOR+) has
+    positive weights and, unless norms are large, more variance.
+
+    Parameters
+    ----------
+    head_dim : int, the size of queries and keys
+    num_features : int, default=128
+    method : {"maclaurin", "positive"}, default="maclaurin"
+    norm : float or None, default=None for √2 · head_dim^(1/4)
+        The norm of queries and keys in use: exponents are then at most norm²/√head_dim (2).
+        `SketchAttention(qk_norm=True)` keeps it.
+    sketch : str, default="tensor_srht", for method="maclaurin"
+    trainable, generator : as for `FeatureLayer`
+
+    Attributes
+    ----------
+    expected_error : float, relative error of the kernel for random directions of that norm
+
+    Examples
+    --------
+    >>> from dotsketch.nn import SoftmaxMap
+    >>> maclaurin = SoftmaxMap(16, 256, generator=0)
+    >>> positive = SoftmaxMap(16, 256, method="positive", generator=0)
+    >>> print(f"{maclaurin.expected_error:.2f} {positive.expected_error:.2f}")
+    0.06 0.87
+    """
+
+    power = 1
+
+    def __init__(
+        self,
+        head_dim: int,
+        num_features: int = 128,
+        *,
+        method: str = "maclaurin",
+        norm: float | None = None,
+        sketch: str = "tensor_srht",
+        trainable: bool = False,
+        generator: Seed = None,
+    ):
+        super().__init__()
+        self.head_dim = positive_integer("head_dim", head_dim)
+        self.method, self.norm = method, norm or math.sqrt(2) * head_dim**0.25
+        rng = host_generator(generator)
+        kernel = Exponential(lengthscale=head_dim**0.25)
+        features: Any
+        if method == "maclaurin":
+            features = MaclaurinFeatures(kernel, sketch=sketch, n_components=num_features)
+        elif method == "positive":
+            features = PositiveFeatures(
+                kernel, n_components=num_features, hyperbolic=num_features % 2 == 0
+            )
+        else:
+            raise ValueError(f"method must be one of {METHODS}; got {method!r}.")
+        directions = rng.standard_normal((256, head_dim))
+        rows = self.norm * directions / np.linalg.norm(directions, axis=1, keepdims=True)
+        self.layer = FeatureLayer(
+            features.set_params(random_state=rng).fit(rows), trainable=trainable
+        )
+        self.expected_error = self.predicted_error(torch.from_numpy(rows))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:  # (…, head_dim) -> (…, num_features)
+        return self.layer(x)
+
+    def predicted_error(self, x: torch.Tensor) -> float:  # (…, head_dim)
+        """The relative error of the kernel between rows of x: root mean square, over that of k.
+
+        It is a closed form, of these norms and angles and not of the weights that were drawn.
+        """
+        rows = x.detach().reshape(-1, self.head_dim).cpu().double().numpy()
+        return float(self.layer.description.expected_error_on(rows).relative_error)
+
+    def kernel(self, q: torch.Tensor, k: torch.Tensor) -> torch.Tensor:  # (…, t, d) -> (…, t, s)
+        """exp(q·k/√head_dim), exactly."""
+        return torch.exp(q @ k.transpose(-1, -2) / math.sqrt(self.head_dim))
+
+    def resample_(self, generator: Seed = None) -> Self:
+        """Draw the weights anew, in place."""
+        self.layer.resample_(generator)
+        return self
+
+    def extra_repr(self) -> str:
+        return f"{self.method}, norm={self.norm:.3g}, expected_error={self.expected_error:.2g}"

@@ -1,0 +1,290 @@
+"""Linear attention is attention with the weights of its feature map, however it is computed."""
+
+import functools
+import math
+
+import pytest
+
+torch = pytest.importorskip("torch")
+nn = pytest.importorskip("dotsketch.nn")
+functional = nn.functional
+
+B, H, D, C = 2, 3, 6, 5  # batch, heads, size of keys, size of values
+MAPS = {
+    "polynomial": lambda: nn.PolynomialMap(D, 7, degree=4, coef0=0.5, generator=0),
+    "maclaurin": lambda: nn.SoftmaxMap(D, 60, generator=0),
+    "positive": lambda: nn.SoftmaxMap(D, 20, method="positive", generator=0),
+    "function": lambda: lambda x: torch.nn.functional.elu(x) + 1,
+}
+
+
+@functools.cache
+def make_map(name):
+    return MAPS[name]()
+
+
+def data(length, dtype=torch.float32, keys=None):
+    generator = torch.Generator().manual_seed(length)
+    shapes = [(B, length, H, D), (B, keys or length, H, D), (B, keys or length, H, C)]
+    values = (torch.randn(s, generator=generator, dtype=dtype) for s in shapes)
+    # small enough that no sum of weights with signs is near zero, where rounding would grow
+    return [(x / 2).requires_grad_() for x in values]
+
+
+def naive(q, k, v, feature_map, *, causal, mask=None, normalize=True, exact_chunk=None):
+    """The definition: a matrix of weights. `exact_chunk`: the exact kernel in diagonal blocks."""
+    q, k, v = (x.transpose(1, 2) for x in (q, k, v))
+    power = getattr(feature_map, "power", 1)
+    weights = torch.einsum("bhqf,bhkf->bhqk", feature_map(q), feature_map(k)) ** power
+    if exact_chunk:
+        block = torch.arange(q.shape[2]) // exact_chunk
+        same = block[:, None] == block[None, :]
+        weights = torch.where(same, feature_map.kernel(q, k), weights)
+    if causal:
+        rows, columns = weights.shape[-2:]
+        weights = weights * torch.ones(rows, columns, dtype=torch.bool).tril()
+    if mask is not None:
+        weights = weights * ~mask[:, None, None, :]
+    output = weights @ v
+    if normalize:
+        sums = weights.sum(-1, keepdim=True)
+        output = output / torch.where(sums == 0, torch.ones_like(sums), sums)
+    return output.transpose(1, 2)
+
+
+def with_gradients(function, inputs):
+    """The output, and the gradients of a fixed function of it."""
+    output = function(*inputs)
+    weights = torch.linspace(-1, 1, output.numel(), dtype=output.dtype).reshape(output.shape)
+    return [output, *torch.autograd.grad((output * weights).sum(), inputs)]
+
+
+def assert_same(found, expected, tolerance=1e-5):
+    for a, b in zip(found, expected, strict=True):
+        assert (a - b).norm() <= tolerance * max(b.norm(), 1)
+
+
+@pytest.mark.parametrize("chunk_size", [1, 4, 256])
+@pytest.mark.parametrize("length", [1, 13])
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("name", MAPS)
+def test_chunks_are_the_definition(name, causal, length, chunk_size):
+    mask = torch.zeros(B, length, dtype=torch.bool)
+    mask[1, length // 2 :] = True
+    mask[0, :1] = length > 1
+    inputs, feature_map = data(length), make_map(name)
+
+    def compare(mask, normalize):
+        found = with_gradients(
+            lambda *x: functional.linear_attention(
+                *x,
+                feature_map=feature_map,
+                causal=causal,
+                chunk_size=chunk_size,
+                normalize=normalize,
+                key_padding_mask=mask,
+            ),
+            inputs,
+        )
+        expected = with_gradients(
+            lambda *x: naive(*x, feature_map, causal=causal, mask=mask, normalize=normalize),
+            inputs,
+        )
+        assert_same(found, expected)
+
+    compare(None, True)
+    compare(mask, True)
+    compare(mask, False)
+
+
+@pytest.mark.parametrize("name", ["polynomial", "maclaurin"])
+@pytest.mark.parametrize(("length", "chunk_size"), [(13, 4), (8, 4), (3, 4)])
+def test_the_exact_kernel_on_the_diagonal(name, length, chunk_size):
+    inputs, feature_map = data(length), make_map(name)
+    found = with_gradients(
+        lambda *x: functional.linear_attention(
+            *x, feature_map=feature_map, causal=True, chunk_size=chunk_size, local="exact"
+        ),
+        inputs,
+    )
+    expected = with_gradients(
+        lambda *x: naive(*x, feature_map, causal=True, exact_chunk=chunk_size), inputs
+    )
+    assert_same(found, expected)
+
+
+@pytest.mark.parametrize("local", ["features", "exact"])
+@pytest.mark.parametrize("name", ["polynomial", "maclaurin"])
+@pytest.mark.parametrize("cuts", [[1] * 13, [5, 3, 5], [4, 8, 1]])
+def test_step_by_step_is_one_pass(name, local, cuts):
+    inputs = data(13)
+    options = {
+        "feature_map": make_map(name), "causal": True, "chunk_size": 4, "local": local,
+        "output_final_state": True,
+    }  # fmt: skip
+    mask = torch.zeros(B, 13, dtype=torch.bool)
+    mask[0, 2:5] = True
+    whole, last = functional.linear_attention(*inputs, key_padding_mask=mask, **options)
+    state, outputs = None, []
+    for part in zip(*(torch.split(x, cuts, dim=1) for x in (*inputs, mask)), strict=True):
+        found, state = functional.linear_attention(
+            *part[:3], key_padding_mask=part[3], initial_state=state, **options
+        )
+        outputs.append(found)
+    assert_same([torch.cat(outputs, dim=1)], [whole])
+    for a, b in zip(state, last, strict=True):
+        assert (a is None) == (b is None)
+        assert a is None or torch.allclose(a, b, atol=1e-5)
+    if local == "exact":
+        assert last.keys.shape[2] == 1  # 13 = 3 · 4 + 1
+
+
+def test_a_state_without_order_is_one_pass():
+    inputs = data(13)
+    options = {"feature_map": make_map("polynomial"), "output_final_state": True}
+    whole = functional.linear_attention(*inputs, feature_map=make_map("polynomial"))
+    _, state = functional.linear_attention(*(x[:, :6] for x in inputs), **options)
+    rest = (x[:, 6:] for x in inputs[1:])
+    found, _ = functional.linear_attention(inputs[0], *rest, initial_state=state, **options)
+    assert_same([found], [whole])
+
+
+def test_queries_and_keys_of_other_lengths():
+    inputs = data(4, keys=11)
+    found = functional.linear_attention(
+        *inputs, feature_map=make_map("maclaurin"), causal=False, chunk_size=3
+    )
+    assert_same([found], [naive(*inputs, make_map("maclaurin"), causal=False)])
+
+
+@pytest.mark.parametrize("local", ["features", "exact"])
+def test_gradients_in_double_precision(local):
+    inputs = [x[:1, :, :1].detach().double().requires_grad_() for x in data(3)]
+    run = functools.partial(functional.linear_attention, feature_map=make_map("polynomial"))
+    assert torch.autograd.gradcheck(
+        lambda *x: run(*x, causal=True, chunk_size=2, local=local), inputs
+    )
+
+
+@pytest.mark.parametrize("mutation", ["_read", "_written"])
+def test_the_comparison_finds_a_mutant(mutation, monkeypatch):
+    """What comes before a chunk counts twice."""
+    original = getattr(functional, mutation)
+    monkeypatch.setattr(functional, mutation, lambda *a: 2 * original(*a))
+    inputs, feature_map = data(13), make_map("polynomial")
+    found = functional.linear_attention(*inputs, feature_map=feature_map, causal=True, chunk_size=4)
+    with pytest.raises(AssertionError):
+        assert_same([found], [naive(*inputs, feature_map, causal=True)])
+
+
+def test_many_features_are_softmax_attention():
+    q, k, v = (x.detach() for x in data(40))
+    q, k = q / 2, k / 2
+    exact = torch.nn.functional.scaled_dot_product_attention(
+        *(x.transpose(1, 2) for x in (q, k, v)), is_causal=True
+    ).transpose(1, 2)
+    many = nn.SoftmaxMap(D, 4000, norm=math.sqrt(D) / 2, generator=0)
+    found = functional.linear_attention(q, k, v, feature_map=many, causal=True)
+    assert (found - exact).norm() < 0.02 * exact.norm()
+    found = functional.linear_attention(
+        q, k, v, feature_map=many, causal=True, chunk_size=64, local="exact"
+    )
+    assert_same([found], [exact])
+
+
+def test_half_precision_is_worked_on_in_single():
+    inputs = [x.detach().bfloat16() for x in data(13)]
+    feature_map = make_map("polynomial")
+    found = functional.linear_attention(*inputs, feature_map=feature_map, causal=True)
+    assert found.dtype == torch.bfloat16
+    wide = [x.float() for x in inputs]
+    expected = functional.linear_attention(*wide, feature_map=feature_map, causal=True)
+    assert torch.equal(found, expected.bfloat16())
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        found = functional.linear_attention(*wide, feature_map=feature_map, causal=True)
+    assert torch.equal(found, expected)
+
+
+def test_predicted_errors_are_of_the_norms_in_use():
+    softmax = nn.SoftmaxMap(16, 128, generator=0)
+    rows = torch.randn(200, 16, generator=torch.Generator().manual_seed(0))
+    rows = rows / rows.norm(dim=1, keepdim=True)
+    small, usual, large = (softmax.predicted_error(s * softmax.norm * rows) for s in (0.5, 1, 2))
+    assert small < usual < large
+    assert usual == pytest.approx(softmax.expected_error, rel=0.2)
+    k = torch.exp(rows @ rows.T * softmax.norm**2 / 4)
+    errors = []
+    for seed in range(20):
+        Z = softmax.resample_(seed)(softmax.norm * rows)
+        off = ~torch.eye(200, dtype=torch.bool)
+        errors.append(((Z @ Z.T - k)[off] ** 2).mean() / (k[off] ** 2).mean())
+    measured = torch.stack(errors)
+    spread = measured.std() / math.sqrt(len(errors))
+    assert abs(measured.mean() - usual**2) < 6 * spread + 0.1 * usual**2
+
+
+@pytest.mark.parametrize("feature_map", ["softmax", "polynomial"])
+@pytest.mark.parametrize("qk_norm", [False, True])
+def test_multi_head_attention(feature_map, qk_norm):
+    torch.manual_seed(0)
+    attention = nn.SketchAttention(
+        12, 3, feature_map=feature_map, num_features=64, causal=True, qk_norm=qk_norm, generator=0
+    )
+    other = nn.SketchAttention(
+        12, 3, feature_map=feature_map, num_features=64, causal=True, qk_norm=qk_norm, generator=1
+    )
+    x = torch.randn(2, 9, 12, generator=torch.Generator().manual_seed(0))
+    output, state = attention(x, x, x)
+    assert output.shape == x.shape
+    assert state is None
+    assert not torch.allclose(other(x)[0], output)
+    other.load_state_dict(attention.state_dict())
+    assert torch.equal(other(x)[0], output)
+    # what comes later is not seen, nor is padding
+    changed = x.clone()
+    changed[:, 5:] = 0
+    assert torch.allclose(attention(changed)[0][:, :5], output[:, :5], atol=1e-6)
+    mask = torch.zeros(2, 9, dtype=torch.bool)
+    mask[:, :3] = True
+    padded, noise = x.clone(), torch.randn(2, 3, 12)
+    padded[:, :3] = noise
+    first, second = (attention(y, key_padding_mask=mask)[0][:, 3:] for y in (x, padded))
+    assert torch.allclose(first, second, atol=1e-6)
+    # decoding
+    steps, state = [], None
+    for t in range(9):
+        out, state = attention(x[:, t : t + 1], initial_state=state, output_final_state=True)
+        steps.append(out)
+    assert_same([torch.cat(steps, dim=1)], [output], 1e-4)  # the weights have signs
+    attention(x)[0].sum().backward()
+    assert all(p.grad is not None for p in attention.parameters())
+
+
+def test_wrong_arguments_are_named():
+    q, k, v = data(4)
+    run = functools.partial(functional.linear_attention, feature_map=make_map("polynomial"))
+    with pytest.raises(ValueError, match="batch, time, heads, dim"):
+        run(q[0], k[0], v[0])
+    with pytest.raises(ValueError, match="must agree"):
+        run(q, k[:, :, :1], v)
+    with pytest.raises(ValueError, match="one key for every query"):
+        run(q[:, :2], k, v, causal=True)
+    with pytest.raises(ValueError, match="local must be"):
+        run(q, k, v, local="other")
+    with pytest.raises(ValueError, match="causal=True"):
+        run(q, k, v, local="exact")
+    with pytest.raises(ValueError, match="key_padding_mask must be"):
+        run(q, k, v, key_padding_mask=torch.ones(2, 4))
+    with pytest.raises(ValueError, match="must be even"):
+        nn.PolynomialMap(4, degree=3)
+    with pytest.raises(ValueError, match="method must be"):
+        nn.SoftmaxMap(4, method="other")
+    with pytest.raises(ValueError, match="multiple of num_heads"):
+        nn.SketchAttention(10, 3)
+    with pytest.raises(ValueError, match="feature_map must be"):
+        nn.SketchAttention(9, 3, feature_map="other")
+    attention = nn.SketchAttention(8, 2, feature_map="polynomial")
+    with pytest.raises(ValueError, match="need_weights"):
+        attention(torch.ones(1, 2, 8), need_weights=True)
+    with pytest.raises(ValueError, match="attn_mask"):
+        attention(torch.ones(1, 2, 8), attn_mask=torch.ones(2, 2))

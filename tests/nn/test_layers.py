@@ -1,0 +1,216 @@
+"""Layers: the features of the estimators, in any shape and dtype, with weights as buffers."""
+
+import copy
+
+import numpy as np
+import pytest
+
+import dotsketch
+from dotsketch import (
+    AutoFeatures,
+    FourierFeatures,
+    Gaussian,
+    MaclaurinFeatures,
+    NystromFeatures,
+    Polynomial,
+    PolynomialSketch,
+    PositiveFeatures,
+    SphericalFeatures,
+)
+from dotsketch.sketches import SKETCHES
+
+torch = pytest.importorskip("torch")
+nn = pytest.importorskip("dotsketch.nn")
+
+X = np.random.default_rng(0).standard_normal((30, 6)) / 3
+ROWS = torch.from_numpy(X)
+FITTED = [
+    PolynomialSketch(3, coef0=0.5, n_components=12, random_state=0),
+    PolynomialSketch(3, sketch="tree_srht", n_components=12, random_state=0),
+    PolynomialSketch(2, sketch="tensor_sketch", n_components=12, output="complex", random_state=0),
+    PolynomialSketch(
+        2, sketch="rademacher", weights="circle", n_components=12, output="complex", random_state=0
+    ),
+    MaclaurinFeatures(Gaussian(), n_components=40, exact_monomials=False, random_state=0),
+    MaclaurinFeatures(
+        Gaussian(), n_components=40, exact_monomials=False, output="complex_to_real", random_state=0
+    ),
+    MaclaurinFeatures(
+        Polynomial(3), mean_split=True, n_components=40, exact_monomials=False, random_state=0
+    ),
+    FourierFeatures(Gaussian(), n_components=13, random_state=0),
+    FourierFeatures(Gaussian(), n_components=12, projection="sorf", random_state=0),
+    PositiveFeatures(Gaussian(), n_components=12, random_state=0),
+    SphericalFeatures(Polynomial(3), n_components=12, random_state=0),
+    NystromFeatures(Gaussian(), n_components=12, random_state=0),
+    AutoFeatures(Polynomial(2), n_components=12, random_state=0),
+]
+
+
+def reference(layer, rows):
+    """The features of a SketchLayer by its sketch and NumPy weights."""
+    weights = layer.sketch.sample(layer._width, np.random.default_rng(0))
+    inputs = np.sqrt(layer.gamma) * rows
+    if layer.coef0:
+        inputs = np.hstack([inputs, np.full((len(rows), 1), np.sqrt(layer.coef0))])
+    return layer.sketch.apply(inputs, weights, output=layer.output)
+
+
+@pytest.mark.parametrize("output", ["real", "complex", "complex_to_real"])
+@pytest.mark.parametrize("sketch", SKETCHES)
+def test_a_sketch_layer_is_its_sketch(sketch, output):
+    layer = nn.SketchLayer(
+        6, 10, degree=3, sketch=sketch, output=output, gamma=0.5, coef0=0.3, generator=0
+    ).double()
+    found = layer(ROWS.reshape(5, 3, 2, 6))
+    assert found.shape == (5, 3, 2, 10)
+    np.testing.assert_allclose(found.reshape(30, 10).numpy(), reference(layer, X), atol=1e-6)
+
+
+@pytest.mark.parametrize("features", FITTED, ids=str)
+def test_a_feature_layer_is_its_feature_map(features):
+    features = copy.deepcopy(features).fit(X)
+    layer = nn.FeatureLayer(features)
+    expected = features.transform(X)
+    np.testing.assert_allclose(layer(ROWS).numpy(), expected, rtol=1e-9, atol=1e-12)
+    found = layer(ROWS.float().reshape(3, 10, 6))
+    assert found.shape == (3, 10, expected.shape[1])
+    np.testing.assert_allclose(found.reshape(30, -1).numpy(), expected, rtol=1e-4, atol=1e-5)
+    rows = ROWS.clone().requires_grad_()
+    layer(rows).abs().sum().backward()
+    assert torch.isfinite(rows.grad).all()
+    assert rows.grad.abs().sum() > 0
+
+
+@pytest.mark.parametrize("features", FITTED, ids=str)
+def test_the_state_dict_holds_the_weights(features):
+    """The layer of another draw becomes this one, and weights are drawn anew in place."""
+    first = nn.FeatureLayer(copy.deepcopy(features).fit(X))
+    second = nn.FeatureLayer(copy.deepcopy(features).set_params(random_state=1).fit(X))
+    if not isinstance(features, AutoFeatures):  # which may choose others
+        assert not torch.allclose(first(ROWS), second(ROWS))
+        second.load_state_dict(first.state_dict())
+        torch.testing.assert_close(first(ROWS), second(ROWS))
+    before = first(ROWS)
+    names = sorted(first.state_dict())
+    if type(features).redrawn is dotsketch.features.base.FeatureMap.redrawn:
+        with pytest.raises(ValueError, match="pass rows=X"):
+            first.resample_(3)
+        first.resample_(3, X)
+    else:
+        first.resample_(3)
+    assert not torch.allclose(first(ROWS), before)
+    assert sorted(first.state_dict()) == names
+
+
+@pytest.mark.parametrize("sketch", SKETCHES)
+def test_a_sketch_layer_survives_state_dict_and_is_deterministic(sketch):
+    def make(seed):
+        generator = torch.Generator().manual_seed(seed)
+        return nn.SketchLayer(6, 10, degree=2, sketch=sketch, generator=generator)
+
+    x = ROWS.float()
+    first, same, other = make(0), make(0), make(1)
+    assert torch.equal(first(x), same(x))
+    assert not torch.allclose(first(x), other(x))
+    other.load_state_dict(first.state_dict())
+    assert torch.equal(first(x), other(x))
+    assert torch.equal(copy.deepcopy(first)(x), first(x))
+    first.resample_(torch.Generator().manual_seed(1))
+    assert torch.equal(first(x), make(1)(x))
+    torch.manual_seed(5)
+    one = nn.SketchLayer(6, 10)(x)
+    torch.manual_seed(5)
+    assert torch.equal(one, nn.SketchLayer(6, 10)(x))
+
+
+@pytest.mark.parametrize("sketch", ["tensor_srht", "tensor_sketch", "gaussian", "tree_srht"])
+def test_gradients_in_double_precision(sketch):
+    layer = nn.SketchLayer(4, 6, degree=3, sketch=sketch, coef0=0.5, generator=0).double()
+    rows = ROWS[:2, :4].clone().requires_grad_()
+    assert torch.autograd.gradcheck(layer, (rows,))
+    trained = nn.SketchLayer(4, 6, degree=2, sketch=sketch, trainable=True, generator=0).double()
+    plain = nn.SketchLayer(4, 6, degree=2, sketch=sketch, generator=0).double()
+    torch.testing.assert_close(trained(rows), plain(rows))
+    names = [name for name, _ in trained.named_parameters()]
+    assert names
+
+    def function(rows, *parameters):
+        named = dict(zip(names, parameters, strict=True))
+        return torch.func.functional_call(trained, named, (rows,))
+
+    values = tuple(p.detach().clone().requires_grad_() for p in trained.parameters())
+    assert torch.autograd.gradcheck(function, (rows, *values))
+
+
+def test_trained_features_learn():
+    features = FourierFeatures(Gaussian(lengthscale=1.0), n_components=8, random_state=0).fit(X)
+    layer = nn.FeatureLayer(features, trainable=True)
+    target = torch.sin(4 * ROWS[:, :1])
+    head = torch.nn.Linear(8, 1).double()
+    optimiser = torch.optim.Adam([*layer.parameters(), *head.parameters()], lr=0.05)
+    losses = []
+    for _ in range(30):
+        optimiser.zero_grad()
+        loss = torch.mean((head(layer(ROWS)) - target) ** 2)
+        loss.backward()
+        optimiser.step()
+        losses.append(loss.item())
+    assert losses[-1] < 0.5 * losses[0]
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_half_precision_is_worked_on_in_single(dtype):
+    layer = nn.SketchLayer(6, 16, degree=3, generator=0)
+    x = ROWS.to(dtype)
+    found = layer(x)
+    assert found.dtype == dtype
+    assert torch.equal(found, layer(x.float()).to(dtype))
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert torch.equal(layer(x.float()), layer(x.float()))
+        assert layer(x.float()).dtype == torch.float32
+        portable = nn.SketchLayer(6, 16, degree=3, trainable=True, generator=0)
+        torch.testing.assert_close(portable(x.float()), layer(x.float()))
+
+
+def test_transforms_of_functions():
+    """vmap over rows and over draws, and a Jacobian, agree with loops."""
+    layer = nn.SketchLayer(6, 8, degree=3, sketch="tensor_sketch", generator=0).double()
+    torch.testing.assert_close(torch.func.vmap(layer)(ROWS), layer(ROWS))
+    jacobian = torch.func.vmap(torch.func.jacrev(layer))(ROWS[:3])
+    expected = torch.autograd.functional.jacobian(layer, ROWS[0])
+    torch.testing.assert_close(jacobian[0], expected)
+    layers = [nn.SketchLayer(6, 8, degree=2, generator=seed).double() for seed in range(3)]
+    stacked = {
+        name: torch.stack([layer.state_dict()[name] for layer in layers])
+        for name in layers[0].state_dict()
+    }
+    found = torch.func.vmap(
+        lambda buffers: torch.func.functional_call(layers[0], buffers, (ROWS,))
+    )(stacked)
+    torch.testing.assert_close(found, torch.stack([layer(ROWS) for layer in layers]))
+
+
+def test_checkpointing_changes_nothing():
+    layer = nn.SketchLayer(6, 8, degree=3, generator=0).double()
+    gradients = []
+    for run in (layer, lambda x: torch.utils.checkpoint.checkpoint(layer, x, use_reentrant=False)):
+        rows = ROWS.clone().requires_grad_()
+        run(rows).square().sum().backward()
+        gradients.append(rows.grad)
+    assert torch.equal(*gradients)
+
+
+def test_wrong_arguments_are_named():
+    with pytest.raises(ValueError, match="must have 6 entries"):
+        nn.SketchLayer(6, 4)(torch.ones(2, 5))
+    with pytest.raises(ValueError, match="use 4"):
+        nn.SketchLayer(6, 3, output="complex_to_real")
+    with pytest.raises(ValueError, match="output must be"):
+        nn.SketchLayer(6, 3, output="other")
+    with pytest.raises(ValueError, match="gamma must be"):
+        nn.SketchLayer(6, 3, gamma=0.0)
+    with pytest.raises(ValueError, match="real weights"):
+        nn.SketchLayer(6, 4, output="complex", trainable=True, generator=0)
+    with pytest.raises(TypeError, match="feature map"):
+        nn.FeatureLayer(torch.nn.Linear(2, 3))
