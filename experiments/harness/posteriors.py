@@ -38,6 +38,9 @@ from .methods import Method
 NOISE_VARIANCES = tuple(2.0**k for k in range(-15, 16))
 ALPHAS = tuple(10.0**k for k in range(-5, 1))
 
+# The classifiers of the paper have neither a prior variance nor a temperature that is chosen
+AUTHORS: Any = {"prior_variance": "labels", "temperature": 1.0}
+
 
 @dataclass(frozen=True, eq=False)
 class Task:
@@ -91,6 +94,7 @@ def make_gp(task: Task, features: Any, regularisation: float, posterior: str = "
             alpha=regularisation,
             posterior=posterior,
             n_samples=task.n_samples,
+            **AUTHORS,
         )
     return FeatureGPRegressor(
         features,
@@ -152,7 +156,9 @@ def exact_process(task: Task, regularisation: float) -> tuple[Latent, Row]:
     """The exact posterior on the subset, and its scores on the test rows."""
     X, y, X_test = task.subset()
     if task.is_classification:
-        gp: Any = ExactGPClassifier(task.kernel, alpha=regularisation, n_samples=task.n_samples)
+        gp: Any = ExactGPClassifier(
+            task.kernel, alpha=regularisation, n_samples=task.n_samples, **AUTHORS
+        )
     else:
         gp = ExactGPRegressor(
             task.kernel, noise_variance=regularisation, prior_variance=1.0, normalize_y=None

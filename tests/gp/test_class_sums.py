@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import chi2
 
 from dotsketch import PersistenceError, load
-from dotsketch.gp.class_sums import ClassSums, HeldOutRows, row_hashes
+from dotsketch.gp.class_sums import ClassSums, HeldOutRows, row_hashes, sampled_columns
 from dotsketch.gp.dirichlet import DirichletLabels
 from dotsketch.persistence import container
 
@@ -128,9 +128,48 @@ def test_systems_without_the_rows_held_out(Z, y):
     rest = np.setdiff1d(np.arange(50), out)
     np.testing.assert_array_equal(whole.held_out()[1], y[out])
     expected = sums(Z[rest], y[rest], labels=[0, 1, 2]).systems(labels, weights)
-    for mine, theirs in zip(whole.systems(labels, weights, hold_out=True), expected, strict=True):
+    kept, held_Z, held_y = whole.split(D)
+    np.testing.assert_array_equal(held_Z, Z[out])
+    np.testing.assert_array_equal(held_y, y[out])
+    for mine, theirs in zip(kept.systems(labels, weights), expected, strict=True):
         np.testing.assert_allclose(mine.moment.full(), theirs.moment.full(), atol=1e-11)
         np.testing.assert_allclose(mine.cross, theirs.cross, atol=1e-11)
+
+
+def test_sampled_columns():
+    """Large columns as they are, others weighted so that the energy is that of all columns."""
+    energies = np.array([1.0, 50.0, 1.0, 2.0, 0.0, 1.0, 1.0, 30.0, 1.0, 1.0])
+    places, factors = sampled_columns(energies, 6)
+    assert len(places) == 6
+    assert np.all(np.diff(places) > 0)
+    assert {1, 7} <= set(places.tolist())
+    assert 4 not in places
+    np.testing.assert_allclose(factors[np.isin(places, [1, 7])], 1)
+    np.testing.assert_allclose(np.sum(energies[places] * factors**2), energies.sum())
+    for size in (10, 11):
+        places, factors = sampled_columns(energies, size)
+        np.testing.assert_array_equal(places, np.arange(10))
+        np.testing.assert_array_equal(factors, 1)
+
+
+@pytest.mark.parametrize("field", [float, complex])
+def test_split_with_fewer_columns(Z, y, field):
+    """The sums of the columns that are drawn, of the rows that are not held out."""
+    Z = Z.astype(field) * (1 + (1j if field is complex else 0))
+    whole = sums(Z, y)
+    kept, held_Z, held_y = whole.split(3)
+    out = np.argsort(row_hashes(3, 0, 50))[:5]
+    rest = np.setdiff1d(np.arange(50), out)
+    energies = np.sum(np.abs(Z) ** 2, axis=0)
+    places, factors = sampled_columns(energies, 3)
+    thinned = Z[:, places] * factors
+    np.testing.assert_allclose(held_Z, thinned[out])
+    np.testing.assert_array_equal(held_y, y[out])
+    assert kept.n_features == 3
+    for label, statistics in kept.by_label.items():
+        rows = thinned[rest][y[rest] == label]
+        np.testing.assert_allclose(statistics.gram(), rows.conj().T @ rows, atol=1e-11)
+        np.testing.assert_allclose(statistics.cross[:, 0], rows.sum(axis=0), atol=1e-11)
 
 
 @pytest.mark.parametrize("name", ["Reservoir", "Posterior"])

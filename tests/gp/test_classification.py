@@ -15,14 +15,10 @@ from dotsketch import (
     gaussian_kl,
     mean_negative_log_likelihood,
 )
+from dotsketch.gp.choice import ALPHAS, PRIORS, HeldOut, downhill, penalty
 from dotsketch.gp.class_sums import row_hashes
-from dotsketch.gp.dirichlet import (
-    ALPHAS,
-    DirichletLabels,
-    class_weights,
-    downhill,
-    expected_softmax,
-)
+from dotsketch.gp.dirichlet import DirichletLabels, class_weights
+from dotsketch.gp.softmax import expected_softmax, normal_points
 from gp.data import class_data, condition, gaussian_features, polynomial_features
 from rounding import assert_same_to_rounding
 
@@ -57,7 +53,11 @@ def test_one_pass_is_the_recomputation_for_every_class(alpha, output, posterior,
     X, y = class_data()
     test = X[:8] * 1.1
     gp = FeatureGPClassifier(
-        polynomial_features(output), alpha=alpha, posterior=posterior, class_weight=class_weight
+        polynomial_features(output),
+        alpha=alpha,
+        prior_variance="labels",
+        posterior=posterior,
+        class_weight=class_weight,
     ).fit(X, y)
     Z, W = gp.features_.transform(X), gp.features_.transform(test)
     weights = class_weights(class_weight, np.arange(3), np.bincount(y))
@@ -76,7 +76,9 @@ def test_one_pass_is_the_recomputation_for_every_class(alpha, output, posterior,
 def test_exact_classifier(class_weight):
     X, y = class_data()
     kernel, test = Gaussian(lengthscale=1.5), X[:8] * 1.1
-    gp = ExactGPClassifier(kernel, alpha=0.01, class_weight=class_weight).fit(X, y)
+    gp = ExactGPClassifier(
+        kernel, alpha=0.01, prior_variance="labels", class_weight=class_weight
+    ).fit(X, y)
     weights = class_weights(class_weight, np.arange(3), np.bincount(y))
     mean, std, evidence = per_class(kernel(X), kernel(test, X), kernel.diag(test), y, 0.01, weights)
     found = gp.predict_latent(test)
@@ -136,52 +138,127 @@ def test_new_alpha_takes_no_rows():
         )
 
 
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda alpha: FeatureGPClassifier(gaussian_features(), alpha=alpha),
-        lambda alpha: ExactGPClassifier(Gaussian(lengthscale=1.5), alpha=alpha),
-    ],
-)
+MAKERS = [
+    lambda **options: FeatureGPClassifier(gaussian_features(), **options),
+    lambda **options: ExactGPClassifier(Gaussian(lengthscale=1.5), **options),
+]
+
+
+def rows_held_out(gp, X):
+    """Their numbers, those of the others, and the kernel matrix of all rows."""
+    order = np.argsort(row_hashes(gp._seed, 0, len(X)))
+    if isinstance(gp, ExactGPClassifier):
+        return order[: len(X) // 10], order[len(X) // 10 :], gp.kernel_(X)
+    Z = gp.features_.transform(X)
+    return order[: len(X) // 10], order[len(X) // 10 :], Z @ Z.T
+
+
+@pytest.mark.parametrize("make", MAKERS)
 def test_automatic_alpha_is_the_best_on_rows_held_out(make):
     """The rows held out are those of the seed; a fit without them gives every loss again."""
     X, y = class_data(200)
-    gp = make("auto").fit(X, y)
-    order = np.argsort(row_hashes(gp._seed, 0, 200))
-    held, kept = order[:20], order[20:]
+    options = {"prior_variance": "labels", "temperature": 1.0}
+    gp = make(alpha="auto", **options).fit(X, y)
+    held, kept, K = rows_held_out(gp, X)
     losses = []
     for alpha in ALPHAS:
-        part = make(alpha).set_params(probabilities="closed_form")
-        part.fit(X, y)  # features, frequencies and prior of all rows
-        if isinstance(part, FeatureGPClassifier):
-            features = part.features_
-            K = features.transform(X) @ features.transform(X).T
-        else:
-            K = part.kernel_(X)
-        found = ExactPosteriors(part, K, kept, y).latent(held)
+        labels = DirichletLabels.of(alpha, gp.frequencies_)
+        found = ExactPosteriors(labels, labels.prior_variance, K, kept, y).latent(held)
         p = expected_softmax(*found, "closed_form", 1, 0)
         losses.append(mean_negative_log_likelihood(y[held], p))
     assert gp.alpha_ == ALPHAS[int(np.argmin(losses))]
+    assert (gp.prior_variance_, gp.temperature_) == (gp.labels_.prior_variance, 1.0)
+
+
+@pytest.mark.parametrize("temperature", [1.0, "auto"])
+@pytest.mark.parametrize("make", MAKERS)
+def test_alpha_and_prior_variance_are_better_than_their_neighbours(make, temperature):
+    """On the rows held out, with weak priors; and the temperature is the best."""
+    X, y = class_data(200)
+    gp = make(temperature=temperature, probabilities="closed_form").fit(X, y)
+    held, kept, K = rows_held_out(gp, X)
+
+    def predicted(i, j):
+        labels = DirichletLabels.of(ALPHAS[i], gp.frequencies_)
+        prior = PRIORS[j] * labels.prior_variance
+        return HeldOut(*ExactPosteriors(labels, prior, K, kept, y).latent(held), y[held])
+
+    def loss(i, j):
+        found = predicted(i, j)
+        rules = penalty(np.log10(PRIORS[j] / 10), 1.5, len(held))
+        if temperature == 1.0:
+            return found.loss(1.0) + rules
+        return found.best_temperature()[1] + rules + penalty(np.log10(ALPHAS[i] / 1e-3), 0.5, 20)
+
+    i = ALPHAS.index(gp.alpha_)
+    multiple = gp.prior_variance_ / gp.labels_.prior_variance
+    j = int(np.argmin(np.abs(np.array(PRIORS) / multiple - 1)))
+    assert PRIORS[j] == pytest.approx(multiple)
+    beside = [(i, j + 1), (i, j - 1), (i + 1, j), (i - 1, j)]
+    beside = [place for place in beside if place[0] in range(6) and place[1] in range(7)]
+    assert loss(i, j) <= min(loss(*place) for place in beside)
+    if temperature == "auto":
+        assert gp.temperature_ == pytest.approx(predicted(i, j).best_temperature()[0], rel=1e-3)
+
+
+def test_the_best_temperature_against_a_grid():
+    """The least loss plus (log T)²/(2 · 0.5² n); few rows keep it near one."""
+    rng = np.random.default_rng(0)
+    mean = 3 * rng.standard_normal((400, 3))
+    codes = np.array([rng.choice(3, p=softmax(m / 2.0)) for m in mean])
+    found = HeldOut(mean, np.full((400, 3), 0.1), codes)
+    grid = np.exp(np.linspace(-2, 2, 801))
+    losses = [found.loss(T) + np.log(T) ** 2 / (2 * 0.5**2 * 400) for T in grid]
+    T, loss = found.best_temperature()
+    assert (T, loss) == (
+        pytest.approx(grid[np.argmin(losses)], rel=0.02),
+        pytest.approx(min(losses), abs=1e-4),
+    )
+    assert 1.5 < T < 2.7
+    few = HeldOut(mean[:4], np.zeros((4, 3)), mean[:4].argmax(axis=1))  # all of them right
+    assert 0.5 < few.best_temperature()[0] < 1
+
+
+def test_a_temperature_divides_latent_functions():
+    X, y = class_data()
+    gp = FeatureGPClassifier(gaussian_features(), alpha=0.01, temperature=2.0).fit(X, y)
+    mean, std = gp.predict_latent(X)
+    expected = expected_softmax(mean / 2, std**2 / 4, "monte_carlo", 128, gp._seed)
+    np.testing.assert_allclose(gp.predict_proba(X), expected, rtol=1e-9)
+
+
+def test_a_choice_with_fewer_columns_is_fitted_with_all(monkeypatch):
+    monkeypatch.setattr("dotsketch.gp.classification.SEARCH_COLUMNS", 12)
+    X, y = class_data(200)
+    gp = FeatureGPClassifier(gaussian_features()).fit(X, y)
+    same = FeatureGPClassifier(
+        gaussian_features(),
+        alpha=gp.alpha_,
+        prior_variance=gp.prior_variance_,
+        temperature=gp.temperature_,
+    ).fit(X, y)
+    np.testing.assert_array_equal(gp.predict_proba(X), same.predict_proba(X))
+    assert gp.score(X, y) > 0.8
 
 
 class ExactPosteriors:
-    """The posteriors of some rows for the labels of a fitted classifier."""
+    """The posteriors of some rows for given labels."""
 
-    def __init__(self, gp, K, rows, y):
-        self.gp, self.K, self.rows, self.y = gp, K, rows, y
+    def __init__(self, labels, prior, K, rows, y):
+        self.labels, self.prior, self.K, self.rows, self.y = labels, prior, K, rows, y
 
     def latent(self, test):
-        labels, K, rows = self.gp.labels_, self.K, self.rows
-        cross = labels.prior_variance * K[np.ix_(test, rows)]
+        labels, prior, K, rows = self.labels, self.prior, self.K, self.rows
+        cross = prior * K[np.ix_(test, rows)]
         means, variances = [], []
         for c in range(3):
             inside = self.y[rows] == c
             noise = np.where(inside, labels.inside_variance, labels.outside_variance)
             targets = np.where(inside, labels.inside, labels.outside) - labels.means[c]
-            A = labels.prior_variance * K[np.ix_(rows, rows)] + np.diag(noise)
+            A = prior * K[np.ix_(rows, rows)] + np.diag(noise)
             means.append(cross @ np.linalg.solve(A, targets) + labels.means[c])
             explained = np.sum(cross * np.linalg.solve(A, cross.T).T, axis=1)
-            variances.append(labels.prior_variance * np.diag(K)[test] - explained)
+            variances.append(prior * np.diag(K)[test] - explained)
         return np.stack(means, 1), np.stack(variances, 1)
 
 
@@ -189,7 +266,9 @@ class ExactPosteriors:
 def test_alpha_by_evidence_maximises_it(posterior):
     X, y = class_data()
     features = polynomial_features("real" if posterior == "real" else "complex")
-    gp = FeatureGPClassifier(features, alpha="evidence", posterior=posterior).fit(X, y)
+    gp = FeatureGPClassifier(
+        features, alpha="evidence", prior_variance="labels", posterior=posterior
+    ).fit(X, y)
     scores = []
     for alpha in ALPHAS:
         gp.refit(alpha)
@@ -202,21 +281,25 @@ def test_alpha_by_evidence_maximises_it(posterior):
 @pytest.mark.parametrize(
     ("losses", "start", "expected", "computed"),
     [
-        ([5, 4, 3, 2, 1, 0], 3, 5, {2, 3, 4, 5}),
-        ([0, 1, 2, 1, 2, 3], 3, 3, {2, 3, 4}),
-        ([1], 0, 0, {0}),
+        ([[5], [4], [3], [2], [1], [0]], (3, 0), (5, 0), {2, 3, 4, 5}),
+        ([[0], [1], [2], [1], [2], [3]], (3, 4), (3, 0), {2, 3, 4}),
+        ([[1, 2, 3]], (0, 1), (0, 0), {0, 1, 2}),
+        ([[1]], (2, 3), (0, 0), set()),
+        # down along the row, then along the column, then along that row
+        ([[0, 9, 9], [7, 6, 9], [9, 5, 8]], (2, 1), (2, 1), {7, 4, 6, 8}),
+        ([[0, 1, 9], [7, 2, 9], [9, 5, 8]], (2, 1), (0, 0), {6, 7, 8, 4, 1, 0, 2, 3}),
     ],
 )
 def test_downhill(losses, start, expected, computed):
-    seen = set()
+    """Few places are computed, none twice, and none of a grid of one place."""
+    losses, seen = np.array(losses), []
 
-    def looked_up(place):
-        seen.add(place)
-        return losses[place]
+    def looked_up(i, j):
+        seen.append(i * losses.shape[1] + j)
+        return losses[i, j]
 
-    found = downhill([lambda k=k: looked_up(k) for k in range(len(losses))], start)
-    assert found == expected
-    assert seen == computed
+    assert downhill(looked_up, losses.shape, start) == expected
+    assert sorted(seen) == sorted(computed)
 
 
 def test_exact_alpha_by_evidence():
@@ -224,10 +307,10 @@ def test_exact_alpha_by_evidence():
     kernel = Polynomial(2, gamma=0.3)
     scores = {}
     for alpha in ALPHAS:
-        gp = ExactGPClassifier(kernel, alpha=alpha).fit(X, y)
+        gp = ExactGPClassifier(kernel, alpha=alpha, prior_variance="labels").fit(X, y)
         stretch = np.log(gp.labels_.inside - gp.labels_.outside)
         scores[alpha] = gp.log_marginal_likelihood() + 270 * stretch
-    found = ExactGPClassifier(kernel, alpha="evidence").fit(X, y)
+    found = ExactGPClassifier(kernel, alpha="evidence", prior_variance="labels").fit(X, y)
     assert found.alpha_ == max(scores, key=scores.get)
 
 
@@ -245,6 +328,18 @@ def test_closed_form_is_close_to_the_integral():
     sampled = expected_softmax(mean, variance, "monte_carlo", n_samples, 0)
     spread_of_values = np.sqrt((values - exact[:, None]) ** 2 @ weights / weights.sum())
     assert np.all(np.abs(sampled[:, 1] - exact) < 6 * spread_of_values / np.sqrt(n_samples) + 1e-12)
+
+
+def test_normal_points_are_normal_and_evenly_spread():
+    """Means and variances far closer than those of independent draws, in every dimension."""
+    points = normal_points(128, 10, 3)
+    np.testing.assert_array_equal(points, normal_points(128, 10, 3))
+    assert points.shape == (128, 10)
+    assert np.max(np.abs(points.mean(axis=0))) < 0.3 / np.sqrt(128)
+    assert np.max(np.abs(points.var(axis=0) - 1)) < np.sqrt(2 / 128)
+    assert np.all(np.isfinite(normal_points(100, 40, 0)))
+    assert len(normal_points(100, 2, 0)) == 100
+    assert normal_points(1, 2, 0).shape == (1, 2)
 
 
 @pytest.mark.parametrize("method", ["monte_carlo", "closed_form"])
@@ -314,6 +409,7 @@ def test_one_class_in_a_stream():
         ({"alpha": 0.0}, 'alpha must be a positive number or "auto" or "evidence"'),
         ({"alpha": "best"}, "alpha must be"),
         ({"prior_variance": -1}, "prior_variance must be"),
+        ({"temperature": 0.0}, 'temperature must be a positive number or "auto"'),
         ({"probabilities": "exact"}, "probabilities must be one of"),
         ({"n_samples": 0}, "n_samples must be positive"),
         ({"variance_correction": "fitc"}, "variance_correction must be one of"),

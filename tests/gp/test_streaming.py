@@ -130,8 +130,9 @@ def test_partial_fit_of_named_classes():
 
 def test_partial_fit_finds_new_classes():
     X, y = class_data()
-    gp = classifier(alpha=0.1).partial_fit(X[y < 2], y[y < 2]).partial_fit(X[y == 2], y[y == 2])
-    whole = classifier(alpha=0.1).fit(X, y)
+    given = {"alpha": 0.1, "prior_variance": "labels", "temperature": 1.0}  # other rows held out
+    gp = classifier(**given).partial_fit(X[y < 2], y[y < 2]).partial_fit(X[y == 2], y[y == 2])
+    whole = classifier(**given).fit(X, y)
     np.testing.assert_array_equal(gp.classes_, [0, 1, 2])
     np.testing.assert_allclose(gp.predict_proba(X), whole.predict_proba(X), rtol=1e-8)
     with pytest.raises(ValueError, match="strings and numbers"):

@@ -32,6 +32,31 @@ def row_hashes(seed: int, first: int, n: int) -> np.ndarray:  # -> (n,), uint64
         return z ^ (z >> np.uint64(31))
 
 
+def sampled_columns(
+    energies: np.ndarray, size: int
+) -> tuple[np.ndarray, np.ndarray]:  # (D,) -> (size,), (size,)
+    """Columns for an unbiased kernel of fewer of them, and what each is multiplied by.
+
+    Columns of large energy Σ |z_j|² are taken as they are; others are drawn with probabilities p in
+    proportion to their energy (one random start would do, and the middle stands for it), and
+    multiplied by 1/√p. So the leading columns of Nyström features are kept, and those of random
+    features are thinned out. All columns if there are no more than `size`.
+    """
+    if len(energies) <= size:
+        return np.arange(len(energies)), np.ones(len(energies))
+    order = np.argsort(-energies, kind="stable")
+    falling = energies[order]
+    remaining = np.cumsum(falling[::-1])[::-1]  # of a column and all after it
+    is_large = (size - np.arange(len(order))) * falling > remaining
+    large = int(np.argmin(is_large))  # the first that is not
+    p = np.ones(len(order))
+    p[large:] = (size - large) * falling[large:] / remaining[large]
+    drawn = np.diff(np.floor(np.cumsum(p[large:]) + 0.5), prepend=0.0) > 0
+    chosen = np.concatenate([np.arange(large), large + np.flatnonzero(drawn)])
+    ascending = np.argsort(order[chosen])
+    return order[chosen][ascending], 1 / np.sqrt(p[chosen])[ascending]
+
+
 @dataclass(eq=False)
 class HeldOutRows:
     """A uniform sample of rows: those with the smallest hashes of (seed, number of the row).
@@ -141,33 +166,36 @@ class ClassSums:
         k = max(self.n // 10, 1)
         return self.held.rows[:k].astype(self.dtype), self.held.labels[:k]
 
-    def systems(
-        self, labels: DirichletLabels, class_weights: np.ndarray, *, hold_out: bool = False
-    ) -> Iterator[System]:
-        """The system of every class, with the rows held out or without them."""
-        classes, statistics = self.sorted()
-        Z, y = self.held_out() if hold_out else (np.empty((0, self.n_features)), np.empty(0))
-        Z = Z.astype(self.dtype, copy=False)
-        rows = [Z[y == label] for label in classes.tolist()]
-        sums = [
-            weight * (s.cross - z.sum(axis=0)[:, None])
-            for weight, s, z in zip(class_weights, statistics, rows, strict=True)
-        ]
+    def split(self, n_columns: int) -> tuple[ClassSums, np.ndarray, np.ndarray]:
+        """The sums without the rows held out, these rows (k, D) and their labels (k,).
+
+        With more than `n_columns` columns, so many are drawn: see `sampled_columns`.
+        """
+        Z, y = self.held_out()
+        moments = [statistics.second_moment for statistics in self.by_label.values()]
+        energies = np.sum([moment.diagonal() for moment in moments], axis=0)
+        places, factors = sampled_columns(energies, n_columns)
+        Z = Z[:, places] * factors
+        kept = {
+            label: statistics.of_columns(places, factors) - SufficientStatistics.of(Z[y == label])
+            for label, statistics in self.by_label.items()
+        }
+        none = HeldOutRows.none(self.held.size, self.held.seed)
+        return ClassSums(len(places), self.dtype, kept, none), Z, y
+
+    def systems(self, labels: DirichletLabels, class_weights: np.ndarray) -> Iterator[System]:
+        """The system of every class."""
+        _, statistics = self.sorted()
+        sums = [weight * s.cross for weight, s in zip(class_weights, statistics, strict=True)]
         cross = sum(sums)
-
-        def add(moment: PackedMatrix, c: int, scale: float) -> None:
-            moment.add_multiple(scale, statistics[c].second_moment)
-            if len(rows[c]):
-                moment.add_outer_products(rows[c], -scale)
-
         moment = PackedMatrix.zeros(self.n_features, self.dtype)
-        for c, weight in enumerate(class_weights):
-            add(moment, c, weight)
+        for weight, s in zip(class_weights, statistics, strict=True):
+            moment.add_multiple(weight, s.second_moment)
         inner, outer = 1 / labels.inside_variance, 1 / labels.outside_variance
         for c, weight in enumerate(class_weights):
             value, other = (v - labels.means[c] for v in (labels.inside, labels.outside))
             system = outer * moment
-            add(system, c, (inner - outer) * weight)
+            system.add_multiple((inner - outer) * weight, statistics[c].second_moment)
             yield System(system, inner * value * sums[c] + outer * other * (cross - sums[c]))
 
     def arrays(self) -> dict[str, Any]:

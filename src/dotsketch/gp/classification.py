@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -15,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from .._arrays import as_generator, host, positive_integer
 from ..rows.sources import Block, Rows, is_on_disk, is_stream
 from .base import DTYPES, FeatureGP
+from .choice import HeldOut
 from .class_sums import ClassSums
 from .dirichlet import DirichletClassifier, DirichletLabels, check_two_classes
 from .evidence import log_evidence
@@ -31,6 +34,8 @@ from .iterative import (
 from .posterior import Posterior, evaluate
 from .solvers import ConjugateGradients, RowBlock
 
+SEARCH_COLUMNS = 512  # α, prior variance and temperature are chosen with so many columns at most
+
 
 class FeatureGPClassifier(DirichletClassifier, FeatureGP):
     """Gaussian process classification with the kernel of a feature map, in one pass over the rows.
@@ -45,11 +50,17 @@ class FeatureGPClassifier(DirichletClassifier, FeatureGP):
         As for `FeatureGPRegressor`.
     alpha : float, "auto" or "evidence", default="auto"
         Concentration of the Dirichlet distribution. "auto" picks the best of 10⁻⁵, …, 1, downhill
-        from 10⁻², for the log-likelihood of up to 1000 rows, a tenth of all at most, which are
-        taken out of the sums for it. "evidence" takes the greatest marginal likelihood of the
-        labels: no rows are held out, but the noise of the model depends on the labels.
-    prior_variance : float or "labels", default="labels"
+        from 10⁻³, for the log-likelihood of up to 1000 rows, a tenth of all at most, which are
+        taken out of the sums for it. With more than 512 columns, 512 of them are drawn for this
+        choice. "evidence" takes the greatest marginal likelihood of the labels: no rows are held
+        out, but the noise of the model depends on the labels.
+    prior_variance : float, "auto" or "labels", default="auto"
         Multiplies the kernel; "labels" is the variance of the transformed labels (as the authors).
+        "auto" is the best of 0.01, 0.1, …, 10⁴ times that, chosen together with α.
+    temperature : float or "auto", default="auto"
+        Divides the latent functions before the softmax that gives probabilities: above 1 for
+        probabilities that are less certain. "auto" is the best for the same rows held out; 1 is
+        the model of the authors. `predict` and `predict_latent` do not depend on it.
     posterior : {"real", "complex"}, default="real"
         As for `FeatureGPRegressor`.
     variance_correction : None or "posterior", default=None
@@ -60,16 +71,16 @@ class FeatureGPClassifier(DirichletClassifier, FeatureGP):
         How often a row of every class counts.
     probabilities : {"monte_carlo", "closed_form"}, default="monte_carlo"
         How `predict_proba` averages the softmax over the latent functions.
-    n_samples : int, default=1000
-        Draws of the Monte Carlo average.
+    n_samples : int, default=128
+        Draws of the Monte Carlo average (evenly spread Sobol points).
     chunk_rows, verbose : as for `FeatureGPRegressor`
     random_state : int, RandomState or None, default=0
-        For the Monte Carlo average and the rows that α is chosen on.
+        For the Monte Carlo average and the rows that are held out.
 
     Attributes
     ----------
     classes_ : array (C,)
-    alpha_ : float
+    alpha_, prior_variance_, temperature_ : floats
     labels_ : DirichletLabels, the targets and noise variances
     statistics_ : list of SufficientStatistics, one for every class; not with "cg"
     posteriors_ : list of Posterior, one for every class
@@ -94,13 +105,14 @@ class FeatureGPClassifier(DirichletClassifier, FeatureGP):
         features: Any,
         *,
         alpha: float | str = "auto",
-        prior_variance: float | str = "labels",
+        prior_variance: float | str = "auto",
+        temperature: float | str = "auto",
         posterior: str = "real",
         variance_correction: str | None = None,
         solver: Any = "auto",
         class_weight: Any = None,
         probabilities: str = "monte_carlo",
-        n_samples: int = 1000,
+        n_samples: int = 128,
         chunk_rows: int | None = None,
         verbose: bool = False,
         random_state: Any = 0,
@@ -108,6 +120,7 @@ class FeatureGPClassifier(DirichletClassifier, FeatureGP):
         self.features = features
         self.alpha = alpha
         self.prior_variance = prior_variance
+        self.temperature = temperature
         self.posterior = posterior
         self.variance_correction = variance_correction
         self.solver = solver
@@ -254,9 +267,8 @@ class FeatureGPClassifier(DirichletClassifier, FeatureGP):
         self._set_classes(classes, np.array([float(s.n) for s in self.statistics_]))
         field = 2 if np.iscomplexobj(self.statistics_[0].cross) else 1
         n_values = field * len(classes) * sum(s.n for s in self.statistics_)
-        self.labels_ = self._choose_labels(n_values, self._held_out())
-        self.alpha_, self.prior_variance_ = self.labels_.alpha, self._prior(self.labels_)
-        self.posteriors_ = list(self._solve(self.labels_))
+        self._choose(n_values, self._held_out())
+        self.posteriors_ = list(self._solve(self._sums, self.labels_, self.prior_variance_))
         self.jitter_ = max(p.jitter for p in self.posteriors_)
         return self
 
@@ -297,44 +309,49 @@ class FeatureGPClassifier(DirichletClassifier, FeatureGP):
         return self
 
     def _choose_on_sample(self, sample: Block) -> None:
-        """Labels and prior variance: given, or chosen by the direct path on some rows."""
+        """Labels, prior variance and temperature: given, or by the direct path on some rows."""
         known = ExactGPClassifier(None).get_params()
         shared = {name: v for name, v in self.get_params(deep=False).items() if name in known}
-        if isinstance(self.alpha, str):
+        alpha, prior, temperature = self.alpha, self.prior_variance, self.temperature
+        multiple = 1.0
+        if isinstance(alpha, str) or "auto" in (prior, temperature):
             Z = compressed(self._map(self._check_block(sample[0])))
             direct = ExactGPClassifier(DotProduct(0.0)).set_params(**shared)
             found = direct.fit(Z, self._labels(sample[1]))
-            self.labels_ = DirichletLabels.of(found.alpha_, self.frequencies_)
-        else:
-            self.labels_ = DirichletLabels.of(float(self.alpha), self.frequencies_)
-        self.alpha_, self.prior_variance_ = self.labels_.alpha, self._prior(self.labels_)
+            alpha, temperature = found.alpha_, found.temperature_
+            multiple = found.prior_variance_ / found.labels_.prior_variance
+        self.labels_ = DirichletLabels.of(float(alpha), self.frequencies_)
+        self.alpha_, self.temperature_ = self.labels_.alpha, float(temperature)
+        is_given = not isinstance(prior, str)
+        self.prior_variance_ = float(prior) if is_given else multiple * self.labels_.prior_variance
 
-    def _solve(self, labels: DirichletLabels, *, hold_out: bool = False) -> Iterator[Posterior]:
+    def _solve(self, sums: ClassSums, labels: DirichletLabels, prior: float) -> Iterator[Posterior]:
         """The posterior of every class."""
-        systems = self._sums.systems(labels, self.class_weights_, hold_out=hold_out)
-        return self._solver.solve(systems, self._prior(labels))
+        return self._solver.solve(sums.systems(labels, self.class_weights_), prior)
 
-    def _held_out(self) -> Any:
-        """A function from labels to latent means, variances and classes of rows held out."""
+    def _held_out(self) -> Callable[[DirichletLabels, float], HeldOut]:
+        """A function from labels and prior variance to the prediction of rows held out."""
+        split = cache(lambda: self._sums.split(SEARCH_COLUMNS))
 
-        def held_out(labels: DirichletLabels) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-            Z, y = self._sums.held_out()
-            found = [(p.mean(Z)[:, 0], p.variance(Z)) for p in self._solve(labels, hold_out=True)]
+        def held_out(labels: DirichletLabels, prior: float) -> HeldOut:
+            sums, Z, y = split()
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", RuntimeWarning)  # of values that are not chosen
+                found = [(p.mean(Z)[:, 0], p.variance(Z)) for p in self._solve(sums, labels, prior)]
             mean, variance = (np.stack(values, axis=1) for values in zip(*found, strict=True))
-            return mean + labels.means, variance, np.searchsorted(self.classes_, y)
+            return HeldOut(mean + labels.means, variance, np.searchsorted(self.classes_, y))
 
         return held_out
 
-    def _log_evidence(self, labels: DirichletLabels) -> float:
+    def _log_evidence(self, labels: DirichletLabels, prior_variance: float) -> float:
         """Σ_c log N(ỹ_c − μ_c; 0, s K̂ + Σ_c); a weight divides the noise variance of its rows."""
         check_direct(self, "log_marginal_likelihood")
-        prior = self._prior(labels)
         counts = np.array([float(s.n) for s in self.statistics_])
         weighted = counts * self.class_weights_
         log_weights = np.sum(counts * np.log(self.class_weights_))
         total = 0.0
         for c, system in enumerate(self._sums.systems(labels, self.class_weights_)):
-            [found] = self._solver.solve([system], prior)
+            [found] = self._solver.solve([system], prior_variance)
             inside, outside = weighted[c], weighted.sum() - weighted[c]
             square = (
                 inside * (labels.inside - labels.means[c]) ** 2 / labels.inside_variance

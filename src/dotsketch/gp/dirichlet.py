@@ -3,29 +3,34 @@
 A label is a sample of a Dirichlet distribution with concentration 1 + α for its class and α for all
 others; its gamma variables are matched by log-normal ones. So every class has a latent function
 that sees one target and one noise variance at its own rows, and another of both elsewhere.
-`DirichletClassifier` is what the classifiers share: the choice of α, predictions from latent
-functions.
+`DirichletClassifier` is what the classifiers share: the choice of α, prior variance and
+temperature, predictions from latent functions.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
+from functools import cache
 from typing import Any
 
 import numpy as np
-from scipy.special import softmax
 from sklearn.base import ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from ..metrics import mean_negative_log_likelihood
+from .choice import (
+    ALPHA_SPREAD,
+    ALPHAS,
+    PRIOR_SPREAD,
+    PRIORS,
+    START,
+    HeldOut,
+    downhill,
+    penalty,
+)
+from .softmax import PROBABILITIES, expected_softmax
 from .targets import check_positive
-
-ALPHAS = (1e-5, 1e-4, 1e-3, 0.01, 0.1, 1.0)  # the range searched in the paper
-START = ALPHAS.index(0.01)  # where a search begins
-PROBABILITIES = ("monte_carlo", "closed_form")
 
 
 @dataclass(frozen=True)
@@ -70,42 +75,12 @@ class DirichletLabels:
         )
 
 
-def expected_softmax(
-    mean: np.ndarray, variance: np.ndarray, method: str, n_samples: int, seed: int
-) -> np.ndarray:  # (n, C), (n, C) -> (n, C)
-    """E softmax(f) for independent f_c ~ N(mean_c, variance_c).
-
-    - "monte_carlo": the mean over `n_samples` draws, the same standard normal numbers for every
-      row, with their negatives.
-    - "closed_form": P(c beats j) ≈ σ((m_c − m_j)/√(1 + π(v_c + v_j)/8)), MacKay's approximation of
-      the logistic of a Gaussian; 1/p_c − 1 is the sum of the odds against c, then normalised. Off
-      by 0.02 at most for two classes; for ten, by 0.01 at variances of 0.1 and over 0.1 beyond 1.
-    """
-    n, C = mean.shape
-    if method == "closed_form":
-        result = np.empty_like(mean)
-        for c in range(C):
-            spread = np.sqrt(1 + np.pi / 8 * (variance[:, c : c + 1] + variance))
-            against = np.clip((mean - mean[:, c : c + 1]) / spread, None, 700)
-            result[:, c] = 1 / np.sum(np.exp(against), axis=1)  # j = c adds the one
-        return result / result.sum(axis=1, keepdims=True)
-    half = np.random.default_rng(seed).standard_normal((-(-n_samples // 2), C))
-    draws = np.concatenate([half, -half])[:n_samples]
-    result = np.zeros_like(mean)
-    deviation = np.sqrt(variance)
-    step = max(1, (1 << 21) // (n_samples * C))
-    for start in range(0, n, step):
-        rows = slice(start, start + step)
-        latent = mean[rows, None, :] + deviation[rows, None, :] * draws
-        result[rows] = softmax(latent, axis=2).mean(axis=1)
-    return result
-
-
 class DirichletClassifier(ClassifierMixin):
     """A Gaussian process for every class; a subclass knows the posteriors."""
 
     alpha: float | str
     prior_variance: float | str
+    temperature: float | str
     class_weight: Any
     probabilities: str
     n_samples: int
@@ -118,7 +93,7 @@ class DirichletClassifier(ClassifierMixin):
         """Means and variances (n, C) of the latent functions, for blocks of rows."""
         raise NotImplementedError
 
-    def _log_evidence(self, labels: DirichletLabels) -> float:
+    def _log_evidence(self, labels: DirichletLabels, prior_variance: float) -> float:
         raise NotImplementedError
 
     def predict(self, X: Any) -> np.ndarray:  # (n, d) -> (n,)
@@ -139,21 +114,28 @@ class DirichletClassifier(ClassifierMixin):
         """Probabilities of the classes: the softmax averaged over the latent functions."""
         check_is_fitted(self)
         self._check_classifier()
+        T = self.temperature_
         return np.concatenate(
             [
-                expected_softmax(mean, variance, self.probabilities, self.n_samples, self._seed)
+                expected_softmax(mean / T, variance / T**2, *self._average)
                 for mean, variance in self._latent_blocks(X)
             ]
         )
 
+    @property
+    def _average(self) -> tuple[str, int, int]:
+        """How the softmax is averaged over the latent functions."""
+        return self.probabilities, int(self.n_samples), self._seed
+
     def log_marginal_likelihood(self) -> float:
         """log p of the labels' targets at the fitted α, summed over classes."""
         check_is_fitted(self)
-        return self._log_evidence(self.labels_)
+        return self._log_evidence(self.labels_, self.prior_variance_)
 
     def _check_classifier(self) -> None:
         check_positive("alpha", self.alpha, ("auto", "evidence"))
-        check_positive("prior_variance", self.prior_variance, ("labels",))
+        check_positive("prior_variance", self.prior_variance, ("auto", "labels"))
+        check_positive("temperature", self.temperature, ("auto",))
         if self.probabilities not in PROBABILITIES:
             raise ValueError(
                 f"probabilities must be one of {PROBABILITIES}; got {self.probabilities!r}."
@@ -172,53 +154,48 @@ class DirichletClassifier(ClassifierMixin):
         weighted = np.maximum(counts, 0.5) * self.class_weights_  # no rows yet: half of one
         self.frequencies_ = weighted / weighted.sum()
 
-    def _prior(self, labels: DirichletLabels) -> float:
-        given = self.prior_variance
-        return labels.prior_variance if isinstance(given, str) else float(given)
+    def _choose(self, n_values: int, held_out: Callable[[DirichletLabels, float], HeldOut]) -> None:
+        """Set labels, prior variance and temperature: given, or the best for rows held out.
 
-    def _choose_labels(
-        self,
-        n_values: int,
-        held_out: Callable[[DirichletLabels], tuple[np.ndarray, np.ndarray, np.ndarray]],
-    ) -> DirichletLabels:
-        """The labels for the α that is given, or the best for held-out rows or the evidence.
-
-        `held_out(labels)` gives latent means, variances and the true class of rows held out;
-        `n_values` is how many real numbers the targets of all classes are (for the evidence).
+        `held_out(labels, prior_variance)` predicts rows that are held out; `n_values` is how many
+        real numbers the targets of all classes are (for the evidence).
         """
-        if not isinstance(self.alpha, str):
-            return DirichletLabels.of(float(self.alpha), self.frequencies_)
-        candidates = [DirichletLabels.of(alpha, self.frequencies_) for alpha in ALPHAS]
+        alphas = ALPHAS if isinstance(self.alpha, str) else (float(self.alpha),)
+        multiples = PRIORS if self.prior_variance == "auto" else (1.0,)
 
-        def loss(labels: DirichletLabels) -> float:
+        def labels_and_prior(i: int, j: int) -> tuple[DirichletLabels, float]:
+            labels = DirichletLabels.of(alphas[i], self.frequencies_)
+            given = self.prior_variance
+            is_given = not isinstance(given, str)
+            return labels, float(given) if is_given else multiples[j] * labels.prior_variance
+
+        @cache
+        def predicted(i: int, j: int) -> HeldOut:
+            return held_out(*labels_and_prior(i, j))
+
+        def loss(i: int, j: int) -> float:
             if self.alpha == "evidence":
+                labels, prior = labels_and_prior(i, j)
                 # The same two-valued labels, stretched: densities compare after that change
                 stretch = n_values * np.log(labels.inside - labels.outside)
-                return -float(self._log_evidence(labels) + stretch)
-            mean, variance, codes = held_out(labels)
-            p = expected_softmax(mean, variance, "closed_form", 1, 0)
-            return mean_negative_log_likelihood(codes, p)
+                return -float(self._log_evidence(labels, prior) + stretch)
+            found = predicted(i, j)
+            n, rules = len(found.codes), 0.0
+            if len(multiples) > 1:
+                rules += penalty(j - START[1], PRIOR_SPREAD, n)
+            if self.temperature != "auto":
+                return found.loss(float(self.temperature)) + rules
+            if len(alphas) > 1:  # a temperature does almost what α does
+                rules += penalty(i - START[0], ALPHA_SPREAD, n)
+            return found.best_temperature()[1] + rules
 
-        return candidates[downhill([partial(loss, labels) for labels in candidates], START)]
-
-
-def downhill(losses: list[Callable[[], float]], start: int) -> int:
-    """The place of a least loss among its neighbours, from `start`; few of them are computed."""
-    known: dict[int, float] = {}
-
-    def value(place: int) -> float:
-        if not 0 <= place < len(losses):
-            return np.inf
-        if place not in known:
-            known[place] = losses[place]()
-        return known[place]
-
-    best = start
-    while True:
-        nearest = min((best, best - 1, best + 1), key=value)
-        if nearest == best:
-            return best
-        best = nearest
+        place = downhill(loss, (len(alphas), len(multiples)), START)
+        self.labels_, self.prior_variance_ = labels_and_prior(*place)
+        self.alpha_ = self.labels_.alpha
+        if self.temperature == "auto":
+            self.temperature_ = predicted(*place).best_temperature(*self._average)[0]
+        else:
+            self.temperature_ = float(self.temperature)
 
 
 def class_weights(option: Any, classes: np.ndarray, counts: np.ndarray) -> np.ndarray:

@@ -6,7 +6,8 @@ with n² and time with n³, so a few thousand rows are the limit.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import warnings
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +20,7 @@ from sklearn.utils.validation import validate_data
 from .._arrays import Array, as_generator, host
 from ..features.base import check_fitted
 from .base import DTYPES, check_test_rows
+from .choice import HeldOut
 from .class_sums import VALIDATION_ROWS, row_hashes
 from .dirichlet import DirichletClassifier, DirichletLabels
 from .evidence import Spectrum, best_variances, greatest_likelihood, log_density
@@ -212,7 +214,7 @@ class ExactGPClassifier(DirichletClassifier, ExactGP):
     Parameters
     ----------
     kernel : kernel of this library, or of scikit-learn
-    alpha, prior_variance, class_weight, probabilities, n_samples, random_state :
+    alpha, prior_variance, temperature, class_weight, probabilities, n_samples, random_state :
         As for `FeatureGPClassifier`.
 
     Examples
@@ -229,15 +231,17 @@ class ExactGPClassifier(DirichletClassifier, ExactGP):
         kernel: Any,
         *,
         alpha: float | str = "auto",
-        prior_variance: float | str = "labels",
+        prior_variance: float | str = "auto",
+        temperature: float | str = "auto",
         class_weight: Any = None,
         probabilities: str = "monte_carlo",
-        n_samples: int = 1000,
+        n_samples: int = 128,
         random_state: Any = 0,
     ):
         self.kernel = kernel
         self.alpha = alpha
         self.prior_variance = prior_variance
+        self.temperature = temperature
         self.class_weight = class_weight
         self.probabilities = probabilities
         self.n_samples = n_samples
@@ -256,9 +260,8 @@ class ExactGPClassifier(DirichletClassifier, ExactGP):
         self.X_train_ = double_rows(X)
         self.kernel_ = resolved(self.kernel, self.X_train_)
         K = gram(self.kernel_, self.X_train_)
-        self.labels_ = self._choose_labels(len(y) * len(classes), self._held_out(K))
-        self.alpha_, self.prior_variance_ = self.labels_.alpha, self._prior(self.labels_)
-        self.posteriors_ = self._posteriors(K, self._codes, self.labels_)
+        self._choose(len(y) * len(classes), self._held_out(K))
+        self.posteriors_ = self._posteriors(K, self._codes, self.labels_, self.prior_variance_)
         self.jitter_ = max(p.jitter for p in self.posteriors_)
         return self
 
@@ -273,7 +276,7 @@ class ExactGPClassifier(DirichletClassifier, ExactGP):
         yield _latent_mean_of(cross, self.posteriors_, self.labels_), np.stack(variance, axis=1)
 
     def _posteriors(
-        self, K: np.ndarray, codes: np.ndarray, labels: DirichletLabels
+        self, K: np.ndarray, codes: np.ndarray, labels: DirichletLabels, prior_variance: float
     ) -> list[ExactPosterior]:
         found = []
         for c in range(len(self.classes_)):
@@ -281,24 +284,28 @@ class ExactGPClassifier(DirichletClassifier, ExactGP):
             targets = np.where(inside, labels.inside, labels.outside) - labels.means[c]
             noise = np.where(inside, labels.inside_variance, labels.outside_variance)
             noise = noise / self.class_weights_[codes]
-            found.append(ExactPosterior.of(K, targets[:, None], noise, self._prior(labels)))
+            found.append(ExactPosterior.of(K, targets[:, None], noise, prior_variance))
         return found
 
-    def _log_evidence(self, labels: DirichletLabels) -> float:
+    def _log_evidence(self, labels: DirichletLabels, prior_variance: float) -> float:
         K = gram(self.kernel_, self.X_train_)
-        return sum(p.log_likelihood() for p in self._posteriors(K, self._codes, labels))
+        found = self._posteriors(K, self._codes, labels, prior_variance)
+        return sum(p.log_likelihood() for p in found)
 
-    def _held_out(self, K: np.ndarray) -> Any:
-        """A function from labels to latent means, variances and classes of rows held out."""
+    def _held_out(self, K: np.ndarray) -> Callable[[DirichletLabels, float], HeldOut]:
+        """A function from labels and prior variance to the prediction of rows held out."""
         order = np.argsort(row_hashes(self._seed, 0, len(K)))
         held = min(max(len(K) // 10, 1), VALIDATION_ROWS)
         test, train = order[:held], order[held:]
 
-        def held_out(labels: DirichletLabels) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-            found = self._posteriors(K[np.ix_(train, train)], self._codes[train], labels)
+        def held_out(labels: DirichletLabels, prior_variance: float) -> HeldOut:
+            rows = K[np.ix_(train, train)], self._codes[train]
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", RuntimeWarning)  # of values that are not chosen
+                found = self._posteriors(*rows, labels, prior_variance)
             cross, diagonal = K[np.ix_(test, train)], np.diag(K)[test]
             variance = np.stack([p.variance(cross, diagonal) for p in found], axis=1)
-            return _latent_mean_of(cross, found, labels), variance, self._codes[test]
+            return HeldOut(_latent_mean_of(cross, found, labels), variance, self._codes[test])
 
         return held_out
 

@@ -106,6 +106,12 @@ class PackedMatrix(Packed):
         lower = self.lower()
         return lower + np.tril(lower, -1).conj().T
 
+    def of_columns(self, places: np.ndarray, factors: np.ndarray) -> PackedMatrix:
+        """The rows and columns at ascending places, times factors on both sides."""
+        routine = self._routine("tfttr")
+        lower = _checked(routine(self.size, self.values, **FORMAT))
+        return PackedMatrix.of(lower[np.ix_(places, places)] * np.outer(factors, factors))
+
     def is_finite(self) -> bool:
         """Whether all entries are finite, and the mean of the diagonal, which may overflow."""
         with np.errstate(over="ignore"):
