@@ -1,7 +1,7 @@
 """Figures 18 and 19: what the allocation decides, and how many rows it needs to decide.
 
-The Gaussian kernel on centred data; p* searched in 1 … 20, for sample sizes 500, 1000 and 2000:
-the histogram of p* over random samples, and the features of every degree.
+The Gaussian kernel on centred data; p* searched in 1 … 20, for several sample sizes (500, 1000 and
+2000 rows in the paper): the histogram of p* over random samples, and the features of every degree.
 """
 
 from __future__ import annotations

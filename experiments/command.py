@@ -179,7 +179,9 @@ def reproduce(
     begin = time.perf_counter()
     failed = 0 if report_only else run_with_progress(units, store, jobs, console)
     with console.status("drawing figures and writing the report"):
-        path, verdicts, lines = write_report(experiments, units, store, reference=theirs)
+        path, verdicts, lines = write_report(
+            experiments, units, store, reference=theirs, size=setting.size
+        )
     show(console, verdicts, lines)
     minutes = (time.perf_counter() - begin) / 60
     console.print(f"{path} after {minutes:.1f} minutes", soft_wrap=True)
@@ -238,10 +240,14 @@ def show(console: Console, verdicts: list[tuple[Claim, Verdict]], lines: list[Ro
             table.add_row(claim.experiment, holds, claim.text, escape(verdict.numbers))
         console.print(table)
     if lines:
-        summary = summarise(lines)
+        named = ("dataset", "kernel", "preprocessing")  # one column, which may wrap between words
+        summary = [
+            {"data, kernel": ", ".join(row.pop(key) for key in named), **row}
+            for row in summarise(lines)
+        ]
         table = Table(title="Beside the authors' results")
         for heading in summary[0]:
-            table.add_column(heading, overflow="fold")
+            table.add_column(heading, no_wrap=heading != "data, kernel")
         for row in summary:
             table.add_row(*(f"{v:.3g}" if isinstance(v, float) else str(v) for v in row.values()))
         console.print(table)

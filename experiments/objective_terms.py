@@ -1,6 +1,6 @@
 """Figure 4: the variance and bias terms of the allocation objective, degree by degree.
 
-Real Gaussian sketch with one projection a degree, on random subsamples of the data: (a) the
+Real Gaussian sketch with one projection per degree, on random subsamples of the data: (a) the
 variance of the term of degree n, (b) the squared bias of the series cut off after degree n.
 """
 

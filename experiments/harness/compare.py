@@ -22,8 +22,9 @@ from .methods import METHODS
 from .plots import column
 
 CENTRED = {"raw": "False", "centred": "True", "standardised": ""}
-POLYNOMIAL_METRICS = {"k_rel_frob_error": "frobenius_error_complex", "test_kl": "kl"}
-GAUSSIAN_METRICS = {"k_rel_frob_error": "frobenius_error", "test_kl": "kl"}
+METRICS = {"test_kl": "kl", "test_error": "test_error", "test_mnll": "mnll"}
+POLYNOMIAL_METRICS = {"k_rel_frob_error": "frobenius_error_complex", **METRICS}
+GAUSSIAN_METRICS = {"k_rel_frob_error": "frobenius_error", **METRICS}
 
 
 def read_reference(path: str | Path) -> list[Row]:
@@ -55,6 +56,8 @@ def compare(rows: Iterable[Row], reference: list[Row]) -> list[Row]:
 
 
 def _compare_cell(key: tuple, chosen: list[Row], line: Row, metric: str, name: str) -> Row | None:
+    if name == "test_error" and "squared_error" in chosen[0]:
+        name = "squared_error"  # theirs are mean squared errors, in squared units of y
     found = column(chosen, name)
     if not len(found) or not line[f"{metric}_mean"]:
         return None

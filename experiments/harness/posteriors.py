@@ -93,6 +93,7 @@ def make_gp(task: Task, features: Any, regularisation: float, posterior: str = "
             features,
             alpha=regularisation,
             posterior=posterior,
+            variance_correction=None,
             n_samples=task.n_samples,
             **AUTHORS,
         )
@@ -101,6 +102,7 @@ def make_gp(task: Task, features: Any, regularisation: float, posterior: str = "
         noise_variance=regularisation,
         prior_variance=1.0,
         posterior=posterior,
+        variance_correction=None,
         normalize_y=None,
     )
 
@@ -122,7 +124,9 @@ def scores(task: Task, gp: Any, X: np.ndarray, y: np.ndarray) -> Row:
         return {"test_error": error_rate(y, gp.classes_[p.argmax(axis=1)]), "mnll": mnll}
     mean, deviation = gp.predict(X, return_std=True, include_noise=True)
     mnll = mean_negative_log_likelihood(y, mean, deviation**2) + np.log(task.scale)
-    return {"test_error": normalized_mean_squared_error(y, mean), "mnll": float(mnll)}
+    error = normalized_mean_squared_error(y, mean)
+    squared = float(np.mean((mean - y) ** 2)) * task.scale**2  # in squared units of y
+    return {"test_error": error, "squared_error": squared, "mnll": float(mnll)}
 
 
 def choose_regularisation(task: Task, baseline: Method, n_features: int, seed: int) -> float:

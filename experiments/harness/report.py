@@ -8,6 +8,7 @@ import io
 import json
 import math
 from collections.abc import Iterable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ def write_report(
     store: Store,
     *,
     reference: list[Row] | None = None,
+    size: str = "full",
 ) -> tuple[Path, list[tuple[Claim, Verdict]], list[Row]]:
     """Write csv/, figures/ and report.html; returns its path, the claims and the comparison."""
     sections, results = [], {}
@@ -36,7 +38,7 @@ def write_report(
         write_csv(store.folder / "csv" / f"{experiment.name}.csv", rows)
         figures = draw(experiment, rows, store.folder / "figures")
         done = sum(store.is_done(unit) for unit in own)
-        sections.append(_section(experiment, rows, figures, done, len(own)))
+        sections.append(_section(experiment, own, rows, figures, done))
     verdicts = judge_all(results)
     everything = [row for rows in results.values() for row in rows]
     lines = compare(everything, reference) if reference is not None else []
@@ -45,10 +47,11 @@ def write_report(
     write_csv(store.folder / "csv" / "claims.csv", [_claim_row(c, v) for c, v in verdicts])
     body = [
         "<h1>Improved Random Features for Dot Product Kernels: the experiments</h1>",
+        _scaled_down(size),
         _environment(units, store),
         "<nav>" + "".join(f'<a href="#{name}">{name}</a>' for name in results) + "</nav>",
         _claims(verdicts),
-        _comparison(lines) if reference is not None else "",
+        _comparison(lines, size) if reference is not None else "",
         *sections,
     ]
     path = store.folder / "report.html"
@@ -76,13 +79,14 @@ def draw(experiment: Experiment, rows: list[Row], folder: Path) -> dict[str, byt
 
 
 def _section(
-    experiment: Experiment, rows: list[Row], figures: dict[str, bytes], done: int, total: int
+    experiment: Experiment, units: list[Unit], rows: list[Row], figures: dict[str, bytes], done: int
 ) -> str:
     parts = [
         f'<h2 id="{experiment.name}">{experiment.name}: {html.escape(experiment.title)} '
         f"<small>{html.escape(experiment.reproduces)}</small></h2>",
         f"<p>{html.escape(_about(experiment))}</p>",
-        f'<p class="note">{done} of {total} runs, {len(rows)} rows; csv/{experiment.name}.csv</p>',
+        f'<p class="note">{done} of {len(units)} runs, {len(rows)} rows; '
+        f"csv/{experiment.name}.csv. {html.escape(describe_sizes(units))}</p>",
     ]
     for name, svg in figures.items():
         parts.append(f"<p>{image(name, svg)}</p>")
@@ -94,6 +98,31 @@ def _section(
         title = f"{len(failures)} of {len(rows)} rows failed (a method in a finished run, or a run)"
         parts.append(_details(title, _failures(failures), css="error"))
     return "\n".join(parts)
+
+
+def describe_sizes(units: list[Unit]) -> str:
+    """The values of all configurations that were run, so that no caption claims others."""
+    found: dict[str, list[Any]] = {}
+    for unit in units:
+        for key, value in asdict(unit.config).items():
+            if isinstance(value, (str, int, float)) and value != "":
+                found.setdefault(key, [])
+                if value not in found[key]:
+                    found[key].append(value)
+    seeds = len({unit.seed for unit in units})
+    parts = [f"{key} = {', '.join(map(str, values))}" for key, values in found.items()]
+    return f"Run with {'; '.join([*parts, '1 seed' if seeds == 1 else f'{seeds} seeds'])}."
+
+
+def _scaled_down(size: str) -> str:
+    """A note on top of a report that is not in the paper's setting."""
+    if size == "full":
+        return ""
+    return (
+        f"<p><strong>Scaled-down run ({html.escape(size)}).</strong> Data sets are subsampled, and "
+        "there are fewer seeds and sizes than in the paper: each section states its own. Trends "
+        "can be compared with the paper, values cannot.</p>"
+    )
 
 
 def _about(experiment: Experiment) -> str:
@@ -161,7 +190,7 @@ def summarise(lines: list[Row]) -> list[Row]:
             dict(zip(keys, cell, strict=True))
             | {
                 "cells": len(chosen),
-                "median ours/theirs": ratios[len(ratios) // 2],
+                "ours/theirs": ratios[len(ratios) // 2],
                 "mean z": sum(scores) / len(scores) if scores else math.nan,
                 "|z| > 2": sum(abs(z) > 2 for z in scores),
                 "|z| > 3": sum(abs(z) > 3 for z in scores),
@@ -170,12 +199,18 @@ def summarise(lines: list[Row]) -> list[Row]:
     return found
 
 
-def _comparison(lines: list[Row]) -> str:
+def _comparison(lines: list[Row], size: str) -> str:
     intro = (
         "<h2>Beside the authors' results</h2><p>z = (ours − theirs)/√(s² + s'²), with the standard "
         "deviations over seeds of both; z_mean has their standard errors instead. Frobenius "
-        "errors of polynomial kernels keep the imaginary part here, as theirs do.</p>"
+        "errors of polynomial kernels keep the imaginary part here, as theirs do. Their test "
+        "error of a regression is a mean squared error, and so is ours in this table.</p>"
     )
+    if size != "full":
+        intro += (
+            "<p>These are values of a scaled-down run. KL divergences add up over test rows and "
+            "depend on the number of training rows: they are not comparable with the authors'.</p>"
+        )
     return intro + _table(summarise(lines)) + _details(f"all {len(lines)} cells", lines)
 
 

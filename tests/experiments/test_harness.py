@@ -29,7 +29,7 @@ from experiments.harness.experiment import Experiment, Setting, attempt
 from experiments.harness.kernel_errors import expected_error, gram_errors
 from experiments.harness.methods import METHODS
 from experiments.harness.plots import figure
-from experiments.harness.report import summarise, write_report
+from experiments.harness.report import describe_sizes, summarise, write_report
 from experiments.harness.runner import run_units
 from experiments.harness.store import Store
 
@@ -461,3 +461,17 @@ def test_labels_are_the_words_of_the_claims():
 
 def test_every_claim_names_an_experiment():
     assert {claim.experiment for claim in CLAIMS} <= set(EXPERIMENTS)
+
+
+def test_a_report_states_the_sizes_that_were_run(tmp_path):
+    """Captions of a scaled-down run claim neither the paper's sizes nor comparable values."""
+    units = list(EXPERIMENTS["fig18"].units(Setting("quick", has_data=False), 2))
+    text = describe_sizes(units)
+    assert "n_sample = 250, 500, 1000;" in text
+    assert "dataset = digits;" in text
+    store = Store(tmp_path)
+    for size, expected in (("quick", True), ("full", False)):
+        path, _, _ = write_report([EXPERIMENTS["fig18"]], units, store, reference=[], size=size)
+        page = path.read_text(encoding="utf-8")
+        assert ("Scaled-down run" in page) is expected
+        assert ("not comparable with the authors" in page) is expected
