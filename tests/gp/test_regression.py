@@ -14,8 +14,10 @@ from dotsketch import (
     AutoFeatures,
     ExactGPRegressor,
     FeatureGPRegressor,
+    FourierFeatures,
     Gaussian,
     MaclaurinFeatures,
+    NystromFeatures,
 )
 from gp.data import condition, gaussian_features, polynomial_features, regression_data
 from rounding import assert_same_to_rounding
@@ -190,7 +192,11 @@ def test_corrections_see_the_map_inside():
     )
     for features in (FrozenEstimator(inner), auto):
         gp = FeatureGPRegressor(
-            features, noise_variance=0.1, prior_variance=1.0, normalize_y="mean"
+            features,
+            noise_variance=0.1,
+            prior_variance=1.0,
+            normalize_y="mean",
+            variance_correction=None,
         ).fit(X, y)
         plain = gp.predict(X, return_std=True)[1]
         corrected = gp.set_params(variance_correction="posterior").predict(X, return_std=True)[1]
@@ -401,3 +407,71 @@ def test_a_lengthscale_search_plans_at_both_ends_only(in_pipeline, rng, monkeypa
     assert isinstance(auto, AutoFeatures)
     assert plans == [0.5, auto.kernel_.lengthscale]
     assert auto.kernel_.lengthscale > 0.6
+
+
+def nystrom(lengthscale=2.0):
+    return NystromFeatures(Gaussian(lengthscale=lengthscale), n_components=20, random_state=0)
+
+
+def test_automatic_correction_adds_what_nystrom_features_lack():
+    """With given noise it is "posterior"; a chosen noise gives the average of it away."""
+    X, y = regression_data()
+    fixed = {"noise_variance": 0.1, "prior_variance": 1.0}
+    given, plain, posterior = (
+        FeatureGPRegressor(nystrom(), variance_correction=c, **fixed).fit(X, y)
+        for c in ("auto", None, "posterior")
+    )
+    far = np.array([[30.0, 0.0, 0.0]])
+    assert given.predict(far, return_std=True)[1] > 0.9 * y.std()
+    rows = np.vstack([X, far])
+    np.testing.assert_array_equal(
+        given.predict(rows, return_std=True)[1], posterior.predict(rows, return_std=True)[1]
+    )
+    assert given.noise_variance_ == plain.noise_variance_ == 0.1
+    chosen = FeatureGPRegressor(nystrom()).fit(X, y)
+    none = FeatureGPRegressor(nystrom(), variance_correction=None).fit(X, y)
+    missing = chosen.prior_variance_ * np.mean(1 - np.sum(chosen.features_.transform(X) ** 2, 1))
+    assert 0 < missing < 0.5 * none.noise_variance_
+    np.testing.assert_allclose(chosen.noise_variance_, none.noise_variance_ - missing, rtol=1e-9)
+    # on average over the training rows, the spread of y is what it was
+    spreads = [
+        np.mean(gp.predict(X, return_std=True, include_noise=True)[1] ** 2) for gp in (chosen, none)
+    ]
+    np.testing.assert_allclose(*spreads, rtol=1e-9)
+    np.testing.assert_array_equal(chosen.predict(X), none.predict(X))
+    np.testing.assert_allclose(
+        *(np.mean(gp.leave_one_out(X, y)[1] ** 2) for gp in (chosen, none)), rtol=1e-9
+    )
+    refitted = chosen.set_params(variance_correction=None).refit()
+    assert refitted.noise_variance_ == none.noise_variance_
+
+
+def test_noise_gives_half_of_itself_away_at_most():
+    """A lengthscale so short that features lack more than the noise: no variance is inflated."""
+    X, y = regression_data()
+    chosen, none = (
+        FeatureGPRegressor(nystrom(0.7), variance_correction=c).fit(X, y) for c in ("auto", None)
+    )
+    assert chosen.noise_variance_ == none.noise_variance_ / 2
+    assert 0 < chosen._missing_share < 1
+    spreads = [
+        np.mean(gp.predict(X, return_std=True, include_noise=True)[1] ** 2) for gp in (chosen, none)
+    ]
+    assert 1 <= spreads[0] / spreads[1] < 1.2
+    _, std = chosen.predict(np.full((1, 3), 50.0), return_std=True)
+    np.testing.assert_allclose(std, np.sqrt(chosen.prior_variance_) * y.std())
+
+
+def test_automatic_correction_of_features_that_carry_everything():
+    """And of a truncated series, of transformers without a kernel, of what a plan chose."""
+    X, y = regression_data()
+    for features in (
+        FourierFeatures(Gaussian(), n_components=8, random_state=0),
+        gaussian_features(),
+        Nystroem(n_components=9),
+    ):
+        assert FeatureGPRegressor(features).fit(X, y)._correction is None
+    chosen = AutoFeatures(
+        Gaussian(), n_components=6, candidates="nystrom", n_pairs_sample=30, random_state=0
+    )
+    assert FeatureGPRegressor(FrozenEstimator(chosen.fit(X))).fit(X, y)._correction == "posterior"

@@ -64,6 +64,9 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
     weights_: Any
     # Whether `_features` itself looks for NaN and infinity, while the rows are in the cache
     checks_rows: ClassVar[bool] = False
+    # Whether k(x, x) − |z(x)|² ≥ 0 is what these features cannot describe of the row x: Gaussian
+    # processes then add it to the variance of predictions
+    lacks_variance: bool = False
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -121,6 +121,7 @@ class NystromFeatures(FeatureMap):
 
     family = "nystrom"
     output = "real"  # there are no others
+    lacks_variance = True
 
     def __init__(
         self,

@@ -137,7 +137,7 @@ class FeatureGP(BaseEstimator):
         All of it where the features of a row are zero, so that no variance is 0 in silence; what
         the features lack for every row if that was asked for, or if they vanish.
         """
-        if self.variance_correction is not None or self._unseen_level is not None:
+        if self._correction is not None or self._unseen_level is not None:
             return self._deficit(X, Z)
         missing = np.zeros(len(Z))
         lost = ~np.any(Z, axis=1)
@@ -145,6 +145,13 @@ class FeatureGP(BaseEstimator):
         if prior is not None:
             missing[lost] = prior
         return missing
+
+    @property
+    def _correction(self) -> str | None:
+        """How variances are corrected: as asked, or as suits the features."""
+        if self.variance_correction != "auto":
+            return self.variance_correction
+        return "posterior" if getattr(unfrozen(self.features_), "lacks_variance", False) else None
 
     def _check_mergeable(self, other: Any) -> None:
         """Raise unless the sums of another process are those of the same features."""

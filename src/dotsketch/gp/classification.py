@@ -63,7 +63,9 @@ class FeatureGPClassifier(DirichletClassifier, FeatureGP):
         the model of the authors. `predict` and `predict_latent` do not depend on it.
     posterior : {"real", "complex"}, default="real"
         As for `FeatureGPRegressor`.
-    variance_correction : None or "posterior", default=None
+    variance_correction : "auto", None or "posterior", default="auto"
+        "posterior" adds what the features lack of k(x, x) to the variances of the latent functions;
+        "auto" does so for Nyström features.
     solver : {"auto", "cholesky", "cg"} or ConjugateGradients, default="auto"
         As for `FeatureGPRegressor`; all classes share the passes of "cg". What is to be chosen, as
         α, is then chosen on at most 2000 rows.
@@ -108,7 +110,7 @@ class FeatureGPClassifier(DirichletClassifier, FeatureGP):
         prior_variance: float | str = "auto",
         temperature: float | str = "auto",
         posterior: str = "real",
-        variance_correction: str | None = None,
+        variance_correction: str | None = "auto",
         solver: Any = "auto",
         class_weight: Any = None,
         probabilities: str = "monte_carlo",
@@ -205,7 +207,7 @@ class FeatureGPClassifier(DirichletClassifier, FeatureGP):
         )
 
     def _check_parameters(self) -> None:
-        self._check_features((None, "posterior"))
+        self._check_features(("auto", None, "posterior"))
         self._check_classifier()
         check_solver(self.solver)
 

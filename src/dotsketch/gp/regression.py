@@ -35,8 +35,10 @@ from .solvers import ConjugateGradients, RowBlock, System
 from .sums import SufficientStatistics
 from .targets import GaussianRegressor, check_noise, check_targets
 
-CORRECTIONS = (None, "posterior", "fitc")
+CORRECTIONS = ("auto", None, "posterior", "fitc")
 CORRECTED_ROWS = 2000  # variances are chosen on so many rows if those are corrected
+DEFICIT_ROWS = 500  # rows that tell how much of the noise is what the features lack
+MOST_ABSORBED = 0.5  # of the noise
 
 
 class FeatureGPRegressor(GaussianRegressor, FeatureGP):
@@ -64,11 +66,14 @@ class FeatureGPRegressor(GaussianRegressor, FeatureGP):
         the real part of the complex Gaussian process (the paper's). The latter also learns that the
         imaginary part is zero, which makes its variances too small; it costs 3/4 of the sums and
         half of the factorisation. For real features they are the same.
-    variance_correction : None, "posterior" or "fitc", default=None
-        Truncated features lose variance where |x| is large. "posterior" adds
+    variance_correction : "auto", None, "posterior" or "fitc", default="auto"
+        Nyström features and truncated series cannot carry all of k(x, x). "posterior" adds
         k(x, x) − E k̂(x, x) to the variance of every prediction (Section 5.6 of the paper); "fitc"
         adds it to the noise of the training rows too (variances that are "auto" are then chosen on
-        at most 2000 rows, before the pass).
+        at most 2000 rows, before the pass). "auto" is "posterior" for Nyström features and None for
+        all others. Noise that the marginal likelihood chose holds the average of what Nyström
+        features lack on the training rows: with "auto" this part of it (half at most) is taken out
+        of the noise, as predictions add it where it is missing.
     solver : {"auto", "cholesky", "cg"} or ConjugateGradients, default="auto"
         "cholesky" needs one pass over the rows and N D² operations. "cg", conjugate gradients,
         needs one pass for every iteration and N D operations in each; memory grows with D, not with
@@ -121,7 +126,7 @@ class FeatureGPRegressor(GaussianRegressor, FeatureGP):
         noise_variance: float | str = "auto",
         prior_variance: float | str = "auto",
         posterior: str = "real",
-        variance_correction: str | None = None,
+        variance_correction: str | None = "auto",
         solver: Any = "auto",
         normalize_y: str | None = "standard",
         chunk_rows: int | None = None,
@@ -349,7 +354,7 @@ class FeatureGPRegressor(GaussianRegressor, FeatureGP):
             means.append(Y - self.scales_ * residuals / rest[:, None])
             variance = noise / rest
             if not self._corrects_rows:  # with "fitc" the noise of a row holds what is missing
-                variance += self.prior_variance_ * self._missing(rows, Z)
+                variance += self.prior_variance_ * self._missing(rows, Z) - self._absorbed
             variances.append(variance)
         deviations = np.sqrt(np.concatenate(variances))[:, None] * self.scales_
         return self._shaped(np.concatenate(means)), self._shaped(deviations)
@@ -376,9 +381,35 @@ class FeatureGPRegressor(GaussianRegressor, FeatureGP):
         self._corrects_rows = self.variance_correction == "fitc"
         self._row_variances: tuple[float, float] | None = None  # what the sums assume, for fitc
         self._fit_features(rows, self._tuned_features(sample) if optimize else self.features)
+        self._lacking = self._measured_deficit(sample[0])
         if self._corrects_rows:
             # the corrected noise of a row holds both variances: they are chosen before the pass
             self._row_variances = self._corrected_variances(sample)
+
+    def _measured_deficit(self, X: Any) -> tuple[float, float]:
+        """Means of k(x, x) − E k̂(x, x) over some training rows, and of k(x, x), if they count."""
+        absorbs = self.variance_correction == "auto" and self._correction is not None
+        if not absorbs or self._unseen_level is not None:
+            return 0.0, 1.0
+        rows = self._check_block(Rows((X,)).sample(DEFICIT_ROWS)[0])
+        deficit = self._deficit(rows, self._map(rows))
+        prior = np.asarray(self._prior_diagonal(rows))
+        return float(np.mean(deficit)), float(np.mean(prior)) or 1.0
+
+    def _missing(self, X: Array, Z: np.ndarray) -> np.ndarray:  # (n, d), (n, D) -> (n,)
+        """What predictions add: less of it where the chosen noise could not give it all away.
+
+        Rows that lack what training rows lack then get the share that the noise gave; it grows to
+        all of it for rows whose features are zero.
+        """
+        missing = super()._missing(X, Z)
+        prior = self._prior_diagonal(X) if self._missing_share < 1 else None
+        if prior is None:
+            return missing
+        usual = self._lacking[0] / self._lacking[1]
+        beyond = missing / np.maximum(prior, np.finfo(float).tiny) - usual
+        beyond = np.clip(beyond / max(1 - usual, np.finfo(float).tiny), 0, 1)
+        return missing * (self._missing_share + (1 - self._missing_share) * beyond**4)
 
     def _corrected_variances(self, sample: Block) -> tuple[float, float]:
         """Noise and prior variance for rows with corrections, on some of the sample."""
@@ -485,7 +516,13 @@ class FeatureGPRegressor(GaussianRegressor, FeatureGP):
         self.jitter_ = posterior.jitter
         self._unit_noise = noise
         self.prior_variance_ = prior
-        shared = noise if self._row_variances is None else self._row_variances[0]
+        lacking = prior * self._lacking[0]
+        self._missing_share, self._absorbed = 1.0, 0.0
+        is_chosen = self._given_variances(self._noise_by_row, self.optimized_)[0] is None
+        if self.variance_correction == "auto" and is_chosen and lacking > 0:
+            self._missing_share = min(1.0, MOST_ABSORBED * noise / lacking)
+            self._absorbed = self._missing_share * lacking
+        shared = noise - self._absorbed if self._row_variances is None else self._row_variances[0]
         self.noise_variance_ = None if self._noise_by_row else shared
         return self
 

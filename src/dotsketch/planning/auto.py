@@ -142,6 +142,11 @@ class AutoFeatures(FeatureMap):
         return self.features_.expected_diagonal(X, Z)
 
     @property
+    def lacks_variance(self) -> bool:  # type: ignore[override]
+        """Whether the features chosen do."""
+        return self.features_.lacks_variance
+
+    @property
     def _n_features_out(self) -> int:
         return self.features_._n_features_out
 
