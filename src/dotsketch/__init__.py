@@ -36,7 +36,7 @@ from .gp import (
     FeatureGPRegressor,
     SufficientStatistics,
 )
-from .kernels import ArcCosine, Exponential, Gaussian, Maclaurin, Matern, Polynomial
+from .kernels import ArcCosine, Exponential, Gaussian, Maclaurin, Matern, Polynomial, Tanimoto
 from .metrics import gaussian_kl, mean_negative_log_likelihood, relative_frobenius_error
 from .persistence import PersistenceError, load, save
 from .planning import AutoFeatures, error_bound, plan, required_components
@@ -63,6 +63,7 @@ __all__ = [
     "PositiveFeatures",
     "SphericalFeatures",
     "SufficientStatistics",
+    "Tanimoto",
     "error_bound",
     "gaussian_kl",
     "load",

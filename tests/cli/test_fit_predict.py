@@ -207,3 +207,20 @@ def test_models_of_others_are_refused(folder, fails):
     (folder / "text.model").write_text("hello")
     assert "text.model cannot be loaded" in fails("predict", "text.model", "new.csv")
     assert "no model file" in fails("info", "nothing.model")
+
+
+def test_fingerprints_are_compared_as_they_are(folder, run_json):
+    """--kernel tanimoto: columns are not standardised, in the model file as well."""
+    rng = np.random.default_rng(0)
+    bits = (rng.random((120, 12)) < 0.4).astype(int)
+    frame = pd.DataFrame(bits, columns=[f"bit{k}" for k in range(12)])
+    frame["y"] = bits[:, :4].sum(axis=1) + 0.1 * rng.standard_normal(120)
+    frame.to_csv("bits.csv", index=False)
+    words = ("bits.csv", "--target", "y", "--kernel", "tanimoto", "--components", "30")
+    run_json("fit", *words, "-o", "bits.model")
+    encoder = load("bits.model")[:-1]
+    np.testing.assert_array_equal(encoder.transform(frame.drop(columns="y")), bits)
+    mean = load("bits.model").predict(frame.drop(columns="y"))
+    assert np.mean((mean - frame["y"]) ** 2) < 0.3 * frame["y"].var()
+    found = run_json("compare", *words, "--no-report")
+    assert "--kernel tanimoto" in found["command"]

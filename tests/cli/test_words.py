@@ -5,7 +5,15 @@ import pytest
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from dotsketch import Exponential, Gaussian, MaclaurinFeatures, Matern, Polynomial, PolynomialSketch
+from dotsketch import (
+    Exponential,
+    Gaussian,
+    MaclaurinFeatures,
+    Matern,
+    Polynomial,
+    PolynomialSketch,
+    Tanimoto,
+)
 from dotsketch.cli.errors import UserMistake
 from dotsketch.cli.kernel_names import kernel_words, parse_kernel
 from dotsketch.cli.python_source import imports_of, source_of
@@ -26,6 +34,8 @@ from dotsketch.cli.python_source import imports_of, source_of
         ("poly:2, 0.5, 0", (Polynomial(2, gamma=0.5, coef0=0.0), False)),
         ("exponential", (Exponential(lengthscale=2.0), False)),
         ("exponential:3", (Exponential(lengthscale=3.0), False)),
+        ("tanimoto", (Tanimoto(), False)),
+        ("Jaccard", (Tanimoto(), False)),
     ],
 )
 def test_kernels_are_read(text, kernel):

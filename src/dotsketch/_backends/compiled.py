@@ -85,7 +85,7 @@ class CompiledCountProduct(_Kernel):
 
 
 class SpectralCountProduct(Prepared):
-    """Compiled count sketches and SciPy's transforms, for D with a large prime factor."""
+    """Compiled count sketches, and SciPy's transforms for D with a large prime factor."""
 
     def __init__(self, buckets: np.ndarray, turns: np.ndarray, n_columns: int, is_complex: bool):
         self.hashes = list(zip(buckets, turns, strict=True))
@@ -94,6 +94,8 @@ class SpectralCountProduct(Prepared):
 
     def columns(self, rows: np.ndarray) -> Parts:
         spectrum: Any = None
+        if len(self.hashes) == 1:  # nothing to convolve
+            return next(iter(self.counts(rows)))
         for counts in self.counts(rows):
             transformed = portable.fourier(counts, axis=1)
             if spectrum is None:
@@ -228,7 +230,8 @@ def count_product(
 ) -> Prepared:
     if is_sparse(rows):
         return portable.count_product(buckets, turns, n_columns, is_complex, rows)
-    kind = CompiledCountProduct if cpp.has_small_factors(n_columns) else SpectralCountProduct
+    transforms = len(buckets) > 1 and cpp.has_small_factors(n_columns)
+    kind = CompiledCountProduct if transforms else SpectralCountProduct
     return kind(buckets, turns, n_columns, is_complex)
 
 

@@ -312,6 +312,8 @@ class CountProduct(Prepared):
 
     def columns(self, rows: Array) -> Parts:
         spectrum: Any = None
+        if len(self.tables) == 1:  # nothing to convolve
+            return transposed(count_sketch(rows, self.tables[0], self.is_complex))
         for table in self.tables:
             transformed = fourier(count_sketch(rows, table, self.is_complex))
             spectrum = transformed if spectrum is None else spectrum * transformed

@@ -94,7 +94,7 @@ def compare(
     """
     output = Output(as_json, verbose)
     reading = take_reading(options)
-    parse_kernel(kernel, 1)  # a mistake is reported before the table is read
+    asked, _ = parse_kernel(kernel, 1)  # a mistake is reported before the table is read
     table = open_table(data, **reading)
     path = None if no_report else Path(report or f"{Path(data).name.split('.')[0]}.compare.html")
     if path is not None:
@@ -102,7 +102,7 @@ def compare(
         check_ending(path, "the report", ".html", ".htm")
     with threads(jobs):
         schema = scan_aloud(table, seed, output, **options)
-        split = hold_out(table, schema, seed)
+        split = hold_out(table, schema, seed, standardise=not asked.nonnegative)
         with output.progress("Planning") as advance:
             chosen = choose_kernel(kernel, split.X, split.y, schema.task, seed)
             advance(0.3)
@@ -154,7 +154,7 @@ def compare(
     told = [
         f"\nRecommended: {best.name}",
         "The cheapest whose held-out likelihood is as good as the best's.",
-        "\nIn Python, on standardised columns:",
+        f"\nIn Python, on {'unscaled' if asked.nonnegative else 'standardised'} columns:",
         *lines,
         "\nOn the command line:",
         command,
@@ -164,14 +164,14 @@ def compare(
     output.result(summary, comparison_table(summary, compared, best), *told)
 
 
-def hold_out(table: Table, schema: Schema, seed: int) -> HeldOut:
+def hold_out(table: Table, schema: Schema, seed: int, *, standardise: bool) -> HeldOut:
     """Rows to fit on and others to test on, from the sample; the test rows of a data set if it
     has some."""
     if schema.n_rows < LEAST_ROWS:
         raise UserMistake(
             f"{table.source} has {schema.n_rows} rows: comparing needs at least {LEAST_ROWS}."
         )
-    encoder = make_encoder(schema)
+    encoder = make_encoder(schema, standardise=standardise)
     X, y = encode(schema.sample, 1, schema, encoder)
     order = np.random.default_rng(seed).permutation(len(X))
     if table.test is not None:

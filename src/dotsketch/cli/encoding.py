@@ -45,12 +45,16 @@ def wanted_of(encoder: Pipeline) -> Wanted:
     return Wanted(tuple(names.get("numeric", ())), levels, "impute" in encoder.named_steps)
 
 
-def make_encoder(schema: Schema) -> Pipeline:
-    """An encoder fitted to the levels, means and variances of all rows."""
+def make_encoder(schema: Schema, *, standardise: bool = True) -> Pipeline:
+    """An encoder fitted to the levels, means and variances of all rows.
+
+    Without `standardise` numbers stay as they are, for kernels between nonnegative rows.
+    """
     numeric, categorical = schema.numeric, schema.categorical
     steps: list[tuple] = []
     if numeric:
-        steps.append(("numeric", StandardScaler(), [column.name for column in numeric]))
+        scaler = StandardScaler(with_mean=standardise, with_std=standardise)
+        steps.append(("numeric", scaler, [column.name for column in numeric]))
     if categorical:
         levels = [np.array(sorted(column.levels), dtype=object) for column in categorical]
         one_hot = OneHotEncoder(categories=levels, handle_unknown="ignore", sparse_output=False)

@@ -71,14 +71,14 @@ def fit(
       dotsketch fit digits -o digits.model
     """
     output = Output(as_json, verbose)
-    parse_kernel(kernel, 1)  # mistakes are reported before the table is read
+    asked, _ = parse_kernel(kernel, 1)  # mistakes are reported before the table is read
     check_features(features, kernel)
     table = open_table(data, **take_reading(options))
     check_output(Path(path), data)
     start = time.perf_counter()
     with threads(jobs):
         schema = scan_aloud(table, seed, output, **options)
-        encoder = make_encoder(schema)
+        encoder = make_encoder(schema, standardise=not asked.nonnegative)
         X, y = encode(schema.sample, 1, schema, encoder)
         with output.progress("Choosing features") as advance:
             chosen = choose_kernel(kernel, X, y, schema.task, seed)

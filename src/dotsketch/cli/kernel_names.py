@@ -1,16 +1,16 @@
-"""Kernels from words: `gaussian`, `gaussian:median`, `matern:1.5`, `poly:3`, `exponential:2`."""
+"""Kernels from words: `gaussian`, `gaussian:median`, `matern:1.5`, `poly:3`, `tanimoto`."""
 
 from __future__ import annotations
 
 import math
 from typing import Any
 
-from ..kernels import Exponential, Gaussian, Kernel, Matern, Polynomial
+from ..kernels import Exponential, Gaussian, Kernel, Matern, Polynomial, Tanimoto
 from .errors import UserMistake
 
 FORMS = (
-    "gaussian[:LENGTHSCALE], matern[:NU[,LENGTHSCALE]], poly:DEGREE[,GAMMA[,COEF0]] and "
-    "exponential[:LENGTHSCALE]"
+    "gaussian[:LENGTHSCALE], matern[:NU[,LENGTHSCALE]], poly:DEGREE[,GAMMA[,COEF0]], "
+    "exponential[:LENGTHSCALE] and tanimoto"
 )
 NAMES = {
     "gaussian": "gaussian",
@@ -22,9 +22,11 @@ NAMES = {
     "exponential": "exponential",
     "exp": "exponential",
     "softmax": "exponential",
+    "tanimoto": "tanimoto",
+    "jaccard": "tanimoto",
 }
 LENGTHSCALE = "the lengthscale"
-MOST_VALUES = {"gaussian": 1, "matern": 2, "exponential": 1, "poly": 3}
+MOST_VALUES = {"gaussian": 1, "matern": 2, "exponential": 1, "poly": 3, "tanimoto": 0}
 
 
 def parse_kernel(text: str, dimension: int) -> tuple[Kernel, bool]:
@@ -43,8 +45,10 @@ def parse_kernel(text: str, dimension: int) -> tuple[Kernel, bool]:
     if name is None or len(values) > MOST_VALUES[name]:
         raise UserMistake(
             f"the kernel {text!r} is not known; there are {FORMS}. Other names: rbf for gaussian, "
-            "polynomial for poly, exp and softmax for exponential."
+            "polynomial for poly, exp and softmax for exponential, jaccard for tanimoto."
         )
+    if name == "tanimoto":
+        return Tanimoto(), False
     try:
         if name == "poly":
             if not values:
@@ -82,6 +86,8 @@ def kernel_words(kernel: Kernel) -> str:
     """
     if isinstance(kernel, Polynomial):
         return f"poly:{kernel.degree},{kernel.gamma!r},{kernel.coef0!r}"
+    if isinstance(kernel, Tanimoto):
+        return "tanimoto"
     if isinstance(kernel, Matern):
         return f"matern:{kernel.nu},{kernel.lengthscale}"
     assert isinstance(kernel, (Gaussian, Exponential))

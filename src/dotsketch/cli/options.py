@@ -105,8 +105,8 @@ kernel_option = click.option(
     default="gaussian",
     show_default=True,
     metavar="KERNEL",
-    help="gaussian[:LENGTHSCALE], matern[:NU[,LENGTHSCALE]], poly:DEGREE[,GAMMA[,COEF0]] or "
-    "exponential[:LENGTHSCALE].",
+    help="gaussian[:LENGTHSCALE], matern[:NU[,LENGTHSCALE]], poly:DEGREE[,GAMMA[,COEF0]], "
+    "exponential[:LENGTHSCALE] or tanimoto (nonnegative columns, which stay as they are).",
 )
 
 components_option = click.option(

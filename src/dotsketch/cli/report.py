@@ -55,7 +55,7 @@ def write_report(
 <p class="note">{escape(caption)}</p>
 <h2>Recommended: {escape(best.name)}</h2>
 <p>The cheapest whose likelihood on the rows held out is as good as the best's, within the standard
-error of the difference. In Python, on standardised columns:</p>
+error of the difference. In Python, on the encoded columns:</p>
 <pre>{escape(summary["python"])}</pre>
 <p>On the command line:</p>
 <pre>{escape(summary["command"])}</pre>

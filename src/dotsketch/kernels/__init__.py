@@ -15,13 +15,14 @@ A parameter may be a scalar array of the library of X; then gradients flow to it
 
 from .algebra import DotProductProduct, DotProductSum, Product, Sum
 from .arc_cosine import ArcCosine
-from .base import DotProductKernel, Kernel, directions
+from .base import DotProductKernel, ExpandedKernel, Kernel, directions
 from .distance import DistanceKernel, median_distance
 from .exponential import Exponential
 from .gaussian import Gaussian
 from .maclaurin import Maclaurin
 from .matern import Matern
 from .polynomial import Polynomial
+from .tanimoto import Tanimoto
 
 __all__ = [
     "ArcCosine",
@@ -29,6 +30,7 @@ __all__ = [
     "DotProductKernel",
     "DotProductProduct",
     "DotProductSum",
+    "ExpandedKernel",
     "Exponential",
     "Gaussian",
     "Kernel",
@@ -37,6 +39,7 @@ __all__ = [
     "Polynomial",
     "Product",
     "Sum",
+    "Tanimoto",
     "directions",
     "median_distance",
 ]

@@ -42,6 +42,10 @@ class CompositeKernel(Kernel):
     def shift_invariant(self) -> bool:  # type: ignore[override]
         return self.left.shift_invariant and self.right.shift_invariant
 
+    @property
+    def nonnegative(self) -> bool:  # type: ignore[override]
+        return self.left.nonnegative or self.right.nonnegative
+
     def scale(self, X: Array) -> Array:
         """X itself, once both kernels have accepted its width: they scale it on their own."""
         self.left.scale(X)

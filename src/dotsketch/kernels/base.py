@@ -33,6 +33,7 @@ class Kernel(BaseEstimator):
     """
 
     shift_invariant = False  # whether k(x + c, y + c) = k(x, y): inputs may then be centred
+    nonnegative = False  # whether rows must be nonnegative: they must not be standardised
     searched: tuple[str, ...] = ("variance",)  # positive parameters that a search may change
     variance: Any
     # Set by `algebra`, whose sums and products are kernels themselves
@@ -125,11 +126,46 @@ class Kernel(BaseEstimator):
         return hash((type(self), *values))
 
 
-class DotProductKernel(Kernel):
+class ExpandedKernel(Kernel):
+    """k(x, y) = f(⟨s(x), s(y)⟩, p(x) + p(y)) with a Taylor series in its first argument.
+
+    p is a number for every row, its trait. The coefficients of the series, c_j(t, p + p')
+    (`taylor`), are positive definite functions of (√t, p), so that each is a sum of products of
+    weights, ω(x) ω(y): an expansion of the kernel in powers of dot products.
+    """
+
+    constants: tuple[str, ...] = ()  # parameters of the series, to which no gradient flows
+
+    def scale(self, X: Array) -> Array:  # (n, d) -> (n, d)
+        """s(x), row by row."""
+        return X
+
+    def trait(self, S: Array) -> Array:  # (n, d) -> (n,)
+        """p(x), row by row, from the scaled inputs S = s(x)."""
+        raise NotImplementedError
+
+    def value(self, t: Array, traits: Array) -> Array:
+        """k(x, y) from t = s(x)·s(y) and p(x) + p(y)."""
+        raise NotImplementedError
+
+    def taylor(self, degree: int, t: Array, traits: Array) -> Array:
+        """c_j(t, p + p') with f(t + τ, p + p') = variance · Σ_j c_j τʲ."""
+        raise NotImplementedError
+
+    @property
+    def last_degree(self) -> int | None:
+        """The degree at which the series ends, or None if it does not."""
+        return None
+
+    def has_terms(self, max_degree: int) -> bool:
+        """Whether the series has a term up to this degree."""
+        return True
+
+
+class DotProductKernel(ExpandedKernel):
     """k(x, y) = w(x) w(y) Σ_n a_n ⟨s(x), s(y)⟩ⁿ with a_n ≥ 0."""
 
     decay: float = 0.0  # log w(x) = −decay · |s(x)|²
-    constants: tuple[str, ...] = ()  # parameters of the series, to which no gradient flows
 
     @property
     def metric(self) -> tuple[str, Any]:
@@ -139,9 +175,12 @@ class DotProductKernel(Kernel):
         """
         raise NotImplementedError
 
-    def scale(self, X: Array) -> Array:  # (n, d) -> (n, d)
-        """s(x), row by row."""
-        return X
+    def trait(self, S: Array) -> Array:
+        """log w(x): the weight of a pair depends on the sum of both."""
+        return self.log_weight(S)
+
+    def has_terms(self, max_degree: int) -> bool:
+        return bool(np.any(self.series(max_degree) > 0))
 
     def log_weight(self, S: Array) -> Array:  # (n, d) -> (n,)
         """log w(x), row by row, from the scaled inputs S = s(x)."""
@@ -156,11 +195,6 @@ class DotProductKernel(Kernel):
     def series(self, max_degree: int) -> np.ndarray:  # -> (max_degree + 1,)
         """The Maclaurin coefficients of the kernel of variance 1."""
         raise NotImplementedError
-
-    @property
-    def last_degree(self) -> int | None:
-        """The degree at which the series ends, or None if it does not."""
-        return None
 
     def coefficients(self, max_degree: int) -> np.ndarray:  # -> (max_degree + 1,)
         """The Maclaurin coefficients a_0 … a_max_degree."""

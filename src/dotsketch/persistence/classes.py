@@ -17,7 +17,7 @@ LABELS = "iufbOUS: c"
 CLASSES: Arrays = {"classes_": LABELS, "class_weights_": "f: c", "frequencies_": "f: c"}
 SCALES: Arrays = {"means_": "f: k", "scales_": "f: k"}
 OWN: dict[str, Arrays] = {
-    **without_arrays("ArcCosine Exponential Gaussian Maclaurin Matern Polynomial"),
+    **without_arrays("ArcCosine Exponential Gaussian Maclaurin Matern Polynomial Tanimoto"),
     **without_arrays("DotProductProduct DotProductSum Product Sum"),
     # feature maps
     **without_arrays("AutoFeatures FourierFeatures MaclaurinFeatures NystromFeatures"),
@@ -51,6 +51,7 @@ OWN: dict[str, Arrays] = {
         "exact": "b: b",
         "variances": "f: b",
     },
+    "EigenExpansion": {"direction": "f: d", "nodes": "f: m 2", "functions": "f: b m"},
     "MaclaurinExpansion": {"mean": "f: d"},
     "MeanSplitExpansion": {"direction": "f: d", "functions": "f: b n"},
     "RadialDensity": {"radii": "f: r", "weights": "f: r"},

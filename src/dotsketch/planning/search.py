@@ -13,7 +13,7 @@ from .._support.progress import progress
 from ..features import FAMILIES, FeatureMap, MaclaurinFeatures
 from ..features.base import Setup, check_kernel
 from ..features.study import Study, Unsuited, check_rows
-from ..kernels import DotProductKernel, Kernel
+from ..kernels import ExpandedKernel, Kernel
 from .table import LeftOut, Plan, PlannedCandidate
 
 # What nobody asked for is compared up to these: some ten seconds and a small part of the memory
@@ -244,8 +244,8 @@ def required_components(
     """
     check_kernel(
         kernel,
-        DotProductKernel,
-        "required_components is for Maclaurin features, and they for dot product kernels: use "
+        ExpandedKernel,
+        "required_components is for Maclaurin features, and they for kernels with a series: use "
         "AutoFeatures(kernel, tolerance=...), which knows every family",
     )
     candidate = MaclaurinFeatures(

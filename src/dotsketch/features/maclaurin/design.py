@@ -7,18 +7,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...kernels import DotProductKernel
+from ...kernels import ExpandedKernel
 from ...sketches import separable_sketch
 from ..study import Study
 from .allocation import Allocation
+from .eigenfunctions import Inputs
 from .moments import ExpansionMoments
-from .series import Inputs, MaclaurinExpansion, MeanSplitExpansion, expand
+from .series import Expansion, expand
 
 
 class MaclaurinDesign(NamedTuple):
     """What the data decide; weights are drawn for it."""
 
-    expansion: MaclaurinExpansion | MeanSplitExpansion
+    expansion: Expansion
     allocation: Allocation
 
 
@@ -30,8 +31,8 @@ class SeriesOptions(NamedTuple):
     max_degree: int
     mean_split: bool
 
-    def expansion(self, study: Study) -> MaclaurinExpansion | MeanSplitExpansion:
-        def compute() -> MaclaurinExpansion | MeanSplitExpansion:
+    def expansion(self, study: Study) -> Expansion:
+        def compute() -> Expansion:
             with np.errstate(over="ignore", invalid="ignore"):  # an error follows
                 return expand(
                     study.kernel,
@@ -89,7 +90,7 @@ def _add_moments(study: Study, rows: str, chosen: list[SeriesOptions]) -> None:
 
 
 def median_share(
-    kernel: DotProductKernel, sample: np.ndarray, inputs: Inputs, allocation: Allocation
+    kernel: ExpandedKernel, sample: np.ndarray, inputs: Inputs, allocation: Allocation
 ) -> float:
     """The median over rows of E[k̂(x, x)] / k(x, x), where E[k̂(x, x)] = Σ_b θ_b ω_b(x)²."""
     with np.errstate(over="ignore", invalid="ignore"):

@@ -20,12 +20,12 @@ from ..._arrays import (
     column_views,
     fill,
     is_foreign,
-    is_sparse,
     map_rows,
     namespace,
     positive_integer,
 )
-from ...kernels import DotProductKernel
+from ..._backends import dense_like
+from ...kernels import DotProductKernel, ExpandedKernel
 from ...sketches import (
     SKETCHES,
     MonomialSketch,
@@ -68,10 +68,10 @@ class MaclaurinFeatures(FeatureMap):
 
     Parameters
     ----------
-    kernel : DotProductKernel
-        `Polynomial`, `Exponential`, `Gaussian`, `Maclaurin` or `ArcCosine`. For the Gaussian
-        kernel the data are centred at their mean (at their median, if outliers pull the mean off
-        the rows), which it does not see.
+    kernel : ExpandedKernel
+        `Polynomial`, `Exponential`, `Gaussian`, `Maclaurin`, `ArcCosine`, sums and products of
+        these, or `Tanimoto`. For the Gaussian kernel the data are centred at their mean (at their
+        median, if outliers pull the mean off the rows), which it does not see.
     sketch : str, default="tensor_srht"
         "gaussian", "rademacher", "tensor_srht", "tensor_sketch" or "balanced_tensor_sketch".
     allocation : "optimal", "random" or a list, default="optimal"
@@ -129,7 +129,7 @@ class MaclaurinFeatures(FeatureMap):
 
     def __init__(
         self,
-        kernel: DotProductKernel,
+        kernel: ExpandedKernel,
         *,
         sketch: str = "tensor_srht",
         allocation: Any = "optimal",
@@ -235,14 +235,14 @@ class MaclaurinFeatures(FeatureMap):
         return ", ".join([f"maclaurin: {self.sketch}", self.output, *extras])
 
     def check_study(self, study: Study) -> None:
-        if not isinstance(study.kernel, DotProductKernel):
-            raise Unsuited("Maclaurin features are for dot product kernels")
+        if not isinstance(study.kernel, ExpandedKernel):
+            raise Unsuited("Maclaurin features are for kernels with an expansion")
         separable_sketch(self.sketch)
         check_option("output", self.output, OUTPUTS)
         self._check_parameters()
         if self.mean_split and study.kernel.shift_invariant:
             raise Unsuited("a shift-invariant kernel centres its data: there is no mean to split")
-        if not np.any(study.kernel.series(self.max_degree) > 0):
+        if not study.kernel.has_terms(self.max_degree):
             raise Unsuited(f"the kernel has no term up to max_degree={self.max_degree}")
 
     def expected_error(self, study: Study) -> ExpectedError:
@@ -318,12 +318,17 @@ class MaclaurinFeatures(FeatureMap):
 
     def expected_diagonal(self, X: Array, Z: Array) -> np.ndarray:  # (n, d), (n, D) -> (n,)
         """Σ over the blocks in use of coefficient · ω(x)² |u(x)|²ⁿ, in float64."""
-        inputs = self.expansion_.inputs(np.asarray(dense(X), dtype=np.float64))
-        lengths = np.sum(inputs.unit**2, axis=1)  # one, or zero for a zero row
-        total = np.zeros(len(lengths))
-        for block in self.blocks_:
-            degree = 0 if block.sketch is None else block.sketch.degree
-            total += (block.root * inputs.weights[:, block.number]) ** 2 * lengths**degree
+        numbers = [block.number for block in self.blocks_]
+        degrees = np.array([0 if b.sketch is None else b.sketch.degree for b in self.blocks_])
+        roots = np.array([block.root for block in self.blocks_])
+        total = np.empty(X.shape[0])
+        step = 1 + (1 << 19) // X.shape[1]
+        for start in range(0, len(total), step):  # sparse rows are made dense a few at a time
+            rows = np.asarray(dense(X[start : start + step]), dtype=np.float64)
+            inputs = self.expansion_.inputs(rows, numbers)
+            lengths = np.sum(inputs.unit**2, axis=1)  # one, or zero for a zero row
+            squares = (roots * inputs.weights) ** 2
+            total[start : start + step] = np.sum(squares * lengths[:, None] ** degrees, axis=1)
         return total
 
     def redrawn(self, X: Array, random_state: Any) -> MaclaurinFeatures:
@@ -335,16 +340,19 @@ class MaclaurinFeatures(FeatureMap):
         return other
 
     def _features(self, X: Array) -> Array:
+        numbers = [block.number for block in self.blocks_]
+        keeps_sparse = self.expansion_.keeps_sparse
+        units = X if keeps_sparse else dense_like(X)
         prepared: list[Any] = [
-            None if block.sketch is None else block.sketch.prepared(block.weights, X)
+            None if block.sketch is None else block.sketch.prepared(block.weights, units)
             for block in self.blocks_
         ]
 
         def weighted(rows: Array) -> tuple[Array, list[Array]]:
             """The inputs of the sketches, and the weights (n, 1) of their features."""
             with np.errstate(over="ignore", invalid="ignore"):  # an error follows
-                inputs = self.expansion_.inputs(rows.toarray() if is_sparse(rows) else rows)
-            columns = (inputs.weights[:, b.number : b.number + 1] for b in self.blocks_)
+                inputs = self.expansion_.inputs(rows if keeps_sparse else dense(rows), numbers)
+            columns = (inputs.weights[:, i : i + 1] for i in range(len(numbers)))
             scales = [b.root * w for b, w in zip(self.blocks_, columns, strict=True)]
             check_weights(scales, self.blocks_, X.dtype)
             return inputs.unit, scales
@@ -357,7 +365,7 @@ class MaclaurinFeatures(FeatureMap):
                     found.append((scale, None if self._field == "real" else 0 * scale))
                 else:
                     found.append(weights(unit, row_scale=scale))
-            return self._concatenate(found, 0 * unit[:, :1])
+            return self._concatenate(found, 0 * scales[0])
 
         def write(rows: Array, out: Parts) -> None:
             unit, scales = weighted(rows)
@@ -394,7 +402,7 @@ class MaclaurinFeatures(FeatureMap):
         return real, xp.concat([part[1] for part in parts], axis=1)
 
     def _check_parameters(self) -> None:
-        check_kernel(self.kernel, DotProductKernel, NO_SERIES)
+        check_kernel(self.kernel, ExpandedKernel, NO_SERIES)
         parameters = self.kernel.get_params()
         for name in self.kernel.constants:
             if is_foreign(parameters[name]):
@@ -424,6 +432,10 @@ class MaclaurinFeatures(FeatureMap):
                 raise ValueError('coefficients="fitted" is for allocation="optimal".')
             if self.mean_split and isinstance(self.allocation, str):
                 raise ValueError('mean_split is for allocation="optimal".')
+            if not isinstance(self.kernel, DotProductKernel):
+                raise Unsuited(
+                    f'{self.kernel} has several terms of every degree: use allocation="optimal".'
+                )
 
     def _allocate(self, moments: ExpansionMoments, budget: int) -> Allocation:
         if not isinstance(self.allocation, str):

@@ -15,12 +15,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..._backends import pair_gram, pair_terms
-from ...kernels import DotProductKernel
+from ...kernels import ExpandedKernel
 from ...pairs import PairStatistics
 from ...sketches.base import PairSumTerms, SeparableSketch
 from ...sketches.monomials import monomial_projections
 from ..study import OVERFLOW
-from .series import Inputs
+from .eigenfunctions import Inputs
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class ExpansionMoments:
         cls,
         inputs: Inputs,
         degrees: tuple[int, ...],
-        kernel: DotProductKernel,
+        kernel: ExpandedKernel,
         sketches: list[tuple[SeparableSketch, str]],
         block_size: int = 256,
     ) -> list[ExpansionMoments]:
@@ -152,7 +152,7 @@ class _PairSums:
 
     def add(
         self,
-        kernel: DotProductKernel,
+        kernel: ExpandedKernel,
         sketches: list[tuple[SeparableSketch, str]],
         block: _Block,
     ) -> None:
@@ -228,9 +228,9 @@ class _PairSums:
 
 
 def _kernel_values(
-    kernel: DotProductKernel, inputs: Inputs, rows: slice, columns: slice, cosines: np.ndarray
+    kernel: ExpandedKernel, inputs: Inputs, rows: slice, columns: slice, cosines: np.ndarray
 ) -> np.ndarray:
     t = inputs.radius[rows, None] * inputs.radius[None, columns] * cosines
     if inputs.offset is not None:
         t = t + inputs.offset[rows, None] * inputs.offset[None, columns]
-    return kernel.value(t, inputs.log_weight[rows, None] + inputs.log_weight[None, columns])
+    return kernel.value(t, inputs.trait[rows, None] + inputs.trait[None, columns])

@@ -11,31 +11,24 @@ no lengthscale overflows: for the Gaussian kernel ω_n² is the Poisson weight o
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar
 
 import numpy as np
 from scipy.special import gammaln
 
 from ..._arrays import Array, like, namespace, square_root
-from ...kernels import DotProductKernel, directions
+from ...kernels import DotProductKernel, ExpandedKernel, directions
 from ..study import OVERFLOW
-
-
-class Inputs(NamedTuple):
-    """What an expansion makes of n rows."""
-
-    unit: Array  # u(x), (n, d)
-    weights: Array  # ω_b(x), (n, n_blocks)
-    radius: Array  # (n,): s(x)·s(y) = offset_x offset_y + radius_x radius_y u(x)·u(y)
-    offset: Array | None  # (n,) or None for zeros
-    log_weight: Array  # log w(x), (n,)
+from .eigenfunctions import EigenExpansion, Inputs, mean_direction
 
 
 @dataclass(frozen=True)
 class MaclaurinExpansion:
     """The Maclaurin series, one block for every degree with a_n > 0."""
 
+    keeps_sparse: ClassVar[bool] = False  # whether `inputs` takes CSR rows and returns some
     kernel: DotProductKernel
     degrees: tuple[int, ...]
     mean: np.ndarray | None = None  # what a shift-invariant kernel subtracts first
@@ -47,14 +40,16 @@ class MaclaurinExpansion:
         degrees = np.flatnonzero(kernel.series(max_degree) > 0)
         return cls(kernel, tuple(degrees.tolist()), mean)
 
-    def inputs(self, X: Array) -> Inputs:  # (n, d)
+    def inputs(self, X: Array, blocks: Sequence[int] | None = None) -> Inputs:  # (n, d)
+        """What the expansion makes of rows; the weights of these blocks only, if some are given."""
+        used = self.degrees if blocks is None else [self.degrees[b] for b in blocks]
         S = self.kernel.scale(_centred(X, self.mean))
         unit, radius = directions(S)
         log_weight = self.kernel.log_weight(S)
-        logs = np.log(self.kernel.series(max(self.degrees))[list(self.degrees)])
+        logs = np.log(self.kernel.series(max(self.degrees))[list(used)])
         xp = namespace(X)
         log_radius = xp.log(xp.where(radius > 0, radius, xp.ones_like(radius)))
-        powers = like(np.array(self.degrees, dtype=float), X)
+        powers = like(np.array(used, dtype=float), X)
         exponent = like(logs, X)[None, :] / 2 + log_weight[:, None]
         exponent = exponent + powers[None, :] * log_radius[:, None]
         # A zero row has u = 0, so its weight of a positive degree does not matter
@@ -72,6 +67,7 @@ class MeanSplitExpansion:
     eigenfunction kept is a block. Only x_⊥ is sketched, which is small for raw nonnegative data.
     """
 
+    keeps_sparse: ClassVar[bool] = False  # whether `inputs` takes CSR rows and returns some
     kernel: DotProductKernel
     direction: np.ndarray  # (d,), unit
     degrees: tuple[int, ...]
@@ -89,9 +85,7 @@ class MeanSplitExpansion:
     ) -> MeanSplitExpansion:
         """Eigenfunctions on the rows of X that carry more than `share` of their degree."""
         S = kernel.scale(X)
-        average = S.mean(axis=0)
-        length = np.linalg.norm(average)
-        direction = average / length if length > 0 else np.eye(S.shape[1])[0]
+        direction = mean_direction(S)
         alpha = S @ direction
         radius = np.linalg.norm(S - alpha[:, None] * direction, axis=1)
         reach = float(np.abs(alpha).max()) or 1.0
@@ -120,7 +114,8 @@ class MeanSplitExpansion:
                 functions.append(np.pad(sign * roots * vectors[:, k], (0, degree)))
         return cls(kernel, direction, tuple(degrees), np.array(functions), reach)
 
-    def inputs(self, X: Array) -> Inputs:
+    def inputs(self, X: Array, blocks: Sequence[int] | None = None) -> Inputs:
+        used = list(range(len(self.degrees)) if blocks is None else blocks)
         S = self.kernel.scale(X)
         xp = namespace(X)
         direction = like(self.direction, X)
@@ -128,11 +123,11 @@ class MeanSplitExpansion:
         unit, radius = directions(S - alpha[:, None] * direction[None, :])
         log_weight = self.kernel.log_weight(S)
         place = (alpha / self.reach)[:, None]
-        functions = like(self.functions, X)
+        functions = like(self.functions[used], X)
         weights = 0 * place
         for n in reversed(range(functions.shape[1])):  # Horner's rule: JAX has no gradient of 0⁰
             weights = weights * place + functions[None, :, n]
-        degrees = like(np.array(self.degrees, dtype=float), X)
+        degrees = like(np.array(self.degrees, dtype=float)[used], X)
         # where u = 0 the weight of a positive degree does not matter, but for gradients
         length = xp.where(radius > 0, radius, xp.ones_like(radius))
         scale = length[:, None] ** degrees[None, :] * xp.exp(log_weight)[:, None]
@@ -140,19 +135,24 @@ class MeanSplitExpansion:
         return Inputs(unit, weights * scale, radius, alpha, log_weight)
 
 
+Expansion = MaclaurinExpansion | MeanSplitExpansion | EigenExpansion
+
+
 def expand(
-    kernel: DotProductKernel,
+    kernel: ExpandedKernel,
     max_degree: int,
     sample: np.ndarray,
     mean: np.ndarray,
     *,
     mean_split: bool = False,
-) -> MaclaurinExpansion | MeanSplitExpansion:
+) -> Expansion:
     """The expansion of a resolved kernel, for data with that sample (m, d) and mean (d,)."""
-    if not np.any(kernel.series(max_degree) > 0):
+    if not kernel.has_terms(max_degree):
         raise ValueError(
             f"{kernel} has no term up to max_degree={max_degree}: raise max_degree to its first."
         )
+    if not isinstance(kernel, DotProductKernel):  # its coefficients depend on both rows
+        return EigenExpansion.fit(kernel, max_degree, sample, mean_split=mean_split)
     if kernel.shift_invariant:  # centred data have no mean to split off
         return MaclaurinExpansion.of(kernel, max_degree, mean)
     if mean_split:

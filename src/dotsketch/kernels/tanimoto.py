@@ -1,0 +1,110 @@
+"""The Tanimoto kernel between fingerprints."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .._arrays import Array, is_sparse, is_traced, namespace, plain
+from .base import ExpandedKernel, check_positive, matching
+
+
+class Tanimoto(ExpandedKernel):
+    """variance · x·y / (|x|² + |y|² − x·y) for nonnegative rows, such as molecular fingerprints.
+
+    For rows of zeros and ones it is the share of the ones of either that both have (Jaccard
+    index); counts are compared by their dot product. k(x, x) is the variance for every row; by
+    convention that of two zero rows is too, and k(0, y) = 0 for every other y.
+
+    With t = x·y and N = |x|² + |y|² it is t/(N − t) = Σ_{r≥1} tʳ/Nʳ, a series of the dot product
+    whose coefficients depend on the norms of both rows. `MaclaurinFeatures` write them in a few
+    eigenfunctions over the training rows.
+
+    Sparse rows (CSR) are multiplied as they are.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.array([[1, 1, 0, 0], [1, 1, 1, 0], [0, 0, 0, 0]])
+    >>> Tanimoto()(X).round(4)
+    array([[1.    , 0.6667, 0.    ],
+           [0.6667, 1.    , 0.    ],
+           [0.    , 0.    , 1.    ]])
+    """
+
+    nonnegative = True
+
+    def __init__(self, *, variance: float = 1.0):
+        self.variance = variance
+        self.validate()
+
+    def validate(self) -> None:
+        check_positive("variance", self.variance)
+
+    def scale(self, X: Array) -> Array:
+        """X itself, if no entry is negative."""
+        entries = X.data if is_sparse(X) else X
+        if not is_traced(entries) and bool(namespace(entries).any(entries < 0)):
+            raise ValueError(
+                "Tanimoto is a kernel between nonnegative rows, such as fingerprints; X has "
+                "negative entries. Do not centre or standardise X for it."
+            )
+        return X
+
+    def trait(self, S: Array) -> Array:
+        """|x|², row by row."""
+        if is_sparse(S):
+            return np.asarray(S.multiply(S).sum(axis=1)).ravel()
+        return namespace(S).sum(S * S, axis=1)
+
+    def value(self, t: Array, traits: Array) -> Array:
+        return plain(self.variance) * _ratio(t, traits, one=1.0)
+
+    def taylor(self, degree: int, t: Array, traits: Array) -> Array:
+        # t/(N − t) = N/(N − t) − 1, and the derivatives of N/(N − t) are N j!/(N − t)^(j+1)
+        if degree == 0:
+            return _ratio(t, traits, one=0.0)
+        xp = namespace(traits)
+        rest = traits - t
+        positive = rest > 0
+        rest = xp.where(positive, rest, xp.ones_like(rest))
+        return xp.where(positive, traits / rest ** (degree + 1), xp.zeros_like(rest))
+
+    def __call__(self, X: Array, Y: Array | None = None) -> Array:  # (n, d), (m, d) -> (n, m)
+        X, Y = _same_kind(X, Y)
+        S = self.scale(X)
+        T = S if Y is None else self.scale(Y)
+        traits = self.trait(S)
+        others = traits if Y is None else self.trait(T)
+        dots = S @ T.T
+        if is_sparse(dots):
+            dots = dots.toarray()
+        return self.value(dots, traits[:, None] + others[None, :])
+
+    def diag(self, X: Array) -> Array:  # (n, d) -> (n,)
+        X, _ = _same_kind(X, None)
+        traits = self.trait(self.scale(X))
+        return plain(self.variance) * namespace(traits).ones_like(traits)
+
+
+def _ratio(t: Array, total: Array, one: float) -> Array:
+    """t/(total − t), and `one` for two zero rows."""
+    xp = namespace(total)
+    rest = total - t
+    zero = rest <= 0
+    found = t / xp.where(zero, xp.ones_like(rest), rest)
+    return xp.where(zero, one * xp.ones_like(rest), found)
+
+
+def _same_kind(X: Any, Y: Any) -> tuple[Array, Array | None]:
+    """Rows as floating numbers of one width; two sparse matrices stay so."""
+    if not is_sparse(X) or not (Y is None or is_sparse(Y)):
+        return matching(X, Y)
+    for A in (X, Y):
+        if A is not None and A.dtype.kind not in "biuf":
+            raise ValueError(f"X and Y must be real and numeric; the dtype is {A.dtype}.")
+    if Y is not None and X.shape[1] != Y.shape[1]:
+        raise ValueError(f"X has {X.shape[1]} features and Y has {Y.shape[1]}.")
+    X, Y = (A if A is None or A.dtype.kind == "f" else A.astype(np.float64) for A in (X, Y))
+    return X.tocsr(), None if Y is None else Y.tocsr()

@@ -1,0 +1,260 @@
+"""Maclaurin features of the Tanimoto kernel: the expansion, its error, sparse rows, far norms."""
+
+from __future__ import annotations
+
+import itertools
+import tracemalloc
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from dotsketch import (
+    AutoFeatures,
+    ExactGPRegressor,
+    FeatureGPRegressor,
+    MaclaurinFeatures,
+    NystromFeatures,
+    Tanimoto,
+    load,
+    plan,
+    required_components,
+    save,
+)
+from dotsketch.features.maclaurin.eigenfunctions import EigenExpansion
+from dotsketch.features.maclaurin.features import SketchedBlock
+
+BOTH = pytest.mark.parametrize("mean_split", [False, True])
+
+
+def fingerprints(n=60, d=30, binary=True, seed=0):
+    """Rows of very different norms: columns and rows are common or rare."""
+    rng = np.random.default_rng(seed)
+    common = rng.beta(0.5, 1.5, d) * rng.uniform(0.5, 1.5, n)[:, None]
+    X = (rng.random((n, d)) < common) * (1.0 + (0 if binary else rng.poisson(1.0, (n, d))))
+    X[:, 0] = 1.0  # no row is empty
+    return X
+
+
+def exact_terms(kernel, inputs, degree):
+    """c_j(αα', p + p') (x_⊥·y_⊥)ʲ between all rows."""
+    alpha = 0 * inputs.radius if inputs.offset is None else inputs.offset
+    tau = np.outer(inputs.radius, inputs.radius) * (inputs.unit @ inputs.unit.T)
+    traits = inputs.trait[:, None] + inputs.trait[None, :]
+    return kernel.variance * kernel.taylor(degree, np.outer(alpha, alpha), traits) * tau**degree
+
+
+def expanded_terms(found, inputs, degree):
+    """Σ ω_b(x) ω_b(y) ⟨u(x), u(y)⟩ʲ over the blocks of a degree."""
+    weights = inputs.weights[:, np.array(found.degrees) == degree]
+    return (weights @ weights.T) * (inputs.unit @ inputs.unit.T) ** degree
+
+
+@BOTH
+@pytest.mark.parametrize("binary", [True, False])
+def test_the_terms_of_the_expansion_are_those_of_the_series(binary, mean_split):
+    X = fingerprints(binary=binary)
+    kernel = Tanimoto(variance=1.5)
+    found = EigenExpansion.fit(kernel, 6, X, mean_split=mean_split, share=1e-9)
+    inputs = found.inputs(X)
+    distinct = ~np.eye(len(X), dtype=bool)
+    degrees = range(0 if mean_split else 1, 5)
+    for degree in degrees:
+        mine, exact = expanded_terms(found, inputs, degree), exact_terms(kernel, inputs, degree)
+        np.testing.assert_allclose(mine[distinct], exact[distinct], atol=2e-3)
+    rest = kernel(X) - sum(exact_terms(kernel, inputs, degree) for degree in range(30))
+    assert np.max(np.abs(rest[distinct])) < 1e-3
+    assert (found.direction is None) != mean_split
+
+
+@BOTH
+def test_coefficients_are_never_above_those_of_the_kernel(mean_split):
+    """A projection of c_j, whatever the norm: so is what the features hold of k(x, x)."""
+    X = fingerprints(80, seed=1)
+    far = np.vstack([X, 3 * X, 0.2 * X])  # norms beyond those of the sample as well
+    found = EigenExpansion.fit(Tanimoto(), 6, X, mean_split=mean_split)
+    inputs = found.inputs(far)
+    for degree in set(found.degrees):
+        mine = np.diag(expanded_terms(found, inputs, degree))
+        assert np.all(mine <= np.diag(exact_terms(found.kernel, inputs, degree)) * (1 + 1e-5))
+
+
+@pytest.mark.parametrize("factor", [0.35, 0.7, 1.0, 1.4, 2.0, 4.0])
+def test_norms_beyond_those_of_the_training_rows(factor):
+    """The error that the extension causes in degrees 1 and 2: at most 0.015, where k(x, x) = 1."""
+    X = fingerprints(200, seed=2)
+    found = EigenExpansion.fit(Tanimoto(), 2, X)
+    norms = np.sqrt(found.kernel.trait(X))
+    edge = np.zeros_like(X[:1])  # a row of the largest norm, or of the least, times the factor
+    edge[0, 0] = factor * (norms.max() if factor >= 1 else norms.min())
+    ours, theirs = found.inputs(edge).weights[0], found.inputs(X).weights
+    for degree in (1, 2):
+        blocks = np.array(found.degrees) == degree
+        exact = (norms * edge[0, 0] / (norms**2 + edge[0, 0] ** 2)) ** degree
+        error = np.max(np.abs(theirs[:, blocks] @ ours[blocks] - exact))
+        assert error < (0.003 if factor == 1 else 0.015)
+
+
+OPTIONS = [
+    {"sketch": "balanced_tensor_sketch"},
+    {"sketch": "balanced_tensor_sketch", "mean_split": True, "coefficients": "fitted"},
+    {"sketch": "tensor_srht", "coefficients": "fitted"},
+    {"sketch": "tensor_srht", "output": "complex_to_real", "mean_split": True},
+    {"sketch": "rademacher", "output": "complex"},
+    {"sketch": "tensor_sketch", "mean_split": True, "exact_monomials": False},
+]
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+@pytest.mark.parametrize("binary", [True, False])
+def test_measured_error_is_the_predicted_one(binary, options):
+    """Mean squared error over draws of the weights, with its own standard error (z = 6)."""
+    X = fingerprints(50, binary=binary, seed=3)
+    K = Tanimoto(variance=2.0)(X)
+    features = MaclaurinFeatures(
+        Tanimoto(variance=2.0), n_components=24, random_state=0, **options
+    ).fit(X)
+    distinct = ~np.eye(len(X), dtype=bool)
+    errors = []
+    for seed in range(150):
+        Z = features.redrawn(X, seed).transform(X)
+        errors.append(np.mean(np.abs(Z @ Z.conj().T - K)[distinct] ** 2))
+    standard_error = np.std(errors) / np.sqrt(len(errors))
+    assert abs(np.mean(errors) - features.expected_squared_error_) < 6 * standard_error
+
+
+def test_the_mean_is_the_expansion_by_enumeration():
+    """One projection, all 2³ weights: their mean is ω(x) ω(y) ⟨u(x), u(y)⟩ without rest."""
+    X = np.array([[1.0, 0, 2], [1, 1, 0], [0, 3, 1], [2, 2, 2]])
+    features = MaclaurinFeatures(Tanimoto(), sketch="rademacher", n_components=1, random_state=0)
+    features.fit(X)
+    [block] = features.blocks_
+    total = np.zeros((4, 4))
+    for signs in itertools.product((0, 2), repeat=3):
+        turns = np.array(signs, dtype=block.weights.turns.dtype).reshape(1, 1, 3)
+        features.blocks_ = [
+            SketchedBlock(block.number, block.root, block.sketch, type(block.weights)(turns))
+        ]
+        Z = features.transform(X)
+        total += Z @ Z.T / 8
+    inputs = features.expansion_.inputs(X)
+    w = inputs.weights[:, block.number]
+    expected = block.root**2 * np.outer(w, w) * (inputs.unit @ inputs.unit.T)
+    np.testing.assert_allclose(total, expected, rtol=1e-12)
+
+
+@BOTH
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("sketch", ["balanced_tensor_sketch", "tensor_srht", "gaussian"])
+def test_sparse_rows_have_the_features_of_dense_ones(sketch, dtype, mean_split):
+    X = fingerprints(40, binary=False).astype(dtype)
+    X[7] = 0
+    features = MaclaurinFeatures(
+        Tanimoto(), sketch=sketch, n_components=32, mean_split=mean_split, random_state=0
+    )
+    Z = features.fit(sparse.csr_array(X)).transform(sparse.csr_array(X))
+    assert Z.dtype == dtype
+    tolerance = 1e-12 if dtype == np.float64 else 1e-5
+    np.testing.assert_allclose(Z, features.transform(X), atol=tolerance)
+    np.testing.assert_allclose(Z, features.fit(X).transform(X), atol=tolerance)
+    np.testing.assert_array_equal(Z[7], 0)
+
+
+@BOTH
+def test_a_wide_sparse_matrix_is_never_made_dense(mean_split):
+    A = sparse.random_array((600, 30_000), density=1e-3, format="csr", rng=0)
+    features = MaclaurinFeatures(
+        Tanimoto(),
+        sketch="balanced_tensor_sketch",
+        n_components=64,
+        n_pairs_sample=50,
+        mean_split=mean_split,
+        random_state=0,
+    ).fit(A)
+    tracemalloc.start()
+    try:
+        Z = features.transform(A)
+        features.expected_diagonal(A, Z)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 600 * 30_000 * 8 / 4
+
+
+@BOTH
+def test_torch_and_jax_have_the_same_features(library, mean_split):
+    X = fingerprints(20, binary=False)
+    features = MaclaurinFeatures(
+        Tanimoto(), n_components=24, mean_split=mean_split, random_state=0
+    ).fit(X)
+    Z = library.numpy(features.transform(library.asarray(X)))
+    np.testing.assert_allclose(Z, features.transform(X), atol=1e-10 if Z.dtype == "f8" else 1e-4)
+
+
+def test_gradients_and_compilation():
+    torch = pytest.importorskip("torch")
+    X = fingerprints(20, binary=False)
+    features = MaclaurinFeatures(Tanimoto(), n_components=24, mean_split=True, random_state=0)
+    features.fit(X)
+    A = torch.tensor(X[:3] + 0.1, requires_grad=True)
+    (features.transform(A) ** 2).sum().backward()
+    step = 1e-6 * np.eye(X.shape[1])[2]
+    up, down = (np.sum(features.transform(X[:3] + 0.1 + s * step) ** 2) for s in (1, -1))
+    assert float(A.grad[:, 2].sum()) == pytest.approx((up - down) / 2e-6, rel=1e-4)
+
+
+def test_jax_compiles_the_features():
+    jax = pytest.importorskip("jax")
+    X = fingerprints(20).astype(np.float32)
+    features = MaclaurinFeatures(Tanimoto(), n_components=24, random_state=0).fit(X)
+    Z = jax.jit(features.transform)(jax.numpy.asarray(X))
+    np.testing.assert_allclose(Z, features.transform(X), atol=1e-4)
+
+
+def test_zero_rows_get_the_variance_of_the_prior():
+    X = fingerprints(40)
+    X[3] = 0
+    features = MaclaurinFeatures(Tanimoto(), n_components=60, random_state=0).fit(X)
+    Z = features.transform(X)
+    np.testing.assert_array_equal(Z[3], 0)
+    assert features.expected_diagonal(X, Z)[3] == 0
+    with pytest.raises(ValueError, match="All rows that the expansion looks at are zero"):
+        MaclaurinFeatures(Tanimoto()).fit(np.zeros((5, 3)))
+
+
+def test_negative_rows_are_refused_in_fit_and_transform():
+    X = fingerprints(20)
+    features = MaclaurinFeatures(Tanimoto(), n_components=24, random_state=0).fit(X)
+    landmarks = NystromFeatures(Tanimoto(), n_components=5)
+    for rows in (-X, sparse.csr_array(-X)):
+        for call in (features.transform, features.fit, landmarks.fit):
+            with pytest.raises(ValueError, match="nonnegative rows"):
+                call(rows)
+
+
+@pytest.mark.parametrize("allocation", ["random", [10, 5]])
+def test_other_allocations_are_refused(allocation):
+    features = MaclaurinFeatures(Tanimoto(), allocation=allocation, n_components=15)
+    with pytest.raises(ValueError, match="several terms of every degree"):
+        features.fit(fingerprints(20))
+
+
+def test_plans_processes_and_files(tmp_path):
+    X = fingerprints(80, 40, binary=False, seed=5)
+    y = X[:, :5].sum(axis=1) + 0.1 * np.random.default_rng(0).standard_normal(80)
+    rows = sparse.csr_array(X)
+    table = plan(Tanimoto(), rows, n_components=30, n_pairs_sample=40)
+    assert {row.family for row in table} == {"maclaurin", "nystrom"}
+    assert required_components(Tanimoto(), rows, tolerance=0.2, mean_split=True) < 200
+    auto = AutoFeatures(Tanimoto(), n_components=30, candidates="maclaurin", random_state=0)
+    for features in (auto, NystromFeatures(Tanimoto(), n_components=30, random_state=0)):
+        model = FeatureGPRegressor(features).fit(rows, y)
+        mean, deviation = model.predict(rows, return_std=True)
+        assert np.mean((mean - y) ** 2) < 0.6 * np.var(y)
+        assert np.all(deviation > 0)
+        save(model, tmp_path / "model.dsk")
+        np.testing.assert_array_equal(load(tmp_path / "model.dsk").predict(rows), mean)
+    exact = ExactGPRegressor(Tanimoto()).fit(rows, y)
+    np.testing.assert_allclose(
+        exact.predict(rows), ExactGPRegressor(Tanimoto()).fit(X, y).predict(X)
+    )
