@@ -105,7 +105,7 @@ def test_which_lengths_it_takes():
         ({"out_re": np.zeros((2, 6))}, "2 rows, X has 3"),
         ({"buckets": np.full((2, 4), 6, np.int32)}, "buckets must lie in 0, ..., 5"),
         ({"buckets": np.full((2, 4), -1, np.int32)}, "buckets must lie"),
-        ({"buckets": np.zeros((2, 3), np.int32)}, "shape \\(degree, 4\\)"),
+        ({"buckets": np.zeros((2, 3), np.int32)}, "their shapes are \\(2, 3\\) and \\(2, 4\\)"),
         ({"buckets": np.zeros((1, 4), np.int32)}, "their shapes are \\(1, 4\\) and \\(2, 4\\)"),
         ({"turns": np.ones((2, 4), np.int8)}, "0 or 2"),
         ({"turns": np.full((2, 4), 4, np.int8)}, "0, 1, 2 or 3"),

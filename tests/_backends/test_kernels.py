@@ -521,12 +521,12 @@ def test_other_kernels_refuse():
         (
             cpp.sign_projection,
             (X, np.zeros((2, 5, 3), int8), 1.0, np.zeros((3, 5))),
-            "turns must have shape",
+            "X has 4 columns; these weights are for 3",
         ),
         (
             cpp.sign_projection,
             (X, np.zeros((2, 4, 4), int8), 1.0, np.zeros((3, 5))),
-            "turns must have shape",
+            "has 4 columns, not 5",
         ),
         (cpp.sign_projection, (X, np.ones((2, 5, 4), int8), 1.0, np.zeros((3, 5))), "0 or 2"),
         (cpp.sign_projection, (X, np.zeros((0, 5, 4), int8), 1.0, np.zeros((3, 5))), "degree"),
@@ -621,3 +621,67 @@ def test_fuzzed_shapes_and_strides(data):
         cpp.sorf(X, signs, out.re)
         expected, size = naive_sorf(X, signs, D), d * norm_power(X, 1)
     assert_near(out.value(), expected, dtype, size)
+
+
+def test_input_and_output_may_not_share_memory():
+    memory = np.random.default_rng(0).standard_normal(400)
+    X = memory[:64].reshape(8, 8)
+    turns, places = np.zeros((1, 1, 8), np.int8), np.arange(8, dtype=np.int32).reshape(1, 1, 8)
+    overlapping = [X, memory[4:68].reshape(8, 8), memory[63:127].reshape(8, 8), X[::-1]]
+    for out in overlapping:
+        with pytest.raises(ValueError, match="share memory"):
+            cpp.tensor_srht(X, turns, places, 1.0, out)
+        with pytest.raises(ValueError, match="share memory"):
+            cpp.tensor_srht(X, turns, places, 1.0, np.empty((8, 8)), out)
+        with pytest.raises(ValueError, match="share memory"):
+            cpp.waves(X, 1.0, out)
+    for out in overlapping[1:]:  # out may be X itself, but no part of it
+        with pytest.raises(ValueError, match="share memory"):
+            cpp.fwht(X, out)
+    beside = memory[:160].reshape(8, 20)  # two matrices in the rows of one array share none
+    for inputs, out in [(beside[:, :8], beside[:, 8:16]), (beside[:, 12:], beside[:, 4:12])]:
+        expected = np.empty((8, 8))
+        cpp.fwht(inputs.copy(), expected)
+        cpp.fwht(inputs, out)
+        assert np.array_equal(out, expected)
+    with pytest.raises(ValueError, match="share memory"):
+        cpp.fwht(beside[:, :8], beside[:, 7:15])
+
+
+@pytest.mark.parametrize("is_complex", [False, True])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_prepared_weights_are_copies_that_any_call_may_use(dtype, is_complex):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((11, 6)).astype(dtype)
+    turns, places = random_turns(rng, (2, 2, 8), is_complex), random_places(rng, 2, 2, 8)
+    signs = random_turns(rng, (2, 12, 6), is_complex)
+    buckets, hashed = (
+        rng.integers(0, 12, (2, 6)).astype(np.int32),
+        random_turns(rng, (2, 6), is_complex),
+    )
+    kind = (is_complex, dtype is np.float32)
+    prepared = [
+        cpp.prepare_tensor_srht(turns, places, 12, *kind),
+        cpp.prepare_sign_projection(signs, *kind),
+        cpp.prepare_tensor_sketch(buckets, hashed, 12, *kind),
+    ]
+    once = [
+        (cpp.tensor_srht, (turns.copy(), places.copy())),
+        (cpp.sign_projection, (signs.copy(),)),
+        (cpp.tensor_sketch, (buckets.copy(), hashed.copy())),
+    ]
+    for weights in (turns, places, signs, buckets, hashed):
+        weights[:] = 100  # far outside: what was prepared must not look
+    for apply, (function, copies) in zip(prepared, once, strict=True):
+        expected, found = (np.zeros((11, 12), np.result_type(dtype, np.complex64)) for _ in "ab")
+        both = [(z.real, z.imag if is_complex else None) for z in (expected, found)]
+        function(X, *copies, 0.5, *both[0])
+        for _ in range(2):
+            apply(X, 0.5, *both[1])
+            assert np.array_equal(found, expected)
+        with pytest.raises(ValueError, match="columns"):
+            apply(np.zeros((3, 9), dtype), 0.5, *(None if z is None else z[:3] for z in both[1]))
+        with pytest.raises(ValueError, match="12 columns, not 11"):
+            apply(X, 0.5, *(None if z is None else z[:, 1:] for z in both[1]))
+        with pytest.raises(TypeError):
+            apply(X.astype(np.float32 if dtype is np.float64 else np.float64), 0.5, *both[1])

@@ -381,6 +381,20 @@ def test_overflow_of_sparse_input_is_refused(X):
         model.transform(sparse.csr_array((1e6 * X).astype(np.float32)))
 
 
+@every_sketch
+def test_bound_on_the_features_holds_and_is_tight_for_signs(name):
+    """Rows of unit norm are not looked through for an overflow at degree 7 and d = D = 1024."""
+    rows = np.vstack([np.eye(6), np.ones((1, 6)), -np.ones((1, 6)) / 3])
+    for field in ("real", "complex"):
+        sketch = make_sketch(name, 3, 5, field)
+        Z = sketch.apply(rows, sketch.sample(6, np.random.default_rng(0)))
+        bounds = [sketch.log_largest(float(np.log(np.abs(x).sum()))) for x in rows]
+        assert np.all(np.log(np.abs(Z).max(axis=1) + 1e-300) <= bounds)
+    large = make_sketch(name, 7, 1024, "complex").log_largest(np.log(1024 * 0.15))
+    adds_products = name == "gaussian" or "tree" in name
+    assert adds_products == (large > np.log(np.finfo(np.float32).max))
+
+
 @pytest.mark.parametrize("compact", [None, 8])
 def test_overflow_in_sums_of_features_is_refused(compact):
     """Trees and compact sketches add up products: the bound on them must count the terms."""

@@ -140,8 +140,10 @@ def test_jobs_give_the_same_features(rng):
 # -- unit rows ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("dimension", "expected"), [(1, "sorf"), (8, "orthogonal"), (9, "sorf")])
-def test_default_projection_is_one_that_converges(dimension, expected, rng):
+@pytest.mark.parametrize(
+    ("dimension", "expected"), [(1, "orthogonal"), (32, "orthogonal"), (33, "sorf")]
+)
+def test_default_projection_converges_and_is_the_faster_one(dimension, expected, rng):
     X = unit(rng.standard_normal((30, dimension)))
     model = SphericalFeatures(KERNEL, n_components=512, random_state=0).fit(X)
     assert model.projection_ == model.map_.projection == expected

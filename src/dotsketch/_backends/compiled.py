@@ -6,7 +6,7 @@ it: products of dense matrices, and TensorSketch of a length with a large prime 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -41,7 +41,21 @@ class _Kernel(Prepared):
         raise NotImplementedError
 
 
-class CompiledHadamardProduct(_Kernel):
+class _Sketch(_Kernel):
+    """A kernel whose weights are checked and laid out by compiled code; threads may share them."""
+
+    def __init__(self, apply: Callable[..., None], widest: int, n_columns: int, is_complex: bool):
+        self.apply = apply
+        self.n_columns, self.is_complex = n_columns, is_complex
+        self.widest = widest * (1 + is_complex)
+
+    scale: float = 1.0
+
+    def write(self, rows: np.ndarray, out: Parts, row_scale: np.ndarray | None) -> None:
+        self.apply(rows, self.scale, *out, row_scale)
+
+
+class CompiledHadamardProduct(_Sketch):
     chunk_bytes = 1 << 23  # it has no temporaries of the size of a chunk
 
     def __init__(
@@ -51,37 +65,35 @@ class CompiledHadamardProduct(_Kernel):
         n_columns: int,
         is_complex: bool,
         scale: float,
+        rows: Array,
     ):
-        self.turns, self.places, self.scale = turns, places, scale
-        self.n_columns, self.is_complex = n_columns, is_complex
-        self.widest = max(turns.shape[2], n_columns) * (1 + is_complex)
-
-    def write(self, rows: np.ndarray, out: Parts, row_scale: np.ndarray | None) -> None:
-        cpp.tensor_srht(rows, self.turns, self.places, self.scale, *out, row_scale)
+        apply = cpp.prepare_tensor_srht(turns, places, n_columns, is_complex, _is_single(rows))
+        super().__init__(apply, max(turns.shape[2], n_columns), n_columns, is_complex)
+        self.scale = scale
 
 
-class CompiledSignProduct(_Kernel):
+class CompiledSignProduct(_Sketch):
     chunk_bytes = 1 << 25  # all weights are read for every chunk: many rows share that
 
-    def __init__(self, turns: np.ndarray, is_complex: bool, scale: float):
-        self.turns, self.scale = turns, scale
-        self.n_columns, self.is_complex = turns.shape[1], is_complex
-        self.widest = max(turns.shape[1:]) * (1 + is_complex)
-
-    def write(self, rows: np.ndarray, out: Parts, row_scale: np.ndarray | None) -> None:
-        cpp.sign_projection(rows, self.turns, self.scale, *out, row_scale)
+    def __init__(self, turns: np.ndarray, is_complex: bool, scale: float, rows: Array):
+        apply = cpp.prepare_sign_projection(turns, is_complex, _is_single(rows))
+        super().__init__(apply, max(turns.shape[1:]), turns.shape[1], is_complex)
+        self.scale = scale
 
 
-class CompiledCountProduct(_Kernel):
+class CompiledCountProduct(_Sketch):
     chunk_bytes = 1 << 23
 
-    def __init__(self, buckets: np.ndarray, turns: np.ndarray, n_columns: int, is_complex: bool):
-        self.buckets, self.turns = buckets, turns
-        self.n_columns, self.is_complex = n_columns, is_complex
-        self.widest = max(buckets.shape[1], n_columns) * (1 + is_complex)
-
-    def write(self, rows: np.ndarray, out: Parts, row_scale: np.ndarray | None) -> None:
-        cpp.tensor_sketch(rows, self.buckets, self.turns, 1.0, *out, row_scale)
+    def __init__(
+        self,
+        buckets: np.ndarray,
+        turns: np.ndarray,
+        n_columns: int,
+        is_complex: bool,
+        rows: Array,
+    ):
+        apply = cpp.prepare_tensor_sketch(buckets, turns, n_columns, is_complex, _is_single(rows))
+        super().__init__(apply, max(buckets.shape[1], n_columns), n_columns, is_complex)
 
 
 class SpectralCountProduct(Prepared):
@@ -216,13 +228,13 @@ def hadamard_product(
     arguments = (turns, places, n_columns, is_complex, scale)
     if turns.shape[2] > cpp.LARGEST_HADAMARD:
         return portable.hadamard_product(*arguments, rows)
-    return CompiledHadamardProduct(*arguments)
+    return CompiledHadamardProduct(*arguments, rows)
 
 
 def sign_product(turns: np.ndarray, is_complex: bool, scale: float, rows: Array) -> Prepared:
     if is_sparse(rows):  # a sparse product does less work than any dense one
         return portable.sign_product(turns, is_complex, scale, rows)
-    return CompiledSignProduct(turns, is_complex, scale)
+    return CompiledSignProduct(turns, is_complex, scale, rows)
 
 
 def count_product(
@@ -230,9 +242,9 @@ def count_product(
 ) -> Prepared:
     if is_sparse(rows):
         return portable.count_product(buckets, turns, n_columns, is_complex, rows)
-    transforms = len(buckets) > 1 and cpp.has_small_factors(n_columns)
-    kind = CompiledCountProduct if transforms else SpectralCountProduct
-    return kind(buckets, turns, n_columns, is_complex)
+    if len(buckets) == 1 or not cpp.has_small_factors(n_columns):
+        return SpectralCountProduct(buckets, turns, n_columns, is_complex)
+    return CompiledCountProduct(buckets, turns, n_columns, is_complex, rows)
 
 
 def sorf(signs: np.ndarray, scales: np.ndarray, rows: Array) -> Prepared:
@@ -310,6 +322,10 @@ def pair_terms(
     terms = np.zeros(shape)
     cpp.pair_terms(dot, squares, left, right, degrees.astype(np.int32), *arguments, terms)
     return terms
+
+
+def _is_single(rows: Array) -> bool:
+    return rows.dtype == np.float32
 
 
 def aligned(X: np.ndarray) -> np.ndarray:

@@ -127,12 +127,13 @@ class TorchHadamardProduct(_Compiled):
         self.n_columns, self.is_complex, self.scale = n_columns, is_complex, scale
         self.turns, self.places = host(turns), host(places)
         self.widest = max(places.shape[2], n_columns) * (1 + is_complex)
+        self.like = _host_like(rows)
         self.kernel = self._of_factors(slice(None), scale)
 
     def _of_factors(self, which: slice, scale: float) -> Prepared:
         weights = self.turns[which], self.places[which]
         return compiled.hadamard_product(
-            *weights, self.n_columns, self.is_complex, scale, np.empty((0, 0))
+            *weights, self.n_columns, self.is_complex, scale, self.like
         )
 
     @cached_property
@@ -171,7 +172,7 @@ class TorchCountProduct(_Compiled):
         self.buckets, self.turns = host(buckets), host(turns)
         self.widest = max(buckets.shape[1], n_columns) * (1 + is_complex)
         shape = (self.buckets, self.turns, n_columns, is_complex)
-        self.kernel = compiled.count_product(*shape, np.empty((0, 0)))
+        self.kernel = compiled.count_product(*shape, _host_like(rows))
         self.counts = compiled.SpectralCountProduct(*shape).counts
 
     def portable(self, rows: Array) -> Parts:
@@ -199,7 +200,7 @@ class TorchSorf(_Compiled):
     def __init__(self, signs: Array, scales: Array, rows: Array):
         self.arguments = (signs, scales)
         self.signs = host(signs)
-        like = np.empty((0, 0), dtype=str(rows.dtype).removeprefix("torch."))
+        like = _host_like(rows)
         self.scales = host(scales).astype(like.dtype, copy=False)
         self.n_columns = len(self.scales)
         self.widest = self.signs.shape[0] * self.signs.shape[2]
@@ -220,6 +221,11 @@ class TorchSorf(_Compiled):
         for b, adjoint in enumerate(self.adjoints):
             total += adjoint(padded[:, b * d : (b + 1) * d])[0] * self.signs[b, 0]
         return total[:, : rows.shape[1]]
+
+
+def _host_like(rows: Array) -> np.ndarray:
+    """A NumPy array that stands for the memory of these tensors."""
+    return np.empty((0, 0), dtype=str(rows.dtype).removeprefix("torch."))
 
 
 def _blocks(n: int, size: int) -> list[slice]:

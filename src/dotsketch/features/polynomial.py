@@ -252,17 +252,13 @@ class PolynomialSketch(FeatureMap):
         return double(X.toarray() if is_sparse(X) else X)
 
     def _largest_feature(self, entry: float) -> float:
-        """Logarithm of a bound on the features, (D |x|₁ max|w|)ᵖ; no Gaussian weight exceeds 8.
-
-        Trees and compact sketches add up features, hence the D.
-        """
+        """Logarithm of a bound on the features of rows with entries up to this one."""
         root_gamma, constant = (
             float(host(square_root(self.kernel_.gamma))),
             float(host(self._constant)),
         )
         largest = self.n_features_in_ * entry * root_gamma + constant
-        n_projections = self.sketch_.n_projections * (self.compact or 1)
-        return self.degree * math.log(max(8 * n_projections * largest, 1e-300))
+        return self.sketch_.log_largest(math.log(max(largest, 1e-300)))
 
     def _usual_feature(self, entry: float) -> float:
         """Logarithm of the size of the features of the row with the largest entry, or less."""

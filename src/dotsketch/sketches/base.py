@@ -151,6 +151,13 @@ class Sketch:
         """About how many arithmetic operations the features of one row take."""
         raise NotImplementedError
 
+    def log_largest(self, log_sum: float) -> float:
+        """Logarithm of a bound on every number in the features of rows with |x|₁ ≤ exp(log_sum).
+
+        No Gaussian weight exceeds 8, and sketches of sketches add up D products: (8 D |x|₁)ᵖ.
+        """
+        return self.degree * (log_sum + math.log(8 * self.n_projections))
+
     @property
     def scale(self) -> float:
         """1/√D, so that the dot product of features is a mean over projections."""

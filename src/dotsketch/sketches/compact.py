@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -64,6 +65,9 @@ class CompactSketch(Sketch):
 
     def prepare(self, weights: CompactWeights, rows: Array) -> Prepared:
         return PreparedCompact(self, weights, rows)
+
+    def log_largest(self, log_sum: float) -> float:
+        return self.up.log_largest(log_sum) + math.log(self.up.n_projections)
 
     def moments(self, pairs: PairStatistics) -> VectorMoments:
         block = self.down.block(self.up.n_projections)

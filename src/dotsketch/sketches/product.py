@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from numbers import Real
@@ -168,6 +169,10 @@ class RademacherSketch(ProductSketch):
                 '(output="complex" or "complex_to_real").'
             )
 
+    def log_largest(self, log_sum: float) -> float:
+        """Weights have modulus one: (2 |x|₁)ᵖ, with room for the sum of two parts."""
+        return self.degree * (log_sum + math.log(2))
+
     @property
     def projection(self) -> RademacherProjection:
         return RademacherProjection(self.is_complex, self.weights)
@@ -182,6 +187,10 @@ class TensorSRHT(ProductSketch):
     variance formula would not hold. For degree 1 and D a multiple of the padded d the sketch is
     exact.
     """
+
+    def log_largest(self, log_sum: float) -> float:
+        """As for Rademacher weights: (2 |x|₁)ᵖ."""
+        return self.degree * (log_sum + math.log(2))
 
     @property
     def projection(self) -> HadamardProjection:

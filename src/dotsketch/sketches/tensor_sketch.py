@@ -52,6 +52,10 @@ class TensorSketch(SeparableSketch):
         transform = 2.5 * D * max(D.bit_length(), 1) * (2 if self.is_complex else 1)
         return self.degree * (2 * dimension + transform) + transform
 
+    def log_largest(self, log_sum: float) -> float:
+        """Spectra are at most |x|₁, and the transform back adds up D of their products."""
+        return self.degree * (log_sum + math.log(2)) + math.log(4 * self.n_projections)
+
     def collision(self, n_projections: Any, dimension: int) -> Any:
         """ρ, how much rarer two coordinates collide than under uniform hashing."""
         return 0.0 * n_projections

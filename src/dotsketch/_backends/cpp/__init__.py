@@ -4,11 +4,13 @@ The functions write into arrays that the caller gives, release the GIL, and chec
 
 - `largest_entry(X)`, which returns a number
 - `fwht(X, out)`
-- `tensor_srht(X, turns, places, scale, out_re, out_im=None, row_scale=None)`
-- `sign_projection(X, turns, scale, out_re, out_im=None, row_scale=None)`
+- `prepare_tensor_srht(turns, places, columns, is_complex, is_single)`,
+  `prepare_sign_projection(turns, is_complex, is_single)` and, for a number of columns that
+  `has_small_factors`, `prepare_tensor_sketch(buckets, turns, columns, is_complex, is_single)`: they
+  copy, check and lay out weights once, for float32 (is_single) or float64, and return functions
+  `(X, scale, out_re, out_im=None, row_scale=None)`, which any number of threads may share;
+  `tensor_srht(X, turns, places, scale, out_re, out_im=None, row_scale=None)` and its like do both
 - `count_sketch(X, buckets, turns, out_re, out_im=None)`
-- `tensor_sketch(X, buckets, turns, scale, out_re, out_im=None, row_scale=None)`, for a number of
-  columns that `has_small_factors`
 - `sorf(X, signs, out)`
 - `waves(X, scale, out_cos, out_sin=None, frequencies=None, phases=None)`, in quarter turns
 - `pair_gram(dot, values, left, right, degrees, skip_diagonal, gram, tail, squares_out)`
@@ -16,7 +18,8 @@ The functions write into arrays that the caller gives, release the GIL, and chec
   shared, order, skip_diagonal, terms)`
 
 `X` is (n, d) float32 or float64 with contiguous rows; outputs have its type and any strides, for
-instance the `.real` and `.imag` views of one complex array. Weights are `i**turns`, int8. A row's
+instance the `.real` and `.imag` views of one complex array; X and the output may not overlap
+(`fwht` works in place, too). Weights are `i**turns`, int8. A row's
 result has the same bits in any batch, on any number of threads and for any instruction set.
 
 `AVAILABLE` says whether the extension could be imported and `ISA` which of its versions this CPU
@@ -41,6 +44,9 @@ if os.environ.get("DOTSKETCH_FAST", "1") != "0":
             largest_entry,
             pair_gram,
             pair_terms,
+            prepare_sign_projection,
+            prepare_tensor_sketch,
+            prepare_tensor_srht,
             sign_projection,
             sorf,
             tensor_sketch,
@@ -64,6 +70,9 @@ __all__ = [
     "largest_entry",
     "pair_gram",
     "pair_terms",
+    "prepare_sign_projection",
+    "prepare_tensor_sketch",
+    "prepare_tensor_srht",
     "sign_projection",
     "sorf",
     "tensor_sketch",

@@ -4,6 +4,7 @@
 #include <nanobind/stl/optional.h>
 
 #include <initializer_list>
+#include <memory>
 #include <optional>
 #include <string>
 #include <type_traits>
@@ -79,8 +80,35 @@ Input<T> as_input(const InputArray& X, const char* name = "X", const char* type 
     return {static_cast<const T*>(X.data()), Index(X.shape(0)), Index(X.shape(1)), Index(X.stride(0))};
 }
 
+// Whether a row of X and a row of an output may share memory. Matrices side by side in the rows of one array do not.
 template <class T>
-Output<T> as_output(const Input<T>& X, const OutputArray& re, const OptionalOutput& im = std::nullopt) {
+bool may_overlap(const Input<T>& X, const T* to, Index rows, Index columns, Index row_stride, Index column_stride) {
+    if (X.rows == 0 || X.columns == 0 || columns == 0) return false;
+    const auto least = [](Index extent) { return extent < 0 ? extent : 0; };
+    const auto most = [](Index extent) { return extent > 0 ? extent : 0; };
+    const Index row_extent = (rows - 1) * row_stride, column_extent = (columns - 1) * column_stride;
+    const auto address = [](const T* place) { return reinterpret_cast<std::uintptr_t>(place); };
+    const std::uintptr_t x_first = address(X.data + least((X.rows - 1) * X.row_stride));
+    const std::uintptr_t x_end = address(X.data + most((X.rows - 1) * X.row_stride) + X.columns);
+    const std::uintptr_t first = address(to + least(row_extent) + least(column_extent));
+    const std::uintptr_t end = address(to + most(row_extent) + most(column_extent) + 1);
+    if (x_end <= first || end <= x_first) return false;
+    if (rows == 1 || row_stride != X.row_stride || row_stride <= 0 || column_stride < 1) return true;
+    Index offset = (to - X.data) % row_stride;
+    if (offset < 0) offset += row_stride;
+    return offset < X.columns || offset + column_extent >= row_stride;
+}
+
+template <class T>
+void require_apart(const Input<T>& X, const Output<T>& out) {
+    if (may_overlap(X, out.re, X.rows, out.columns, out.re_row_stride, out.re_column_stride) ||
+        (out.im && may_overlap(X, out.im, X.rows, out.columns, out.im_row_stride, out.im_column_stride)))
+        value_error("X and the output share memory; give an output of its own.");
+}
+
+template <class T>
+Output<T> as_output(const Input<T>& X, const OutputArray& re, const OptionalOutput& im = std::nullopt,
+                    bool may_be_input = false) {
     require_type<T>(re, "The output", TYPE_NAME<T>);
     require_dimensions(re, 2, "The output");
     if (Index(re.shape(0)) != X.rows)
@@ -96,6 +124,8 @@ Output<T> as_output(const Input<T>& X, const OutputArray& re, const OptionalOutp
         out.im_row_stride = im->stride(0);
         out.im_column_stride = im->stride(1);
     }
+    const bool is_input = out.re == X.data && out.re_row_stride == X.row_stride && out.re_column_stride == 1;
+    if (!(may_be_input && is_input)) require_apart(X, out);
     return out;
 }
 
@@ -128,28 +158,43 @@ auto as_contiguous(const Array& array, std::size_t ndim, const char* name, const
     return static_cast<Element*>(array.data());
 }
 
+// Weights are copied before they are checked: another thread that changes them meanwhile changes nothing.
+template <class T>
+std::vector<T> copied(const InputArray& array, std::size_t ndim, const char* name, const char* type) {
+    const T* const from = as_contiguous<T>(array, ndim, name, type);
+    return std::vector<T>(from, from + array.size());
+}
+
 // Turns are quarter turns: 0..3, and only 0 and 2 (the signs 1 and -1) where the field is real.
-const std::int8_t* as_turns(const InputArray& array, std::size_t ndim, bool is_complex) {
-    const std::int8_t* turns = as_contiguous<std::int8_t>(array, ndim, "turns", "int8");
+std::vector<std::int8_t> as_turns(const InputArray& array, std::size_t ndim, bool is_complex) {
+    const std::vector<std::int8_t> turns = copied<std::int8_t>(array, ndim, "turns", "int8");
     int seen = 0;
-    for (std::size_t i = 0; i < array.size(); ++i) seen |= turns[i];
+    for (const std::int8_t turn : turns) seen |= turn;
     if (seen & ~3) value_error("turns must be 0, 1, 2 or 3 (the weights are i**turns).");
     if (!is_complex && seen & 1)
         value_error("turns of a real sketch must be 0 or 2 (the weights 1 and -1); pass out_im for complex weights.");
     return turns;
 }
 
-const std::int32_t* as_permutations(const InputArray& array) {
-    const std::int32_t* places = as_contiguous<std::int32_t>(array, 3, "places", "int32");
+std::vector<std::int32_t> as_permutations(const InputArray& array) {
+    const std::vector<std::int32_t> places = copied<std::int32_t>(array, 3, "places", "int32");
     const Index dimension = Index(array.shape(2));
     std::vector<Index> seen_in(std::size_t(dimension), -1);
-    for (Index i = 0; i < Index(array.size()); ++i) {
-        const Index place = places[i], permutation = i / dimension;
+    for (Index i = 0; i < Index(places.size()); ++i) {
+        const Index place = places[std::size_t(i)], permutation = i / dimension;
         if (place < 0 || place >= dimension || seen_in[std::size_t(place)] == permutation)
             value_error("Each places[j, b] must be a permutation of 0, ..., " + std::to_string(dimension - 1) + ".");
         seen_in[std::size_t(place)] = permutation;
     }
     return places;
+}
+
+std::vector<std::int32_t> as_buckets(const InputArray& array, std::size_t ndim, Index columns) {
+    const std::vector<std::int32_t> buckets = copied<std::int32_t>(array, ndim, "buckets", "int32");
+    for (const std::int32_t bucket : buckets)
+        if (bucket < 0 || bucket >= columns)
+            value_error("buckets must lie in 0, ..., " + std::to_string(columns - 1) + " (the columns of the output).");
+    return buckets;
 }
 
 void require_columns(Index columns, Index d, const char* what) {
@@ -168,7 +213,7 @@ double largest_entry(const InputArray& X_array) {
 template <class T>
 void fwht(const InputArray& X_array, const OutputArray& out_array) {
     const Input<T> X = as_input<T>(X_array);
-    const Output<T> out = as_output<T>(X, out_array);
+    const Output<T> out = as_output<T>(X, out_array, std::nullopt, true);
     require_power_of_two(X.columns, "The number of columns");
     if (out.columns != X.columns)
         value_error("X and out must have the same shape; they are " + shape_text(X_array) + " and " +
@@ -177,59 +222,83 @@ void fwht(const InputArray& X_array, const OutputArray& out_array) {
     typed<T>().fwht(X, out);
 }
 
-template <class T>
-void tensor_srht(const InputArray& X_array, const InputArray& turns, const InputArray& places, double scale,
-                 const OutputArray& out_re, const OptionalOutput& out_im, const OptionalInput& row_scale) {
-    const Input<T> X = as_input<T>(X_array);
-    TensorSrhtArguments<T> arguments = {X, as_output<T>(X, out_re, out_im), as_scaling<T>(X, scale, row_scale),
-                                        as_turns(turns, 3, out_im.has_value()), as_permutations(places),
-                                        Index(turns.shape(0)), Index(turns.shape(1)), Index(turns.shape(2))};
-    if (shape_text(turns) != shape_text(places))
-        value_error("turns and places must have the same shape; they are " + shape_text(turns) + " and " +
-                    shape_text(places) + ".");
-    if (arguments.degree < 1) value_error("turns must have at least one degree (its first axis is empty).");
-    require_power_of_two(arguments.dimension, "The last axis of turns");
-    require_columns(X.columns, arguments.dimension, "these turns");
-    if (arguments.out.columns > arguments.blocks * arguments.dimension)
-        value_error("The output has " + std::to_string(arguments.out.columns) + " columns; " +
-                    std::to_string(arguments.blocks) + " blocks of " + std::to_string(arguments.dimension) +
-                    " give fewer. Sample more blocks.");
-    nb::gil_scoped_release release;
-    typed<T>().tensor_srht(arguments);
+// The weights of a sketch, checked and laid out, as a function of X. Nothing of it changes: threads may share it.
+class PreparedWeights {
+  public:
+    virtual ~PreparedWeights() = default;
+    virtual void apply(const InputArray& X, double scale, const OutputArray& out_re, const OptionalOutput& out_im,
+                       const OptionalInput& row_scale) const = 0;
+};
+
+// What X and the output of prepared weights must look like.
+struct Shape {
+    Index least_inputs, most_inputs, columns;
+    bool is_complex;
+};
+
+template <class T, class Weights>
+class TypedWeights final : public PreparedWeights {
+  public:
+    TypedWeights(const PreparedKernel<T, Weights>& kernel, const Weights& weights, const Shape& shape)
+        : kernel_(kernel), shape_(shape), plan_(kernel.prepare(weights)) {}
+    ~TypedWeights() override { kernel_.release(plan_); }
+    TypedWeights(const TypedWeights&) = delete;
+    TypedWeights& operator=(const TypedWeights&) = delete;
+
+    void apply(const InputArray& X_array, double scale, const OutputArray& out_re, const OptionalOutput& out_im,
+               const OptionalInput& row_scale) const override {
+        const Input<T> X = as_input<T>(X_array);
+        const Output<T> out = as_output<T>(X, out_re, out_im);
+        const Scaling<T> scaling = as_scaling<T>(X, scale, row_scale);
+        if (X.columns < shape_.least_inputs || X.columns > shape_.most_inputs)
+            value_error("X has " + std::to_string(X.columns) + " columns; these weights are for " +
+                        std::to_string(shape_.least_inputs) + " to " + std::to_string(shape_.most_inputs) + ".");
+        if (out.columns != shape_.columns || out_im.has_value() != shape_.is_complex)
+            value_error(std::string("The output of these weights is ") + (shape_.is_complex ? "complex" : "real") +
+                        " and has " + std::to_string(shape_.columns) + " columns, not " + std::to_string(out.columns) +
+                        ".");
+        nb::gil_scoped_release release;
+        kernel_.apply(plan_, X, out, scaling);
+    }
+
+  private:
+    const PreparedKernel<T, Weights>& kernel_;
+    const Shape shape_;
+    void* const plan_;
+};
+
+void require_degree(Index degree, const char* name) {
+    if (degree < 1) value_error(std::string(name) + " must have at least one degree (its first axis is empty).");
 }
 
 template <class T>
-void sign_projection(const InputArray& X_array, const InputArray& turns, double scale, const OutputArray& out_re,
-                     const OptionalOutput& out_im, const OptionalInput& row_scale) {
-    const Input<T> X = as_input<T>(X_array);
-    SignProjectionArguments<T> arguments = {X, as_output<T>(X, out_re, out_im), as_scaling<T>(X, scale, row_scale),
-                                            as_turns(turns, 3, out_im.has_value()), Index(turns.shape(0))};
-    if (arguments.degree < 1) value_error("turns must have at least one degree (its first axis is empty).");
-    if (Index(turns.shape(1)) != arguments.out.columns || Index(turns.shape(2)) != X.columns || X.columns < 1)
-        value_error("turns must have shape (degree, " + std::to_string(arguments.out.columns) + ", " +
-                    std::to_string(X.columns) + ") with at least one column of X; its shape is " + shape_text(turns) +
-                    ".");
-    nb::gil_scoped_release release;
-    typed<T>().sign_projection(arguments);
+PreparedWeights* prepare_tensor_srht(const InputArray& turns_array, const InputArray& places_array, Index columns,
+                                     bool is_complex) {
+    const std::vector<std::int8_t> turns = as_turns(turns_array, 3, is_complex);
+    const std::vector<std::int32_t> places = as_permutations(places_array);
+    if (shape_text(turns_array) != shape_text(places_array))
+        value_error("turns and places must have the same shape; they are " + shape_text(turns_array) + " and " +
+                    shape_text(places_array) + ".");
+    const SrhtWeights weights = {turns.data(), places.data(), Index(turns_array.shape(0)), Index(turns_array.shape(1)),
+                                 Index(turns_array.shape(2)), columns};
+    require_degree(weights.degree, "turns");
+    require_power_of_two(weights.dimension, "The last axis of turns");
+    if (columns < 0 || columns > weights.blocks * weights.dimension)
+        value_error("The output has " + std::to_string(columns) + " columns; " + std::to_string(weights.blocks) +
+                    " blocks of " + std::to_string(weights.dimension) + " give fewer. Sample more blocks.");
+    return new TypedWeights<T, SrhtWeights>(typed<T>().tensor_srht[is_complex], weights,
+                                            {1, weights.dimension, columns, is_complex});
 }
 
 template <class T>
-void count_sketch(const InputArray& X_array, const InputArray& buckets, const InputArray& turns,
-                  const OutputArray& out_re, const OptionalOutput& out_im) {
-    const Input<T> X = as_input<T>(X_array);
-    CountSketchArguments<T> arguments = {X, as_output<T>(X, out_re, out_im),
-                                         as_contiguous<std::int32_t>(buckets, 1, "buckets", "int32"),
-                                         as_turns(turns, 1, out_im.has_value())};
-    if (Index(buckets.shape(0)) != X.columns || Index(turns.shape(0)) != X.columns)
-        value_error("buckets and turns must have shape (" + std::to_string(X.columns) +
-                    ",), one for each column of X.");
-    if (arguments.out.columns >= Index(1) << 30) value_error("The output has too many columns.");
-    for (Index k = 0; k < X.columns; ++k)
-        if (arguments.buckets[k] < 0 || arguments.buckets[k] >= arguments.out.columns)
-            value_error("buckets must lie in 0, ..., " + std::to_string(arguments.out.columns - 1) +
-                        " (the columns of the output).");
-    nb::gil_scoped_release release;
-    typed<T>().count_sketch(arguments);
+PreparedWeights* prepare_sign_projection(const InputArray& turns_array, bool is_complex) {
+    const std::vector<std::int8_t> turns = as_turns(turns_array, 3, is_complex);
+    const SignWeights weights = {turns.data(), Index(turns_array.shape(0)), Index(turns_array.shape(2)),
+                                 Index(turns_array.shape(1))};
+    require_degree(weights.degree, "turns");
+    if (weights.coordinates < 1) value_error("turns must be for at least one column of X (its last axis is empty).");
+    return new TypedWeights<T, SignWeights>(typed<T>().sign_projection[is_complex], weights,
+                                            {weights.coordinates, weights.coordinates, weights.columns, is_complex});
 }
 
 bool has_small_factors(Index n) {
@@ -240,30 +309,36 @@ bool has_small_factors(Index n) {
 }
 
 template <class T>
-void tensor_sketch(const InputArray& X_array, const InputArray& buckets, const InputArray& turns, double scale,
-                   const OutputArray& out_re, const OptionalOutput& out_im, const OptionalInput& row_scale) {
-    const Input<T> X = as_input<T>(X_array);
-    TensorSketchArguments<T> arguments = {X,
-                                          as_output<T>(X, out_re, out_im),
-                                          as_scaling<T>(X, scale, row_scale),
-                                          as_contiguous<std::int32_t>(buckets, 2, "buckets", "int32"),
-                                          as_turns(turns, 2, out_im.has_value()),
-                                          Index(buckets.shape(0))};
-    if (shape_text(buckets) != shape_text(turns) || Index(buckets.shape(1)) != X.columns)
-        value_error("buckets and turns must have shape (degree, " + std::to_string(X.columns) +
-                    "), one for each column of X; their shapes are " + shape_text(buckets) + " and " +
-                    shape_text(turns) + ".");
-    if (arguments.degree < 1) value_error("buckets must have at least one degree (its first axis is empty).");
-    const Index columns = arguments.out.columns;
+PreparedWeights* prepare_tensor_sketch(const InputArray& buckets_array, const InputArray& turns_array, Index columns,
+                                       bool is_complex) {
+    const std::vector<std::int8_t> turns = as_turns(turns_array, 2, is_complex);
+    if (shape_text(buckets_array) != shape_text(turns_array))
+        value_error("buckets and turns must have the same shape (degree, columns of X); their shapes are " +
+                    shape_text(buckets_array) + " and " + shape_text(turns_array) + ".");
+    require_degree(Index(turns_array.shape(0)), "buckets");
     if (!has_small_factors(columns))
         value_error("The output must have 1 to 2^20 columns, a number without prime factors above " +
                     std::to_string(MAX_PRIME) + "; it has " + std::to_string(columns) + ".");
-    for (std::size_t i = 0; i < buckets.size(); ++i)
-        if (arguments.buckets[i] < 0 || arguments.buckets[i] >= columns)
-            value_error("buckets must lie in 0, ..., " + std::to_string(columns - 1) +
-                        " (the columns of the output).");
+    const std::vector<std::int32_t> buckets = as_buckets(buckets_array, 2, columns);
+    const HashWeights weights = {buckets.data(), turns.data(), Index(turns_array.shape(0)),
+                                 Index(turns_array.shape(1)), columns};
+    return new TypedWeights<T, HashWeights>(typed<T>().tensor_sketch[is_complex], weights,
+                                            {weights.coordinates, weights.coordinates, columns, is_complex});
+}
+
+template <class T>
+void count_sketch(const InputArray& X_array, const InputArray& buckets_array, const InputArray& turns_array,
+                  const OutputArray& out_re, const OptionalOutput& out_im) {
+    const Input<T> X = as_input<T>(X_array);
+    const Output<T> out = as_output<T>(X, out_re, out_im);
+    if (out.columns >= Index(1) << 30) value_error("The output has too many columns.");
+    const std::vector<std::int32_t> buckets = as_buckets(buckets_array, 1, out.columns);
+    const std::vector<std::int8_t> turns = as_turns(turns_array, 1, out_im.has_value());
+    if (Index(buckets.size()) != X.columns || Index(turns.size()) != X.columns)
+        value_error("buckets and turns must have shape (" + std::to_string(X.columns) +
+                    ",), one for each column of X.");
     nb::gil_scoped_release release;
-    typed<T>().tensor_sketch(arguments);
+    typed<T>().count_sketch({X, out, buckets.data(), turns.data()});
 }
 
 template <class T>
@@ -407,6 +482,7 @@ void for_type_of(const InputArray& X, Function function) {
 
 NB_MODULE(_kernels, module) {
     kernels = &select_kernels();
+    nb::set_leak_warnings(false);  // estimators that live until the interpreter ends have prepared weights
     module.attr("ISA") = kernels->isa;
 
     module.def(
@@ -424,28 +500,83 @@ NB_MODULE(_kernels, module) {
         },
         "X"_a.noconvert(), "out"_a.noconvert(),
         "out = X H, the unnormalised Walsh-Hadamard transform of every row in natural order; out may be X.");
+    nb::class_<PreparedWeights>(module, "PreparedWeights",
+                                "Weights that are checked and laid out: a function of X, which threads may share.")
+        .def(
+            "__call__",
+            [](const PreparedWeights& weights, const InputArray& X, double scale, const OutputArray& out_re,
+               const OptionalOutput& out_im,
+               const OptionalInput& row_scale) { weights.apply(X, scale, out_re, out_im, row_scale); },
+            "X"_a.noconvert(), "scale"_a, "out_re"_a.noconvert(), "out_im"_a.noconvert().none() = nb::none(),
+            "row_scale"_a.noconvert().none() = nb::none(), "out = scale * row_scale * features of X.");
+    module.def(
+        "prepare_tensor_srht",
+        [](const InputArray& turns, const InputArray& places, Index columns, bool is_complex, bool is_single) {
+            return is_single ? prepare_tensor_srht<float>(turns, places, columns, is_complex)
+                             : prepare_tensor_srht<double>(turns, places, columns, is_complex);
+        },
+        "turns"_a.noconvert(), "places"_a.noconvert(), "columns"_a, "is_complex"_a, "is_single"_a,
+        nb::rv_policy::take_ownership,
+        "Column l of block b: scale * row_scale * prod_j (H (i**turns[j, b] * x))[places[j, b, l]].");
+    module.def(
+        "prepare_sign_projection",
+        [](const InputArray& turns, bool is_complex, bool is_single) {
+            return is_single ? prepare_sign_projection<float>(turns, is_complex)
+                             : prepare_sign_projection<double>(turns, is_complex);
+        },
+        "turns"_a.noconvert(), "is_complex"_a, "is_single"_a, nb::rv_policy::take_ownership,
+        "Column l: scale * row_scale * prod_j sum_k i**turns[j, l, k] x_k.");
+    module.def(
+        "prepare_tensor_sketch",
+        [](const InputArray& buckets, const InputArray& turns, Index columns, bool is_complex, bool is_single) {
+            return is_single ? prepare_tensor_sketch<float>(buckets, turns, columns, is_complex)
+                             : prepare_tensor_sketch<double>(buckets, turns, columns, is_complex);
+        },
+        "buckets"_a.noconvert(), "turns"_a.noconvert(), "columns"_a, "is_complex"_a, "is_single"_a,
+        nb::rv_policy::take_ownership,
+        "scale * row_scale * the cyclic convolution over j of the count sketches of X by buckets[j] and turns[j].");
+    // The same with weights that are used once.
     module.def(
         "tensor_srht",
         [](const InputArray& X, const InputArray& turns, const InputArray& places, double scale,
            const OutputArray& out_re, const OptionalOutput& out_im, const OptionalInput& row_scale) {
             for_type_of(X, [&](auto* type) {
-                tensor_srht<DOTSKETCH_ELEMENT_OF(type)>(X, turns, places, scale, out_re, out_im, row_scale);
+                require_dimensions(out_re, 2, "The output");
+                std::unique_ptr<PreparedWeights>(prepare_tensor_srht<DOTSKETCH_ELEMENT_OF(type)>(
+                                                     turns, places, Index(out_re.shape(1)), out_im.has_value()))
+                    ->apply(X, scale, out_re, out_im, row_scale);
             });
         },
         "X"_a.noconvert(), "turns"_a.noconvert(), "places"_a.noconvert(), "scale"_a, "out_re"_a.noconvert(),
         "out_im"_a.noconvert().none() = nb::none(), "row_scale"_a.noconvert().none() = nb::none(),
-        "Column l of block b: scale * row_scale * prod_j (H (i**turns[j, b] * x))[places[j, b, l]].");
+        "prepare_tensor_srht(...)(X, scale, out_re, out_im, row_scale).");
     module.def(
         "sign_projection",
         [](const InputArray& X, const InputArray& turns, double scale, const OutputArray& out_re,
            const OptionalOutput& out_im, const OptionalInput& row_scale) {
             for_type_of(X, [&](auto* type) {
-                sign_projection<DOTSKETCH_ELEMENT_OF(type)>(X, turns, scale, out_re, out_im, row_scale);
+                std::unique_ptr<PreparedWeights>(
+                    prepare_sign_projection<DOTSKETCH_ELEMENT_OF(type)>(turns, out_im.has_value()))
+                    ->apply(X, scale, out_re, out_im, row_scale);
             });
         },
         "X"_a.noconvert(), "turns"_a.noconvert(), "scale"_a, "out_re"_a.noconvert(),
         "out_im"_a.noconvert().none() = nb::none(), "row_scale"_a.noconvert().none() = nb::none(),
-        "Column l: scale * row_scale * prod_j sum_k i**turns[j, l, k] x_k.");
+        "prepare_sign_projection(...)(X, scale, out_re, out_im, row_scale).");
+    module.def(
+        "tensor_sketch",
+        [](const InputArray& X, const InputArray& buckets, const InputArray& turns, double scale,
+           const OutputArray& out_re, const OptionalOutput& out_im, const OptionalInput& row_scale) {
+            for_type_of(X, [&](auto* type) {
+                require_dimensions(out_re, 2, "The output");
+                std::unique_ptr<PreparedWeights>(prepare_tensor_sketch<DOTSKETCH_ELEMENT_OF(type)>(
+                                                     buckets, turns, Index(out_re.shape(1)), out_im.has_value()))
+                    ->apply(X, scale, out_re, out_im, row_scale);
+            });
+        },
+        "X"_a.noconvert(), "buckets"_a.noconvert(), "turns"_a.noconvert(), "scale"_a, "out_re"_a.noconvert(),
+        "out_im"_a.noconvert().none() = nb::none(), "row_scale"_a.noconvert().none() = nb::none(),
+        "prepare_tensor_sketch(...)(X, scale, out_re, out_im, row_scale).");
     module.def(
         "count_sketch",
         [](const InputArray& X, const InputArray& buckets, const InputArray& turns, const OutputArray& out_re,
@@ -457,17 +588,6 @@ NB_MODULE(_kernels, module) {
         "X"_a.noconvert(), "buckets"_a.noconvert(), "turns"_a.noconvert(), "out_re"_a.noconvert(),
         "out_im"_a.noconvert().none() = nb::none(),
         "out[:, b] = sum over the k with buckets[k] == b of i**turns[k] * X[:, k].");
-    module.def(
-        "tensor_sketch",
-        [](const InputArray& X, const InputArray& buckets, const InputArray& turns, double scale,
-           const OutputArray& out_re, const OptionalOutput& out_im, const OptionalInput& row_scale) {
-            for_type_of(X, [&](auto* type) {
-                tensor_sketch<DOTSKETCH_ELEMENT_OF(type)>(X, buckets, turns, scale, out_re, out_im, row_scale);
-            });
-        },
-        "X"_a.noconvert(), "buckets"_a.noconvert(), "turns"_a.noconvert(), "scale"_a, "out_re"_a.noconvert(),
-        "out_im"_a.noconvert().none() = nb::none(), "row_scale"_a.noconvert().none() = nb::none(),
-        "scale * row_scale * the cyclic convolution over j of the count sketches of X by buckets[j] and turns[j].");
     module.def(
         "has_small_factors", &has_small_factors, "n"_a,
         "Whether tensor_sketch takes n columns: n is at most 2^20 and has no prime factor above 127.");

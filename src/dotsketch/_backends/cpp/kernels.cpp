@@ -4,6 +4,7 @@
 #include "largest_entry.h"
 #include "pair_gram.h"
 #include "pair_terms.h"
+#include "plan.h"
 #include "row_hadamard.h"
 #include "sign_projection.h"
 #include "tensor_sketch.h"
@@ -14,9 +15,16 @@ namespace dotsketch {
 namespace DOTSKETCH_ISA {
 
 template <class T>
-constexpr TypedKernels<T> typed_kernels = {largest_entry<T>, fwht<T>,          tensor_srht<T>, sign_projection<T>,
-                                           count_sketch<T>,  tensor_sketch<T>, sorf<T>,
-                                           waves<T>};
+constexpr TypedKernels<T> typed_kernels = {
+    largest_entry<T>,
+    fwht<T>,
+    count_sketch<T>,
+    sorf<T>,
+    waves<T>,
+    {prepared_kernel<T, SrhtWeights, SrhtPlan<T, 1>>, prepared_kernel<T, SrhtWeights, SrhtPlan<T, 2>>},
+    {prepared_kernel<T, SignWeights, SignPlan<T, 1>>, prepared_kernel<T, SignWeights, SignPlan<T, 2>>},
+    {prepared_kernel<T, HashWeights, HashPlan<T, 1>>, prepared_kernel<T, HashWeights, HashPlan<T, 2>>},
+};
 
 extern const KernelTable kernel_table = {DOTSKETCH_ISA_NAME, typed_kernels<float>, typed_kernels<double>, pair_gram,
                                          pair_terms};

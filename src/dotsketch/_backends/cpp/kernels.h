@@ -41,25 +41,38 @@ struct Scaling {
     Index row_scale_stride;
 };
 
-template <class T>
-struct TensorSrhtArguments {
-    Input<T> X;
-    Output<T> out;
-    Scaling<T> scaling;
+// Weights of sketches, as they are given. `columns` are those of the output.
+struct SrhtWeights {
     const std::int8_t* turns;    // (degree, blocks, dimension): weight i^turns
     const std::int32_t* places;  // (degree, blocks, dimension): feature l reads coordinate places[l]
     Index degree;
     Index blocks;
-    Index dimension;  // a power of two, at least X.columns
+    Index dimension;  // a power of two, at least the columns of X
+    Index columns;
 };
 
-template <class T>
-struct SignProjectionArguments {
-    Input<T> X;
-    Output<T> out;
-    Scaling<T> scaling;
-    const std::int8_t* turns;  // (degree, out.columns, X.columns)
+struct SignWeights {
+    const std::int8_t* turns;  // (degree, columns, coordinates)
     Index degree;
+    Index coordinates;
+    Index columns;
+};
+
+struct HashWeights {
+    const std::int32_t* buckets;  // (degree, coordinates)
+    const std::int8_t* turns;     // (degree, coordinates)
+    Index degree;
+    Index coordinates;
+    Index columns;  // without prime factors above 127
+};
+
+// A kernel whose weights are copied and laid out once: `prepare` makes a plan, `apply` uses it, from any number of
+// threads, and `release` ends it.
+template <class T, class Weights>
+struct PreparedKernel {
+    void* (*prepare)(const Weights&);
+    void (*apply)(const void* plan, const Input<T>& X, const Output<T>& out, const Scaling<T>& scaling);
+    void (*release)(void* plan);
 };
 
 template <class T>
@@ -68,16 +81,6 @@ struct CountSketchArguments {
     Output<T> out;
     const std::int32_t* buckets;  // (X.columns,)
     const std::int8_t* turns;     // (X.columns,)
-};
-
-template <class T>
-struct TensorSketchArguments {
-    Input<T> X;
-    Output<T> out;  // its columns have no prime factor above 127
-    Scaling<T> scaling;
-    const std::int32_t* buckets;  // (degree, X.columns)
-    const std::int8_t* turns;     // (degree, X.columns)
-    Index degree;
 };
 
 template <class T>
@@ -136,12 +139,12 @@ template <class T>
 struct TypedKernels {
     double (*largest_entry)(const Input<T>& X);
     void (*fwht)(const Input<T>& X, const Output<T>& out);
-    void (*tensor_srht)(const TensorSrhtArguments<T>&);
-    void (*sign_projection)(const SignProjectionArguments<T>&);
     void (*count_sketch)(const CountSketchArguments<T>&);
-    void (*tensor_sketch)(const TensorSketchArguments<T>&);
     void (*sorf)(const SorfArguments<T>&);
     void (*waves)(const WavesArguments<T>&);
+    PreparedKernel<T, SrhtWeights> tensor_srht[2];  // real and complex, as the next two
+    PreparedKernel<T, SignWeights> sign_projection[2];
+    PreparedKernel<T, HashWeights> tensor_sketch[2];
 };
 
 struct KernelTable {

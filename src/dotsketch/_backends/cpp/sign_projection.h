@@ -8,7 +8,7 @@
 // by (1 - i) / 2.
 #pragma once
 
-#include "scratch.h"
+#include "plan.h"
 #include "tile.h"
 
 namespace dotsketch {
@@ -156,63 +156,63 @@ DOTSKETCH_INLINE void multiply_degrees(const Wide<T>* sums, Index tile, Index de
 }
 
 template <class T, int PLANES>
-void sign_projection_planes(const SignProjectionArguments<T>& arguments) {
-    using V = Vector<T>;
-    constexpr Index ROWS = TILES * LANES<T>;
-    const Input<T>& X = arguments.X;
-    const Output<T>& out = arguments.out;
-    const ProjectionLayout layout(arguments.degree, PLANES, out.columns, X.columns);
-    const Index coordinates = layout.padded_coordinates();
-    const Index max_items = layout.items(layout.chunk_columns);
+struct SignPlan {
+    const ProjectionLayout layout;
+    Scratch memory;
+    std::uint8_t* const codes;
 
-    const Index wides = coordinates + TABLES_PER_PASS * TABLE_SIZE + max_items;
-    const Index vectors = TILES * wides + X.columns + PLANES * layout.chunk_columns;
-    Scratch memory(vectors * VECTOR_BYTES + layout.code_bytes() + coordinates + 8, 7);
-    Wide<T>* const tables = memory.take<Wide<T>>(TABLES_PER_PASS * TABLE_SIZE);
-    Wide<T>* const x = memory.take<Wide<T>>(coordinates);
-    Wide<T>* const sums = memory.take<Wide<T>>(max_items);
-    V* const tile = memory.take<V>(X.columns);
-    V* const product = memory.take<V>(PLANES * layout.chunk_columns);
-    std::uint8_t* const codes = memory.take<std::uint8_t>(layout.code_bytes());
-    pack_signs(layout, arguments.turns, memory.take<std::int8_t>(coordinates + 8), codes);
-    for (Index k = 0; k < coordinates; ++k) x[k] = Wide<T>{};
+    explicit SignPlan(const SignWeights& weights)
+        : layout(weights.degree, PLANES, weights.columns, weights.coordinates),
+          memory(layout.code_bytes(), 1),
+          codes(memory.take<std::uint8_t>(layout.code_bytes())) {
+        Scratch scratch(layout.padded_coordinates() + 8, 1);
+        pack_signs(layout, weights.turns, scratch.take<std::int8_t>(layout.padded_coordinates() + 8), codes);
+    }
 
-    for (Index first_row = 0; first_row < X.rows; first_row += ROWS) {
-        const auto rows_of = [=](Index s) DOTSKETCH_INLINE_LAMBDA {
-            const Index left = X.rows - first_row - s * LANES<T>;
-            return left < 0 ? 0 : left < LANES<T> ? left : LANES<T>;
-        };
-        for (Index s = 0; s < TILES; ++s) {
-            load_tile(X, first_row + s * LANES<T>, rows_of(s), tile);
-            for (Index k = 0; k < X.columns; ++k) x[k].tile[s] = tile[k];
-        }
-        const std::uint8_t* code = codes;
-        for (Index first = 0; first < out.columns; first += layout.chunk_columns) {
-            const Index columns = layout.columns_of_chunk(first);
-            const Index items = layout.items(columns);
-            for (Index item = 0; item < items; ++item) sums[item] = Wide<T>{};
-            for (Index pass = 0; pass < layout.passes; ++pass) {
-                for (Index t = 0; t < TABLES_PER_PASS; ++t)
-                    build_table(x + (pass * TABLES_PER_PASS + t) * GROUP, tables + t * TABLE_SIZE);
-                code = add_lookups(tables, code, items, sums);
+    void apply(const Input<T>& X, const Output<T>& out, const Scaling<T>& scaling) const {
+        using V = Vector<T>;
+        constexpr Index ROWS = TILES * LANES<T>;
+        const Index coordinates = layout.padded_coordinates();
+        const Index max_items = layout.items(layout.chunk_columns);
+
+        const Index wides = coordinates + TABLES_PER_PASS * TABLE_SIZE + max_items;
+        Scratch scratch((TILES * wides + X.columns + PLANES * layout.chunk_columns) * VECTOR_BYTES, 5);
+        Wide<T>* const tables = scratch.take<Wide<T>>(TABLES_PER_PASS * TABLE_SIZE);
+        Wide<T>* const x = scratch.take<Wide<T>>(coordinates);
+        Wide<T>* const sums = scratch.take<Wide<T>>(max_items);
+        V* const tile = scratch.take<V>(X.columns);
+        V* const product = scratch.take<V>(PLANES * layout.chunk_columns);
+        for (Index k = 0; k < coordinates; ++k) x[k] = Wide<T>{};
+
+        for (Index first_row = 0; first_row < X.rows; first_row += ROWS) {
+            const auto rows_of = [=](Index s) DOTSKETCH_INLINE_LAMBDA {
+                const Index left = X.rows - first_row - s * LANES<T>;
+                return left < 0 ? 0 : left < LANES<T> ? left : LANES<T>;
+            };
+            for (Index s = 0; s < TILES; ++s) {
+                load_tile(X, first_row + s * LANES<T>, rows_of(s), tile);
+                for (Index k = 0; k < X.columns; ++k) x[k].tile[s] = tile[k];
             }
-            for (Index s = 0; s < TILES && rows_of(s) > 0; ++s) {
-                const Index row = first_row + s * LANES<T>;
-                multiply_degrees<PLANES>(sums, s, arguments.degree, columns, product);
-                store_tile<PLANES>(product, out, row, rows_of(s), first, columns,
-                                   tile_factor(arguments.scaling, row, rows_of(s)));
+            const std::uint8_t* code = codes;
+            for (Index first = 0; first < out.columns; first += layout.chunk_columns) {
+                const Index columns = layout.columns_of_chunk(first);
+                const Index items = layout.items(columns);
+                for (Index item = 0; item < items; ++item) sums[item] = Wide<T>{};
+                for (Index pass = 0; pass < layout.passes; ++pass) {
+                    for (Index t = 0; t < TABLES_PER_PASS; ++t)
+                        build_table(x + (pass * TABLES_PER_PASS + t) * GROUP, tables + t * TABLE_SIZE);
+                    code = add_lookups(tables, code, items, sums);
+                }
+                for (Index s = 0; s < TILES && rows_of(s) > 0; ++s) {
+                    const Index row = first_row + s * LANES<T>;
+                    multiply_degrees<PLANES>(sums, s, layout.degree, columns, product);
+                    store_tile<PLANES>(product, out, row, rows_of(s), first, columns,
+                                       tile_factor(scaling, row, rows_of(s)));
+                }
             }
         }
     }
-}
-
-template <class T>
-void sign_projection(const SignProjectionArguments<T>& arguments) {
-    if (arguments.out.im)
-        sign_projection_planes<T, 2>(arguments);
-    else
-        sign_projection_planes<T, 1>(arguments);
-}
+};
 
 }  // namespace DOTSKETCH_ISA
 }  // namespace dotsketch

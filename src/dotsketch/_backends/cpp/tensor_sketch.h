@@ -5,6 +5,7 @@
 #pragma once
 
 #include "fourier.h"
+#include "plan.h"
 
 namespace dotsketch {
 namespace DOTSKETCH_ISA {
@@ -21,50 +22,54 @@ DOTSKETCH_INLINE void multiply_spectra(Vector<T>* product, const Vector<T>* fact
 }
 
 template <class T, int PLANES>
-void tensor_sketch_planes(const TensorSketchArguments<T>& arguments) {
-    using V = Vector<T>;
-    const Input<T>& X = arguments.X;
-    const Index length = arguments.out.columns, size = PLANES * length, weights = arguments.degree * X.columns;
-    Scratch scratch((X.columns + 2 * size) * VECTOR_BYTES + weights * Index(sizeof(T) + sizeof(std::int32_t)) +
-                        Fourier<T, PLANES>::bytes(length),
-                    5 + Fourier<T, PLANES>::PIECES);
-    V* const x = scratch.take<V>(X.columns);
-    V* const product = scratch.take<V>(size);
-    V* const factor = scratch.take<V>(size);
-    T* const signs = scratch.take<T>(weights);
-    std::int32_t* const places = scratch.take<std::int32_t>(weights);
-    const Fourier<T, PLANES> fourier(scratch, length);
-    for (Index i = 0; i < weights; ++i) {
-        const int turn = arguments.turns[i];
-        signs[i] = turn & 2 ? T(-1) : T(1);
-        places[i] = std::int32_t(arguments.buckets[i] + (turn & 1 ? length : 0));  // odd turns are imaginary
-    }
+struct HashPlan {
+    Index degree, coordinates, length;
+    Scratch memory;
+    T* const signs;              // (degree, coordinates)
+    std::int32_t* const places;  // (degree, coordinates): in the counts of all planes
+    const Fourier<T, PLANES> fourier;
 
-    for (Index row = 0; row < X.rows; row += LANES<T>) {
-        const Index rows = X.rows - row < LANES<T> ? X.rows - row : LANES<T>;
-        load_tile(X, row, rows, x);
-        for (Index j = 0; j < arguments.degree; ++j) {
-            V* const counts = j == 0 ? product : factor;
-            for (Index i = 0; i < size; ++i) counts[i] = V{};
-            for (Index k = 0; k < X.columns; ++k)
-                counts[places[j * X.columns + k]] += x[k] * signs[j * X.columns + k];
-            fourier.forward(counts);
-            if (j > 0) multiply_spectra<T>(product, factor, fourier.real_values(), size);
+    explicit HashPlan(const HashWeights& weights)
+        : degree(weights.degree),
+          coordinates(weights.coordinates),
+          length(weights.columns),
+          memory(degree * coordinates * Index(sizeof(T) + sizeof(std::int32_t)) + Fourier<T, PLANES>::bytes(length),
+                 2 + Fourier<T, PLANES>::PIECES),
+          signs(memory.take<T>(degree * coordinates)),
+          places(memory.take<std::int32_t>(degree * coordinates)),
+          fourier(memory, length) {
+        for (Index i = 0; i < degree * coordinates; ++i) {
+            const int turn = weights.turns[i];
+            signs[i] = turn & 2 ? T(-1) : T(1);
+            places[i] = std::int32_t(weights.buckets[i] + (turn & 1 ? length : 0));  // odd turns are imaginary
         }
-        prefetch_tile<PLANES>(arguments.out, row, rows, 0, length);
-        fourier.inverse(product);
-        const V scale = tile_factor(arguments.scaling, row, rows) * (T(1) / T(length));
-        store_tile<PLANES>(product, 1, length, arguments.out, row, rows, 0, length, scale);
     }
-}
 
-template <class T>
-void tensor_sketch(const TensorSketchArguments<T>& arguments) {
-    if (arguments.out.im)
-        tensor_sketch_planes<T, 2>(arguments);
-    else
-        tensor_sketch_planes<T, 1>(arguments);
-}
+    void apply(const Input<T>& X, const Output<T>& out, const Scaling<T>& scaling) const {
+        using V = Vector<T>;
+        const Index size = PLANES * length;
+        Scratch scratch((coordinates + 2 * size) * VECTOR_BYTES, 3);
+        V* const x = scratch.take<V>(coordinates);
+        V* const product = scratch.take<V>(size);
+        V* const factor = scratch.take<V>(size);
+        for (Index row = 0; row < X.rows; row += LANES<T>) {
+            const Index rows = X.rows - row < LANES<T> ? X.rows - row : LANES<T>;
+            load_tile(X, row, rows, x);
+            for (Index j = 0; j < degree; ++j) {
+                V* const counts = j == 0 ? product : factor;
+                for (Index i = 0; i < size; ++i) counts[i] = V{};
+                for (Index k = 0; k < coordinates; ++k)
+                    counts[places[j * coordinates + k]] += x[k] * signs[j * coordinates + k];
+                fourier.forward(counts);
+                if (j > 0) multiply_spectra<T>(product, factor, fourier.real_values(), size);
+            }
+            prefetch_tile<PLANES>(out, row, rows, 0, length);
+            fourier.inverse(product);
+            const V scale = tile_factor(scaling, row, rows) * (T(1) / T(length));
+            store_tile<PLANES>(product, 1, length, out, row, rows, 0, length, scale);
+        }
+    }
+};
 
 }  // namespace DOTSKETCH_ISA
 }  // namespace dotsketch

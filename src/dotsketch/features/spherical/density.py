@@ -25,7 +25,6 @@ import numpy as np
 from scipy.optimize import nnls
 
 from ..._arrays import Array, host, namespace
-from ..._backends import power_of_two
 from ...kernels import DotProductKernel
 from ...projections import Frequencies, sphere_mean
 from ..waves import Waves, WaveWeights, check_part
@@ -36,6 +35,7 @@ N_DISTANCES = 200
 # error of (1/2 + x·y/2)^p at 8192 columns is within 8 % of the closed form from 16 on, and up to 4
 # times it for 8, 11 times for 4, 30 times for 2 (benchmarks/spherical_density.py --tables narrow)
 LEAST_SORF_DIMENSION = 16
+LEAST_FAST_SORF = 33  # up to 32 coordinates dense products are faster, and without bias
 
 
 def is_nearly_uniform(ambient: int) -> bool:
@@ -54,10 +54,10 @@ def check_closed_form(projection: str, ambient: int) -> None:
 
 
 def choose_projection(projection: str, dimension: int) -> str:
-    """The projection that "auto" stands for: "sorf" where its directions are nearly uniform."""
+    """The projection that "auto" stands for: "sorf" where it takes less time."""
     if projection != "auto":
         return projection
-    return "sorf" if is_nearly_uniform(power_of_two(dimension)) else "orthogonal"
+    return "sorf" if dimension >= LEAST_FAST_SORF else "orthogonal"
 
 
 def _mixture(weights: np.ndarray, radii: np.ndarray, z: np.ndarray, dimension: int) -> np.ndarray:

@@ -67,10 +67,10 @@ class SphericalFeatures(FeatureMap):
         Gaussian needs one lengthscale for all coordinates; "median" is that of the unit rows).
     projection : {"auto", "sorf", "orthogonal", "independent"}, default="auto"
         How directions are drawn. "sorf" takes D·log d operations per row, in d padded to a power
-        of two; "orthogonal" takes D·d. "auto" is "sorf" for 9 coordinates and more, and
-        "orthogonal" for fewer: structured directions in 8 or fewer (padded) coordinates are far
-        from uniform, so that the approximate kernel converges to another one. `fit` warns if
-        "sorf" is asked for there, and `variance` and `bias` raise.
+        of two; "orthogonal" takes D·d. "auto" is "sorf" for 33 coordinates and more, and
+        "orthogonal" for fewer, where it is faster. Structured directions in 8 or fewer (padded)
+        coordinates are far from uniform, so that the approximate kernel converges to another one:
+        `fit` warns if "sorf" is asked for there, and `variance` and `bias` raise.
     n_components : int, default=100
         The number of columns that `transform` returns.
     output : {"real", "complex", "complex_to_real"}, default="real"
