@@ -494,8 +494,7 @@ class FeatureGPRegressor(GaussianRegressor, FeatureGP):
         passes.targets(add)
         self.means_, self.scales_ = self._units(targets)
         if self._row_variances is None:
-            sample = self._sample_sums(rows.sample(DIRECT_ROWS))
-            noise, prior = self._choose_variances(sample)
+            noise, prior = self._variances_on_sample(rows)
         else:
             noise, prior = 1.0, self._row_variances[1]
         [posterior] = passes.solve(solver, block, 1, len(self.offset_), prior)
@@ -503,6 +502,13 @@ class FeatureGPRegressor(GaussianRegressor, FeatureGP):
         if hasattr(self, "statistics_"):  # of an earlier fit
             del self.statistics_
         return self._set_posterior(posterior, noise, prior)
+
+    def _variances_on_sample(self, rows: Rows) -> tuple[float, float]:
+        """Noise and prior variance: given, or chosen by the direct path on some rows."""
+        noise, prior = self._given_variances(self._noise_by_row, self.optimized_)
+        if noise is not None and prior is not None:
+            return noise, prior
+        return self._choose_variances(self._sample_sums(rows.sample(DIRECT_ROWS)))
 
     def _sample_sums(self, sample: Block) -> SufficientStatistics:
         """The sums over some rows, in as few columns as these rows need."""

@@ -15,8 +15,8 @@ class System(NamedTuple):
     """B v = s · cross with B = I + s · moment, for a prior variance s: one for each class.
 
     The noise is inside the weights w. How the moment is held is between the state, which makes
-    systems, and its solver: `Cholesky` takes a `PackedMatrix`; an iterative solver would take
-    something that multiplies, and all systems in each of its passes over the rows.
+    systems, and its solver: `Cholesky` takes a `PackedMatrix`. An iterative solver has no moments:
+    see `passes.RowSystems`.
     """
 
     moment: Any  # Σ w z zᴴ (D, D)
@@ -24,7 +24,7 @@ class System(NamedTuple):
 
 
 class Solver(Protocol):
-    """How rows become posteriors."""
+    """How rows become posteriors by sums."""
 
     mergeable: bool  # whether states add up, so that rows can be added without those before
 

@@ -79,12 +79,12 @@ class RowSystems:
     def products(
         self, V: np.ndarray, owners: np.ndarray | None = None, *, what: str = "pass"
     ) -> np.ndarray:  # (D, c), (c,) -> (D, c)
-        """ZᵀWZ V; column j has the weights of system owners[j], or the mean weights of all."""
+        """ZᵀWZ V; column j has the weights of system owners[j], or the largest of all systems."""
         low, scales = single(V)
 
         def columns(block: RowBlock, first: int) -> np.ndarray:
             if owners is None:
-                return (block.features @ low) * block.weights.mean(axis=1, keepdims=True)
+                return (block.features @ low) * block.weights.max(axis=1, keepdims=True)
             return (block.features @ low) * block.weights[:, owners]
 
         return self.adjoint(columns, V.shape[1], what=what) * scales

@@ -1,0 +1,238 @@
+"""Error against seconds: Gaussian processes on features beside what else one would use.
+
+    python -m benchmarks.frontier --data DIR [--sets kin8nm …] [--methods iterative boosting …]
+                                  [--columns 1024 4096] [--rows N] [--figure PATH]
+
+Processor seconds hold set-up, tuning, fit and prediction of the test rows; set OMP_NUM_THREADS=1.
+Errors are root mean squares of regressions and shares of wrong classes. Columns are scaled to unit
+variance. Every method tunes as its users would:
+
+- `direct`, `iterative`: our Gaussian processes with Fourier features of the Gaussian kernel and
+  solver="cholesky" or "cg". The lengthscale maximises the marginal likelihood of 5000 rows (labels
+  as columns of 0 and 1), with 1024 columns; noise or α are "auto".
+- `command`: what `dotsketch fit` does with its defaults.
+- `ridge`: scikit-learn's Nystroem and RidgeCV, gamma by validation on a tenth of up to 5000 rows.
+- `boosting`: scikit-learn's histogram gradient boosting, 300 iterations with early stopping.
+- `svgp`: GPyTorch's variational process with inducing points, if installed (regression).
+- `xgpr`: xGPR with RBF features, if installed (regression).
+
+Prints a table and asserts nothing; `--figure` draws it (matplotlib).
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import os
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+from sklearn.kernel_approximation import Nystroem
+from sklearn.linear_model import RidgeClassifierCV, RidgeCV
+from sklearn.pipeline import make_pipeline
+
+from dotsketch import FeatureGPClassifier, FeatureGPRegressor, FourierFeatures, Gaussian
+from dotsketch.cli.modelling import choose_features, choose_kernel, make_gp
+from dotsketch.features import Study
+
+from .solvers import rows_of
+
+ROWS = {"fashion_mnist": 20_000, "covertype": 100_000}
+SETS = ("kin8nm", "protein", "letter", "magic", "fashion_mnist", "covertype")
+GRID = (0.1, 0.2, 0.35, 0.6, 1.0)  # of the median distance, for methods without a likelihood
+
+
+def tuned_features(X: np.ndarray, y: np.ndarray, task: str, columns: int) -> FourierFeatures:
+    kernel = choose_kernel("gaussian", X, y, task, 0)
+    projection = "sorf" if X.shape[1] > 64 else "orthogonal"
+    return FourierFeatures(kernel, projection=projection, n_components=columns, random_state=0)
+
+
+def process(solver: str) -> Callable[..., Any]:
+    def fit(X: np.ndarray, y: np.ndarray, task: str, columns: int) -> Any:
+        make = FeatureGPRegressor if task == "regression" else FeatureGPClassifier
+        return make(tuned_features(X, y, task, columns), solver=solver).fit(X, y)
+
+    return fit
+
+
+def command(X: np.ndarray, y: np.ndarray, task: str, columns: int) -> Any:
+    """The steps of `dotsketch fit`: kernel, best features of the plan, process."""
+    kernel = choose_kernel("gaussian", X, y, task, 0)
+    study = Study(kernel, X)
+    return make_gp(task, choose_features("auto", study, columns).candidate).fit(X, y)
+
+
+def ridge(X: np.ndarray, y: np.ndarray, task: str, columns: int) -> Any:
+    rng = np.random.default_rng(0)
+    some = rng.permutation(len(X))[:5000]
+    train, held = some[len(some) // 10 :], some[: len(some) // 10]
+    median = float(Gaussian().resolve(X[some[:1000]]).lengthscale)
+    model = RidgeCV if task == "regression" else RidgeClassifierCV
+
+    def pipeline(share: float, columns: int) -> Any:
+        gamma = 1 / (2 * (share * median) ** 2)
+        features = Nystroem(gamma=gamma, n_components=min(columns, len(train)), random_state=0)
+        return make_pipeline(features, model(alphas=np.logspace(-6, 3, 10)))
+
+    scores = [pipeline(s, 500).fit(X[train], y[train]).score(X[held], y[held]) for s in GRID]
+    return pipeline(GRID[int(np.argmax(scores))], columns).fit(X, y)
+
+
+def boosting(X: np.ndarray, y: np.ndarray, task: str, columns: int) -> Any:
+    is_regression = task == "regression"
+    make = HistGradientBoostingRegressor if is_regression else HistGradientBoostingClassifier
+    return make(max_iter=300, early_stopping=True, random_state=0).fit(X, y)
+
+
+class VariationalProcess:
+    """GPyTorch's regression example with inducing points, Adam and minibatches."""
+
+    def __init__(self, n_points: int, epochs: int = 15, batch: int = 1024):
+        self.n_points, self.epochs, self.batch = n_points, epochs, batch
+
+    def fit(self, X: np.ndarray, y: np.ndarray) -> VariationalProcess:
+        import gpytorch
+        import torch
+
+        torch.manual_seed(0)
+        self.mean, self.scale = float(y.mean()), float(y.std())
+        rows = torch.as_tensor(X)
+        targets = torch.as_tensor((y - self.mean) / self.scale, dtype=rows.dtype)
+        n_points, dimension = self.n_points, X.shape[1]
+
+        class Model(gpytorch.models.ApproximateGP):
+            def __init__(self, points: Any) -> None:
+                distribution = gpytorch.variational.CholeskyVariationalDistribution(len(points))
+                strategy = gpytorch.variational.VariationalStrategy(
+                    self, points, distribution, learn_inducing_locations=True
+                )
+                super().__init__(strategy)
+                self.mean_module = gpytorch.means.ConstantMean()
+                self.covar_module = gpytorch.kernels.ScaleKernel(
+                    gpytorch.kernels.RBFKernel(ard_num_dims=dimension)
+                )
+
+            def forward(self, x: Any) -> Any:
+                return gpytorch.distributions.MultivariateNormal(
+                    self.mean_module(x), self.covar_module(x)
+                )
+
+        self.model = Model(rows[torch.randperm(len(rows))[:n_points]].clone())
+        likelihood = gpytorch.likelihoods.GaussianLikelihood()
+        loss = gpytorch.mlls.VariationalELBO(likelihood, self.model, len(rows))
+        parameters = [*self.model.parameters(), *likelihood.parameters()]
+        optimizer = torch.optim.Adam(parameters, lr=0.02)
+        for _ in range(self.epochs):
+            for chosen in torch.randperm(len(rows)).split(self.batch):
+                optimizer.zero_grad()
+                (-loss(self.model(rows[chosen]), targets[chosen])).backward()
+                optimizer.step()
+        return self
+
+    def predict(self, X: np.ndarray) -> np.ndarray:
+        import torch
+
+        self.model.eval()
+        with torch.no_grad():
+            parts = [self.model(part).mean for part in torch.as_tensor(X).split(4096)]
+        return torch.cat(parts).numpy() * self.scale + self.mean
+
+
+def svgp(X: np.ndarray, y: np.ndarray, task: str, columns: int) -> Any:
+    return VariationalProcess(min(columns, 512)).fit(X, y)
+
+
+def xgpr(X: np.ndarray, y: np.ndarray, task: str, columns: int) -> Any:
+    from xGPR import build_regression_dataset, xGPRegression
+
+    data = build_regression_dataset(X.astype(np.float64), y.astype(np.float64))
+    model = xGPRegression(num_rffs=columns, variance_rffs=32, kernel_choice="RBF", verbose=False)
+    model.tune_hyperparams_crude(data)
+    model.fit(data, mode="cg")
+    return model
+
+
+METHODS: dict[str, Callable[..., Any]] = {
+    "direct": process("cholesky"),
+    "iterative": process("cg"),
+    "command": command,
+    "ridge": ridge,
+    "boosting": boosting,
+    "svgp": svgp,
+    "xgpr": xgpr,
+}
+NEEDED = {"svgp": "gpytorch", "xgpr": "xGPR"}
+REGRESSION_ONLY = tuple(NEEDED)
+
+
+def sizes(method: str, columns: list[int], most_direct: int) -> list[int]:
+    """The numbers of columns that a method is measured with; 0 if it has none."""
+    if method == "boosting":
+        return [0]
+    if method in ("direct", "command", "ridge"):
+        return [c for c in columns if c <= most_direct]
+    return columns[:1] if method == "svgp" else columns
+
+
+def measured(options: argparse.Namespace) -> Iterator[tuple[str, str, int, float, float]]:
+    """(set, method, columns, seconds, error), as they come."""
+    for name in options.sets:
+        split, task = rows_of(name, options.rows or ROWS.get(name))
+        for method in options.methods:
+            is_there = importlib.util.find_spec(NEEDED.get(method, "numpy")) is not None
+            if not is_there or (method in REGRESSION_ONLY and task != "regression"):
+                continue
+            for columns in sizes(method, options.columns, options.direct):
+                start = time.process_time()
+                model = METHODS[method](split.X_train, split.y_train, task, columns)
+                found = model.predict(split.X_test)
+                seconds = time.process_time() - start
+                wrong = found != split.y_test
+                if task == "regression":
+                    wrong = (found - split.y_test) ** 2
+                error = float(np.mean(wrong))
+                yield name, method, columns, seconds, error**0.5 if task == "regression" else error
+
+
+def draw(rows: list[tuple[str, str, int, float, float]], path: str) -> None:
+    import matplotlib.pyplot as plt
+
+    names = list(dict.fromkeys(row[0] for row in rows))
+    figure, axes = plt.subplots(1, len(names), figsize=(3.2 * len(names), 3), squeeze=False)
+    for axis, name in zip(axes[0], names, strict=True):
+        for method in dict.fromkeys(row[1] for row in rows):
+            points = [(row[3], row[4]) for row in rows if row[:2] == (name, method)]
+            if points:
+                axis.plot(*zip(*points, strict=True), "o-", label=method)
+        axis.set(title=name, xscale="log", xlabel="processor seconds", ylabel="error")
+    axes[0][0].legend(fontsize="small")
+    figure.tight_layout()
+    figure.savefig(path)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Error against seconds.")
+    parser.add_argument("--data", required=True, help="the folder of data sets")
+    parser.add_argument("--sets", nargs="*", default=SETS[:1], help=" ".join(SETS))
+    parser.add_argument("--methods", nargs="*", default=list(METHODS), help=" ".join(METHODS))
+    parser.add_argument("--columns", type=int, nargs="*", default=[512, 2048])
+    parser.add_argument("--direct", type=int, default=4096, help="most columns of direct solvers")
+    parser.add_argument("--rows", type=int, help="at most so many training rows")
+    parser.add_argument("--figure", help="where to draw")
+    options = parser.parse_args()
+    os.environ["DOTSKETCH_DATA"] = options.data
+    print("set            method     columns  CPU s   error", flush=True)
+    rows = []
+    for row in measured(options):
+        rows.append(row)
+        print("{:14s} {:9s} {:8d} {:6.1f}  {:.4f}".format(*row), flush=True)
+    if options.figure:
+        draw(rows, options.figure)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,202 @@
+"""The iterative solver against the direct one: agreement, time, memory.
+
+    python -m benchmarks.solvers agreement --data DIR [--columns 2048] [--sets protein …]
+    python -m benchmarks.solvers scale --data DIR [--columns 2048 8192 …]
+    python -m benchmarks.solvers wide --data DIR [--columns 32768 --direct 8192]
+    python -m benchmarks.solvers fashion --data DIR [--columns 16384 --rows 60000]
+
+- `agreement`: the largest difference of means over the spread of the predictions, the median
+  relative difference of variances, iterations and passes, at the noise, prior variance and α that
+  the direct solver chooses.
+- `scale`: processor seconds of a fit against the number of columns and of rows, with the exponents
+  between neighbours.
+- `wide`: a fit to all rows of protein with many columns beside a direct fit with fewer, each in a
+  process of its own: processor seconds, peak memory, test error.
+- `fashion`: FashionMNIST with SORF features: fit and test error.
+
+Columns are scaled to unit variance; the Gaussian kernel has the given share of the median distance
+as its lengthscale. Times are processor times, which other work on the machine disturbs least.
+DIR is a folder of data sets. Set OMP_NUM_THREADS=1. Prints tables and asserts nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import resource
+import subprocess
+import sys
+import time
+from typing import Any
+
+import numpy as np
+
+from dotsketch import FeatureGPClassifier, FeatureGPRegressor, FourierFeatures, Gaussian
+from dotsketch.datasets import load_dataset, train_test_split
+from dotsketch.gp import ConjugateGradients
+
+# the share of the median distance that is the lengthscale
+SETS = {"protein": 0.4, "kin8nm": 1.0, "letter": 0.5, "magic": 0.6, "powerplant": 0.5, "drive": 0.5}
+
+
+def rows_of(name: str, max_train: int | None = None) -> tuple[Any, str]:
+    """A split with columns of unit variance in single precision, and the task."""
+    data = load_dataset(name)
+    split = train_test_split(data, seed=0, max_train=max_train, max_test=10_000)
+    mean, scale = split.X_train.mean(axis=0), split.X_train.std(axis=0)
+    scale = np.where(scale > 0, scale, 1.0)
+    split = type(split)(
+        ((split.X_train - mean) / scale).astype(np.float32),
+        split.y_train,
+        ((split.X_test - mean) / scale).astype(np.float32),
+        split.y_test,
+    )
+    return split, data.task
+
+
+def features_for(X: np.ndarray, columns: int, share: float) -> FourierFeatures:
+    sample = X[np.random.default_rng(0).permutation(len(X))[:2000]]
+    kernel = Gaussian(lengthscale=share * float(Gaussian().resolve(sample).lengthscale))
+    projection = "sorf" if X.shape[1] > 64 else "orthogonal"
+    return FourierFeatures(kernel, projection=projection, n_components=columns, random_state=0)
+
+
+def timed(gp: Any, X: np.ndarray, y: np.ndarray) -> float:
+    """Processor seconds of a fit."""
+    start = time.process_time()
+    gp.fit(X, y)
+    return time.process_time() - start
+
+
+def predicted(gp: Any, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Means and variances of all outputs or classes."""
+    if hasattr(gp, "classes_"):
+        mean, deviation = gp.predict_latent(X)
+    else:
+        mean, deviation = gp.predict(X, return_std=True)
+    return mean, deviation**2
+
+
+def agreement(options: argparse.Namespace) -> None:
+    print("set          n   solver      CPU s  rank  iter  largest mean diff  median var diff")
+    for name in options.sets:
+        split, task = rows_of(name, options.rows)
+        X, y, test = split.X_train, split.y_train, split.X_test[:1000]
+        features = features_for(X, options.columns, SETS.get(name, 0.5))
+        is_classes = task == "classification"
+        make = FeatureGPClassifier if is_classes else FeatureGPRegressor
+        direct = make(features, solver="cholesky")
+        seconds = timed(direct, X, y)
+        mean, variance = predicted(direct, test)
+        print(f"{name:10s} {len(X):6d} cholesky  {seconds:6.1f}", flush=True)
+        names = ("prior_variance", "alpha" if is_classes else "noise_variance")
+        given = {name: getattr(direct, f"{name}_") for name in names}
+        for label, tolerance in (("cg", 1e-5), ("cg strict", 1e-8)):
+            solver = ConjugateGradients(tolerance=tolerance)
+            gp = make(features, solver=solver, **given)
+            seconds = timed(gp, X, y)
+            found, spread = predicted(gp, test)
+            error = np.abs(found - mean).max() / mean.std()
+            ratio = np.median(np.abs(spread / variance - 1))
+            posterior = gp.posteriors_[0] if is_classes else gp.posterior_
+            print(
+                f"{'':17s} {label:9s} {seconds:6.1f} {posterior.core.size:5d} "
+                f"{gp.n_iterations_:5d} {error:18.1e} {ratio:16.3f}",
+                flush=True,
+            )
+
+
+def scale(options: argparse.Namespace) -> None:
+    split, _ = rows_of("protein")
+    print("rows    columns   CPU s   per iteration   iter  rank   exponent of CPU s")
+    for axis, sizes in (("columns", options.columns), ("rows", (5000, 10_000, 20_000))):
+        before = None
+        for size in sizes:
+            columns = size if axis == "columns" else options.columns[0]
+            n = options.rows or 10_000 if axis == "columns" else size
+            X, y = split.X_train[:n], split.y_train[:n]
+            solver = ConjugateGradients(rank=128, memory=1, tolerance=1e-3)
+            gp = FeatureGPRegressor(
+                features_for(X, columns, 0.4), noise_variance=0.5, prior_variance=2.0, solver=solver
+            )
+            seconds = timed(gp, X, y)
+            exponent = "" if before is None else _exponent(before, (size, seconds))
+            before = size, seconds
+            each = seconds / gp.n_iterations_
+            print(
+                f"{n:6d} {columns:8d} {seconds:7.1f} {each:12.2f} {gp.n_iterations_:9d} "
+                f"{gp.posterior_.core.size:5d}   {exponent}",
+                flush=True,
+            )
+
+
+def _exponent(before: tuple[float, float], after: tuple[float, float]) -> str:
+    return f"{np.log(after[1] / before[1]) / np.log(after[0] / before[0]):.2f}"
+
+
+def one_fit(solver: str, columns: int, rows: int | None) -> None:
+    """A fit to protein in this process; `wide` starts one for each solver."""
+    split, _ = rows_of("protein", rows)
+    features = features_for(split.X_train, columns, 0.4)
+    gp = FeatureGPRegressor(features, solver=solver)
+    seconds = timed(gp, split.X_train, split.y_train)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    rmse = np.sqrt(np.mean((gp.predict(split.X_test) - split.y_test) ** 2))
+    passes = getattr(gp, "n_iterations_", "")
+    print(
+        f"{solver:9s} {columns:7d} {len(split.X_train):7d} {seconds:7.1f} {peak:8.0f} "
+        f"{rmse:6.3f} {gp.noise_variance_:6.3f} {passes}",
+        flush=True,
+    )
+
+
+def wide(options: argparse.Namespace) -> None:
+    print("solver    columns    rows   CPU s  peak MiB  RMSE  noise  iterations", flush=True)
+    for solver, columns in (("cg", options.columns[-1]), ("cholesky", options.direct)):
+        call = f"one_fit({solver!r}, {columns}, {options.rows})"
+        code = f"from benchmarks.solvers import one_fit; {call}"
+        subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def fashion(options: argparse.Namespace) -> None:
+    data = load_dataset("fashion_mnist")
+    X = np.asarray(data.X, dtype=np.float32)[: options.rows] / 255
+    y, test, labels = data.y[: options.rows], np.asarray(data.X_test, np.float32) / 255, data.y_test
+    print("columns    rows   CPU s  wall s  iter  rank  error", flush=True)
+    for columns in options.columns:
+        features = features_for(X, columns, options.share)
+        gp = FeatureGPClassifier(features, alpha=0.01, solver="cg", verbose=options.verbose)
+        start = time.perf_counter()
+        seconds = timed(gp, X, y)
+        wall = time.perf_counter() - start
+        error = np.mean(gp.predict(test) != labels)
+        print(
+            f"{columns:7d} {len(X):7d} {seconds:7.1f} {wall:7.1f} {gp.n_iterations_:5d} "
+            f"{gp.posteriors_[0].core.size:5d} {error:.4f}",
+            flush=True,
+        )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="The iterative solver against the direct one.")
+    parser.add_argument("what", choices=("agreement", "scale", "wide", "fashion"))
+    parser.add_argument("--data", required=True, help="the folder of data sets")
+    parser.add_argument("--columns", type=int, nargs="*", default=None)
+    parser.add_argument("--rows", type=int, default=None, help="at most so many training rows")
+    parser.add_argument("--sets", nargs="*", default=list(SETS))
+    parser.add_argument("--direct", type=int, default=8192, help="columns of the direct solver")
+    parser.add_argument("--share", type=float, default=0.5, help="of the median distance (fashion)")
+    parser.add_argument("--verbose", action="store_true")
+    options = parser.parse_args()
+    os.environ["DOTSKETCH_DATA"] = options.data
+    defaults = {"scale": [2048, 8192, 32_768], "wide": [32_768], "fashion": [16_384]}
+    if options.what == "agreement":
+        options.columns = options.columns[0] if options.columns else 2048
+    options.columns = options.columns or defaults[options.what]
+    {"agreement": agreement, "scale": scale, "wide": wide, "fashion": fashion}[options.what](
+        options
+    )
+
+
+if __name__ == "__main__":
+    main()
