@@ -32,6 +32,7 @@ myst_heading_anchors = 3
 
 default_role = "py:obj"  # `name` in a docstring is a link wherever the name is known
 autosummary_generate = True
+autodoc_mock_imports = ["gpytorch", "linear_operator"]
 autodoc_typehints = "none"  # docstrings state types and shapes
 autodoc_member_order = "bysource"
 numpydoc_show_class_members = False  # the template of a class lists them

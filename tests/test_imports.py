@@ -25,6 +25,7 @@ LAYERS = [
     ("planning",),
     ("gp",),
     ("datasets", "persistence", "nn"),
+    ("gpytorch",),
     ("cli",),
 ]
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
@@ -119,8 +120,9 @@ def modules():
 
 @pytest.mark.parametrize("name", modules())
 def test_examples_in_docstrings_are_right(name):
-    if ".nn" in name:
-        pytest.importorskip("torch")
+    for room, library in (("nn", "torch"), ("gpytorch", "gpytorch")):
+        if f"dotsketch.{room}" in name:
+            pytest.importorskip(library)
     result = doctest.testmod(importlib.import_module(name))
     assert result.failed == 0
 

@@ -14,7 +14,7 @@ The names below are the front door. The rooms, each importing only those above i
 - `gp`: Gaussian processes on features, and exact ones
 - `datasets`: named data sets, from a folder, scikit-learn or OpenML
 - `persistence`: save and load without executing code
-- `nn`: modules for PyTorch, imported on its own (`import dotsketch.nn`)
+- `nn`, `gpytorch`: modules for PyTorch and a kernel for GPyTorch, each imported on its own
 """
 
 from importlib.metadata import version as _version
