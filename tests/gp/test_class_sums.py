@@ -128,7 +128,7 @@ def test_systems_without_the_rows_held_out(Z, y):
     rest = np.setdiff1d(np.arange(50), out)
     np.testing.assert_array_equal(whole.held_out()[1], y[out])
     expected = sums(Z[rest], y[rest], labels=[0, 1, 2]).systems(labels, weights)
-    kept, held_Z, held_y = whole.split(D)
+    kept, held_Z, held_y, _ = whole.split(D)
     np.testing.assert_array_equal(held_Z, Z[out])
     np.testing.assert_array_equal(held_y, y[out])
     for mine, theirs in zip(kept.systems(labels, weights), expected, strict=True):
@@ -157,7 +157,7 @@ def test_split_with_fewer_columns(Z, y, field):
     """The sums of the columns that are drawn, of the rows that are not held out."""
     Z = Z.astype(field) * (1 + (1j if field is complex else 0))
     whole = sums(Z, y)
-    kept, held_Z, held_y = whole.split(3)
+    kept, held_Z, held_y, _ = whole.split(3)
     out = np.argsort(row_hashes(3, 0, 50))[:5]
     rest = np.setdiff1d(np.arange(50), out)
     energies = np.sum(np.abs(Z) ** 2, axis=0)

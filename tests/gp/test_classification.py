@@ -181,7 +181,8 @@ def test_alpha_and_prior_variance_are_better_than_their_neighbours(make, tempera
     def predicted(i, j):
         labels = DirichletLabels.of(ALPHAS[i], gp.frequencies_)
         prior = PRIORS[j] * labels.prior_variance
-        return HeldOut(*ExactPosteriors(labels, prior, K, kept, y).latent(held), y[held])
+        latent = ExactPosteriors(labels, prior, K, kept, y).latent(held)
+        return HeldOut(*latent, y[held], np.ones(len(held)))
 
     def loss(i, j):
         found = predicted(i, j)
@@ -206,7 +207,7 @@ def test_the_best_temperature_against_a_grid():
     rng = np.random.default_rng(0)
     mean = 3 * rng.standard_normal((400, 3))
     codes = np.array([rng.choice(3, p=softmax(m / 2.0)) for m in mean])
-    found = HeldOut(mean, np.full((400, 3), 0.1), codes)
+    found = HeldOut(mean, np.full((400, 3), 0.1), codes, np.ones(400))
     grid = np.exp(np.linspace(-2, 2, 801))
     losses = [found.loss(T) + np.log(T) ** 2 / (2 * 0.5**2 * 400) for T in grid]
     T, loss = found.best_temperature()
@@ -215,7 +216,8 @@ def test_the_best_temperature_against_a_grid():
         pytest.approx(min(losses), abs=1e-4),
     )
     assert 1.5 < T < 2.7
-    few = HeldOut(mean[:4], np.zeros((4, 3)), mean[:4].argmax(axis=1))  # all of them right
+    right = mean[:4].argmax(axis=1)
+    few = HeldOut(mean[:4], np.zeros((4, 3)), right, np.ones(4))
     assert 0.5 < few.best_temperature()[0] < 1
 
 

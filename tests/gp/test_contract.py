@@ -1,12 +1,18 @@
 """All Gaussian processes are scikit-learn estimators."""
 
-from sklearn.utils.estimator_checks import parametrize_with_checks
+import pytest
+from sklearn.utils.estimator_checks import (
+    check_sample_weight_equivalence_on_dense_data,
+    check_sample_weight_equivalence_on_sparse_data,
+    parametrize_with_checks,
+)
 
 from dotsketch import (
     ExactGPClassifier,
     ExactGPRegressor,
     FeatureGPClassifier,
     FeatureGPRegressor,
+    FourierFeatures,
     Gaussian,
     MaclaurinFeatures,
 )
@@ -15,16 +21,21 @@ from dotsketch.gp import ImputedGPRegressor
 FEATURES = MaclaurinFeatures(Gaussian(), n_components=20, n_pairs_sample=100, random_state=0)
 
 
-def checks_of_partial_fit(estimator):
-    """Conjugate gradients read all rows many times: `partial_fit` raises."""
+def failures(estimator):
+    """What cannot hold, and why."""
+    kinds = ("dense", "sparse")
+    found = {
+        f"check_sample_weight_equivalence_on_{kind}_data": "features are fitted to the rows"
+        for kind in kinds
+    }
     if estimator.get_params().get("solver") != "cg":
-        return {}
+        return found
     names = (
         "fit_score_takes_y",
         "n_features_in_after_fitting",
         "estimators_partial_fit_n_features",
     )
-    return {f"check_{name}": 'partial_fit raises with solver="cg"' for name in names}
+    return found | {f"check_{name}": 'partial_fit raises with solver="cg"' for name in names}
 
 
 @parametrize_with_checks(
@@ -37,7 +48,30 @@ def checks_of_partial_fit(estimator):
         ImputedGPRegressor(FeatureGPRegressor(FEATURES)),
         ExactGPClassifier(Gaussian(), alpha=0.01, n_samples=100),
     ],
-    expected_failed_checks=checks_of_partial_fit,
+    expected_failed_checks=failures,
 )
 def test_scikit_learn_contract(estimator, check):
     check(estimator)
+
+
+FIXED = FourierFeatures(Gaussian(lengthscale=1.5), n_components=20, random_state=0)
+GIVEN = {"alpha": 0.01, "prior_variance": "labels", "temperature": 1.0, "n_samples": 100}
+
+
+@pytest.mark.parametrize(
+    "check",
+    [check_sample_weight_equivalence_on_dense_data, check_sample_weight_equivalence_on_sparse_data],
+)
+@pytest.mark.parametrize(
+    "gp",
+    [
+        FeatureGPRegressor(FIXED, noise_variance=0.1),  # more columns than rows: it would be 0
+        FeatureGPClassifier(FIXED, **GIVEN),
+        ExactGPRegressor(Gaussian(lengthscale=1.5)),
+        ExactGPClassifier(Gaussian(lengthscale=1.5), **GIVEN),
+    ],
+    ids=lambda gp: type(gp).__name__,
+)
+def test_scikit_learn_weights(gp, check):
+    """With features, or a kernel, that do not depend on the rows, and no rows held out."""
+    check(type(gp).__name__, gp)

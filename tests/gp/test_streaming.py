@@ -194,7 +194,7 @@ def test_bad_rows_late_in_a_stream():
         regressor().fit(iter([(X[:5], y[:5]), (X[5:9, :2], y[5:9])] * 4))
     with pytest.raises(ValueError, match="requires y to be passed"):
         regressor().fit(X[:50])
-    with pytest.raises(ValueError, match="leave y and noise_variance out"):
+    with pytest.raises(ValueError, match="leave y, noise_variance and sample_weight out"):
         regressor().fit(batches(X, y), y)
 
 

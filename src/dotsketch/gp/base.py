@@ -77,7 +77,9 @@ class FeatureGP(BaseEstimator):
                 )
             return Rows((X, *columns))
         if any(column is not None for column in columns):
-            raise ValueError("A stream gives batches (X, y): leave y and noise_variance out.")
+            raise ValueError(
+                "A stream gives batches (X, y): leave y, noise_variance and sample_weight out."
+            )
         return Rows(stream=X)
 
     def _fit_features(self, rows: Rows, features: Any, *, is_final: bool = True) -> None:

@@ -31,6 +31,7 @@ class HeldOut(NamedTuple):
     mean: np.ndarray  # (n, C)
     variance: np.ndarray  # (n, C)
     codes: np.ndarray  # (n,), the true classes
+    counts: np.ndarray  # (n,), how often each row counts
 
     def loss(
         self, temperature: float, method: str = "closed_form", n: int = 1, seed: int = 0
@@ -40,13 +41,18 @@ class HeldOut(NamedTuple):
             self.mean / temperature, self.variance / temperature**2, method, n, seed
         )
         with np.errstate(divide="ignore"):
-            return float(-np.mean(np.log(p[np.arange(len(p)), self.codes])))
+            losses = -np.log(p[np.arange(len(p)), self.codes])
+        return float(np.average(losses, weights=self.counts))
+
+    @property
+    def n(self) -> float:
+        """The number of rows, as often as they count."""
+        return float(np.sum(self.counts))
 
     def best_temperature(self, *average: Any) -> tuple[float, float]:
         """The temperature of the least loss, and that loss, both with the weak prior."""
-        n = len(self.codes)
         found = minimize_scalar(
-            lambda log: self.loss(np.exp(log), *average) + penalty(log, TEMPERATURE_SPREAD, n),
+            lambda log: self.loss(np.exp(log), *average) + penalty(log, TEMPERATURE_SPREAD, self.n),
             bounds=(-LARGEST_LOG_TEMPERATURE, LARGEST_LOG_TEMPERATURE),
             method="bounded",
             options={"xatol": 0.02},
@@ -54,7 +60,7 @@ class HeldOut(NamedTuple):
         return float(np.exp(found.x)), float(found.fun)
 
 
-def penalty(decades: float, spread: float, n: int) -> float:
+def penalty(decades: float, spread: float, n: float) -> float:
     """What a weak prior adds to the mean loss of n rows, so many decades from its centre."""
     return decades**2 / (2 * spread**2 * n)
 

@@ -8,7 +8,7 @@ the rows is enough for all classes, and a new α takes none.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -66,39 +66,50 @@ class HeldOutRows:
 
     size: int
     seed: int
+    n_rows: int  # of which it is a sample
     hashes: np.ndarray  # (k,), ascending
     rows: np.ndarray  # (k, D)
     labels: np.ndarray  # (k,)
+    counts: np.ndarray  # (k,), how often they count
 
     @classmethod
     def none(cls, size: int, seed: int) -> HeldOutRows:
         """The sample of no rows."""
-        return cls(size, seed, np.empty(0, np.uint64), np.empty((0, 0)), np.empty(0))
+        none = np.empty(0)
+        return cls(size, seed, 0, np.empty(0, np.uint64), np.empty((0, 0)), none, none)
 
-    def update(self, rows: np.ndarray, labels: np.ndarray, first: int) -> None:
-        """Add the rows first, first + 1, … (n, D) with labels (n,)."""
+    def update(
+        self, rows: np.ndarray, labels: np.ndarray, first: int, counts: np.ndarray | None = None
+    ) -> None:
+        """Add the rows first, first + 1, … (n, D) with labels (n,), which count so often."""
+        counts = np.ones(len(rows)) if counts is None else counts
+        self.n_rows += len(rows)
         hashes = row_hashes(self.seed, first, len(rows))
         if len(self.hashes) == self.size:
             kept = np.flatnonzero(hashes < self.hashes[-1])
         else:
             kept = np.argsort(hashes)[: self.size]
         if len(kept):
-            self._add(hashes[kept], rows[kept], labels[kept])
+            self._add(hashes[kept], rows[kept], labels[kept], counts[kept])
 
     def __add__(self, other: HeldOutRows) -> HeldOutRows:
-        found = HeldOutRows(self.size, self.seed, self.hashes, self.rows, self.labels)
+        found = replace(self, n_rows=self.n_rows + other.n_rows)
         if len(other.hashes):
-            found._add(other.hashes, other.rows, other.labels)
+            found._add(other.hashes, other.rows, other.labels, other.counts)
         return found
 
-    def _add(self, hashes: np.ndarray, rows: np.ndarray, labels: np.ndarray) -> None:
+    def _add(
+        self, hashes: np.ndarray, rows: np.ndarray, labels: np.ndarray, counts: np.ndarray
+    ) -> None:
         if len(self.hashes):
             hashes = np.concatenate([self.hashes, hashes])
             rows = np.concatenate([self.rows, rows])
             labels = np.concatenate([self.labels, labels])
+            counts = np.concatenate([self.counts, counts])
         # Processes with one seed number their rows alike: sums of features decide between equals
         kept = np.lexsort((rows.real.sum(axis=1), hashes))[: self.size]
-        self.hashes, self.rows, self.labels = hashes[kept], rows[kept], labels[kept]
+        self.hashes, self.rows = hashes[kept], rows[kept]
+        self.labels, self.counts = labels[kept], counts[kept]
 
 
 @dataclass(eq=False)
@@ -121,13 +132,16 @@ class ClassSums:
             sums._of(label)
         return sums
 
-    def update(self, Z: np.ndarray, y: np.ndarray, first: int) -> None:
-        """Add the rows first, first + 1, …: features Z (n, D) and labels y (n,)."""
+    def update(
+        self, Z: np.ndarray, y: np.ndarray, first: int, counts: np.ndarray | None = None
+    ) -> None:
+        """Add the rows first, first + 1, …: features Z (n, D), labels y (n,), counts (n,)."""
         labels, places = np.unique(y, return_inverse=True)
         self.check_labels(labels.tolist())
         for k, label in enumerate(labels.tolist()):
-            self._of(label).update(Z[places == k])
-        self.held.update(Z, y, first)
+            inside = places == k
+            self._of(label).update(Z[inside], counts=None if counts is None else counts[inside])
+        self.held.update(Z, y, first, counts)
 
     def __add__(self, other: ClassSums) -> ClassSums:
         self.check_labels(list(other.by_label))
@@ -152,8 +166,8 @@ class ClassSums:
             raise ValueError(f"Labels are strings and numbers: {[*self.by_label, *labels]}.")
 
     @property
-    def n(self) -> int:
-        """The number of rows."""
+    def n(self) -> float:
+        """The number of rows, as often as they count."""
         return sum(statistics.n for statistics in self.by_label.values())
 
     def sorted(self) -> tuple[np.ndarray, list[SufficientStatistics]]:
@@ -161,27 +175,28 @@ class ClassSums:
         classes = np.unique(np.array(list(self.by_label)))
         return classes, [self.by_label[label] for label in classes.tolist()]
 
-    def held_out(self) -> tuple[np.ndarray, np.ndarray]:  # -> (k, D), (k,)
-        """The rows held out and their labels: a tenth of all at most."""
-        k = max(self.n // 10, 1)
-        return self.held.rows[:k].astype(self.dtype), self.held.labels[:k]
+    def held_out(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # -> (k, D), (k,), (k,)
+        """The rows held out, their labels and counts: a tenth of all rows at most."""
+        held, k = self.held, max(self.held.n_rows // 10, 1)
+        return held.rows[:k].astype(self.dtype), held.labels[:k], held.counts[:k]
 
-    def split(self, n_columns: int) -> tuple[ClassSums, np.ndarray, np.ndarray]:
-        """The sums without the rows held out, these rows (k, D) and their labels (k,).
+    def split(self, n_columns: int) -> tuple[ClassSums, np.ndarray, np.ndarray, np.ndarray]:
+        """The sums without the rows held out, these rows (k, D), their labels and counts (k,).
 
         With more than `n_columns` columns, so many are drawn: see `sampled_columns`.
         """
-        Z, y = self.held_out()
+        Z, y, counts = self.held_out()
         moments = [statistics.second_moment for statistics in self.by_label.values()]
         energies = np.sum([moment.diagonal() for moment in moments], axis=0)
         places, factors = sampled_columns(energies, n_columns)
         Z = Z[:, places] * factors
         kept = {
-            label: statistics.of_columns(places, factors) - SufficientStatistics.of(Z[y == label])
+            label: statistics.of_columns(places, factors)
+            - SufficientStatistics.of(Z[y == label], counts=counts[y == label])
             for label, statistics in self.by_label.items()
         }
         none = HeldOutRows.none(self.held.size, self.held.seed)
-        return ClassSums(len(places), self.dtype, kept, none), Z, y
+        return ClassSums(len(places), self.dtype, kept, none), Z, y, counts
 
     def systems(self, labels: DirichletLabels, class_weights: np.ndarray) -> Iterator[System]:
         """The system of every class."""
@@ -204,9 +219,11 @@ class ClassSums:
             "features": np.zeros((self.n_features, 0), dtype=self.dtype),
             "labels": np.array(list(self.by_label)),
             "seed": self.held.seed,
+            "held_n_rows": self.held.n_rows,
             "held_hashes": self.held.hashes,
             "held_rows": self.held.rows,
             "held_labels": np.array(self.held.labels.tolist()),
+            "held_counts": self.held.counts,
         }
         for k, statistics in enumerate(self.by_label.values()):
             found |= {f"{name}_{k}": value for name, value in statistics.arrays().items()}
@@ -220,13 +237,14 @@ class ClassSums:
             label: SufficientStatistics.restored({name: arrays[f"{name}_{k}"] for name in names})
             for k, label in enumerate(arrays["labels"].tolist())
         }
-        held = (arrays[f"held_{name}"] for name in ("hashes", "rows", "labels"))
+        held = (arrays[f"held_{name}"] for name in ("hashes", "rows", "labels", "counts"))
+        sizes = VALIDATION_ROWS, int(arrays["seed"]), int(arrays["held_n_rows"])
         features = arrays["features"]
         return cls(
             len(features),
             features.dtype.name,
             by_label,
-            HeldOutRows(VALIDATION_ROWS, int(arrays["seed"]), *held),
+            HeldOutRows(*sizes, *held),
         )
 
     def _of(self, label: Any) -> SufficientStatistics:

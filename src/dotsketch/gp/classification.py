@@ -15,7 +15,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .._arrays import as_generator, host, positive_integer
-from ..rows.sources import Block, Rows, is_on_disk, is_stream
+from ..rows.sources import Block, Rows, is_on_disk, is_stream, sample_weights
 from .base import DTYPES, FeatureGP
 from .choice import HeldOut
 from .class_sums import ClassSums
@@ -134,15 +134,23 @@ class FeatureGPClassifier(DirichletClassifier, FeatureGP):
         self.random_state = random_state
 
     def fit(
-        self, X: Any, y: Any = None, *, classes: Any = None, checkpoint: Any = None
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        *,
+        classes: Any = None,
+        checkpoint: Any = None,
     ) -> FeatureGPClassifier:
         """Fit in one pass, or in one for every iteration of `solver="cg"`.
 
-        X, y and `checkpoint` are as for `FeatureGPRegressor.fit`, with labels of any kind (n,).
+        X, y, `sample_weight` and `checkpoint` are as for `FeatureGPRegressor.fit`, with labels of
+        any kind (n,). Rows that are held out to choose α, prior variance and temperature count by
+        their weights, but are drawn by their number: copies of a row are other rows there.
         `classes` may name the classes of a stream, of which some may have no rows.
         """
         self._check_parameters()
-        rows = self._training_rows(X, y, reset=True)
+        rows = self._training_rows(X, y, sample_weight, reset=True)
         self._begin(rows, classes)
         solver = chosen_solver(self.solver, rows, self.n_columns_, np.iscomplexobj(self._probe))
         if solver is not None:
@@ -151,7 +159,9 @@ class FeatureGPClassifier(DirichletClassifier, FeatureGP):
         self._sums = self._gather_classes(rows, checkpoint=checkpoint)
         return self._finish()
 
-    def partial_fit(self, X: Any, y: Any = None, classes: Any = None) -> FeatureGPClassifier:
+    def partial_fit(
+        self, X: Any, y: Any = None, classes: Any = None, sample_weight: Any = None
+    ) -> FeatureGPClassifier:
         """Add rows to those seen before; the first call fits the features.
 
         The first call may name all `classes`; otherwise they are those of the rows seen so far, and
@@ -160,14 +170,14 @@ class FeatureGPClassifier(DirichletClassifier, FeatureGP):
         self._check_parameters()
         check_direct(self, "partial_fit")
         first = not hasattr(self, "_sums")
-        rows = self._training_rows(X, y, reset=first)
+        rows = self._training_rows(X, y, sample_weight, reset=first)
         if first:
             self._begin(rows, classes)
             self.solver_ = "cholesky"
             self._sums = self._no_rows()
         elif classes is not None and not np.array_equal(np.unique(classes), self.classes_):
             raise ValueError(f"classes must be those of the rows seen so far, {self.classes_}.")
-        self._sums = self._sums + self._gather_classes(rows, seen=self._sums.n)
+        self._sums = self._sums + self._gather_classes(rows, seen=self._sums.held.n_rows)
         return self._finish()
 
     def refit(self, alpha: float | str | None = None) -> FeatureGPClassifier:
@@ -211,16 +221,16 @@ class FeatureGPClassifier(DirichletClassifier, FeatureGP):
         self._check_classifier()
         check_solver(self.solver)
 
-    def _training_rows(self, X: Any, y: Any, *, reset: bool) -> Rows:
+    def _training_rows(self, X: Any, y: Any, sample_weight: Any, *, reset: bool) -> Rows:
         if is_stream(X):
-            return self._rows(X, y)
+            return self._rows(X, y, None, sample_weight)
         if not is_on_disk(X):
             X, y = validate_data(
                 self, host(X), host(y), accept_sparse="csr", dtype=DTYPES, reset=reset
             )
         y = column_or_1d(y, warn=True)
         check_classification_targets(y)
-        return self._rows(X, y)
+        return self._rows(X, y, None, sample_weight)
 
     def _begin(self, rows: Rows, classes: Any) -> None:
         """Fit the features, and note which classes are known by now."""
@@ -241,7 +251,7 @@ class FeatureGPClassifier(DirichletClassifier, FeatureGP):
 
         def block(columns: Block, first: int) -> tuple:
             Z = self._map(self._check_block(columns[0]))
-            return Z, self._labels(columns[1]), seen + first
+            return Z, self._labels(columns[1]), seen + first, sample_weights(columns)
 
         return self._gather(
             rows,
@@ -285,7 +295,10 @@ class FeatureGPClassifier(DirichletClassifier, FeatureGP):
 
         def add(columns: Block) -> None:
             self._check_block(columns[0])
-            counts.update(self._labels(columns[1]).tolist())
+            y, weights = self._labels(columns[1]), sample_weights(columns)
+            places = np.unique(y, return_inverse=True)
+            sums = np.bincount(places[1], weights=weights)
+            counts.update(dict(zip(places[0].tolist(), sums.tolist(), strict=True)))
 
         def block(columns: Block, exact: bool) -> RowBlock:
             Z = self._map(passes.single(self._check_block(columns[0]), exact))
@@ -294,6 +307,8 @@ class FeatureGPClassifier(DirichletClassifier, FeatureGP):
             targets = np.where(inside, labels.inside, labels.outside) - labels.means
             noise = np.where(inside, labels.inside_variance, labels.outside_variance)
             weights = self.class_weights_[codes][:, None] / noise
+            times = sample_weights(columns)
+            weights = weights if times is None else weights * times[:, None]
             return RowBlock(Z, targets[:, :, None], weights)
 
         passes.targets(add)
@@ -319,7 +334,7 @@ class FeatureGPClassifier(DirichletClassifier, FeatureGP):
         if isinstance(alpha, str) or "auto" in (prior, temperature):
             Z = compressed(self._map(self._check_block(sample[0])))
             direct = ExactGPClassifier(DotProduct(0.0)).set_params(**shared)
-            found = direct.fit(Z, self._labels(sample[1]))
+            found = direct.fit(Z, self._labels(sample[1]), sample_weights(sample))
             alpha, temperature = found.alpha_, found.temperature_
             multiple = found.prior_variance_ / found.labels_.prior_variance
         self.labels_ = DirichletLabels.of(float(alpha), self.frequencies_)
@@ -336,12 +351,13 @@ class FeatureGPClassifier(DirichletClassifier, FeatureGP):
         split = cache(lambda: self._sums.split(SEARCH_COLUMNS))
 
         def held_out(labels: DirichletLabels, prior: float) -> HeldOut:
-            sums, Z, y = split()
+            sums, Z, y, counts = split()
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", RuntimeWarning)  # of values that are not chosen
                 found = [(p.mean(Z)[:, 0], p.variance(Z)) for p in self._solve(sums, labels, prior)]
             mean, variance = (np.stack(values, axis=1) for values in zip(*found, strict=True))
-            return HeldOut(mean + labels.means, variance, np.searchsorted(self.classes_, y))
+            codes = np.searchsorted(self.classes_, y)
+            return HeldOut(mean + labels.means, variance, codes, counts)
 
         return held_out
 
@@ -364,7 +380,7 @@ class FeatureGPClassifier(DirichletClassifier, FeatureGP):
                 + (counts.sum() - counts[c]) * np.log(labels.outside_variance)
                 - log_weights
             )
-            total += log_evidence(system, found, square, log_noise, int(counts.sum()))
+            total += log_evidence(system, found, square, log_noise, float(counts.sum()))
         return total
 
     def _weights(self) -> np.ndarray:  # -> (D, C)

@@ -151,10 +151,13 @@ class DirichletClassifier(ClassifierMixin):
         check_two_classes(classes)
         self.classes_ = classes
         self.class_weights_ = class_weights(self.class_weight, classes, counts)
-        weighted = np.maximum(counts, 0.5) * self.class_weights_  # no rows yet: half of one
+        seen = np.where(counts > 0, counts, 0.5)  # no rows yet: half of one
+        weighted = seen * self.class_weights_
         self.frequencies_ = weighted / weighted.sum()
 
-    def _choose(self, n_values: int, held_out: Callable[[DirichletLabels, float], HeldOut]) -> None:
+    def _choose(
+        self, n_values: float, held_out: Callable[[DirichletLabels, float], HeldOut]
+    ) -> None:
         """Set labels, prior variance and temperature: given, or the best for rows held out.
 
         `held_out(labels, prior_variance)` predicts rows that are held out; `n_values` is how many
@@ -180,7 +183,7 @@ class DirichletClassifier(ClassifierMixin):
                 stretch = n_values * np.log(labels.inside - labels.outside)
                 return -float(self._log_evidence(labels, prior) + stretch)
             found = predicted(i, j)
-            n, rules = len(found.codes), 0.0
+            n, rules = found.n, 0.0
             if len(multiples) > 1:
                 rules += penalty(j - START[1], PRIOR_SPREAD, n)
             if self.temperature != "auto":

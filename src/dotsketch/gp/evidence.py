@@ -25,7 +25,7 @@ from .solvers.cholesky import CholeskyPosterior, check_finite
 from .sums import SufficientStatistics
 
 
-def log_density(log_determinant: Any, square: Any, n: int, is_complex: bool) -> Any:
+def log_density(log_determinant: Any, square: Any, n: float, is_complex: bool) -> Any:
     """log N(y; 0, C) = −½ (log |C| + yᴴ C⁻¹ y + n log 2π); twice that, with log π, for CN."""
     if is_complex:
         return -(log_determinant + square + n * math.log(math.pi))
@@ -92,7 +92,7 @@ def _cholesky(B: Array) -> Array:
 
 
 def log_evidence(
-    system: System, posterior: CholeskyPosterior, squares: float, log_noise: float, n: int
+    system: System, posterior: CholeskyPosterior, squares: float, log_noise: float, n: float
 ) -> float:
     """log p(y) of n rows from the solution of their system, summed over its outputs.
 
@@ -116,7 +116,7 @@ class Spectrum:
     eigenvalues: np.ndarray  # (r,)
     energies: np.ndarray  # (r,): Σ over outputs of |u_jᴴ y|²
     rest: float  # energy of the other n − r directions
-    n: int
+    n: float  # rows, each as often as it counts
     n_outputs: int
     is_complex: bool = False
     log_weights: float = 0.0
@@ -149,9 +149,9 @@ class Spectrum:
         energies = np.sum((vectors.T @ y) ** 2, axis=1)
         return cls(np.maximum(values, 0), energies, 0.0, len(K), y.shape[1])
 
-    def weighted(self, log_weights: float) -> Spectrum:
-        """The same for rows that were divided by the roots of their noise variances."""
-        return replace(self, log_weights=log_weights)
+    def weighted(self, log_weights: float, n: float) -> Spectrum:
+        """The same for rows divided by the roots of their noise variances; they count as n rows."""
+        return replace(self, log_weights=log_weights, n=n)
 
     def log_likelihood(self, noise_variance: float, prior_variance: float) -> float:
         """log p(y): Gaussian, or the proper complex Gaussian of complex features."""
@@ -224,12 +224,13 @@ class CorrectedRows(NamedTuple):
     Y: np.ndarray  # (n, m)
     deficits: np.ndarray  # (n,)
     noise: np.ndarray | None  # (n,)
+    counts: np.ndarray  # (n,), how often each of them counts
 
     def measure(self, noise_variance: float, prior_variance: float) -> tuple[float, float]:
         """log |C|, for one output, and Σ yᴴ C⁻¹ y."""
         base = noise_variance if self.noise is None else self.noise
         weights = 1 / (base + prior_variance * self.deficits)
-        statistics = SufficientStatistics.of(self.Z, self.Y, weights)
+        statistics = SufficientStatistics.of(self.Z, self.Y, weights, self.counts)
         cross, squares = statistics.cross[:, :-1], np.diag(statistics.targets)[:-1]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)  # of values that are not chosen
@@ -245,8 +246,10 @@ class CorrectedRows(NamedTuple):
         self, noise_variance: float | None, prior_variance: float | None
     ) -> tuple[float, float]:
         """Noise and prior variance of the greatest marginal likelihood; None marks what is free."""
-        energy = float(np.mean(self.Y**2)) or 1.0
-        largest = float(np.sum(np.abs(self.Z) ** 2)) or 1.0  # the trace, for the eigenvalue
+        n = float(np.sum(self.counts))
+        size, times = n * self.Y.shape[1], self.counts[:, None]
+        energy = float(np.sum(times * self.Y**2)) / size or 1.0
+        largest = float(np.sum(times * np.abs(self.Z) ** 2)) or 1.0  # the trace, for the eigenvalue
         if noise_variance is not None and prior_variance is not None:
             return noise_variance, prior_variance
         if prior_variance is not None:
@@ -254,18 +257,20 @@ class CorrectedRows(NamedTuple):
             return _coarse_best(lambda value: self.log_likelihood(value, prior), span), prior
         if noise_variance is not None:
             noise = noise_variance
-            level = noise if self.noise is None else float(np.mean(self.noise))
+            level = noise
+            if self.noise is not None:
+                level = float(np.average(self.noise, weights=self.counts))
             span = level / largest * 1e-4, max(level, energy) / largest * 1e12
             return noise, _coarse_best(lambda value: self.log_likelihood(noise, value), span)
 
         def noise_of(square: float) -> float:
             """The best noise variance for a given s/σ²: it scales all of C."""
-            return max(square / self.Y.size, energy * 1e-10)
+            return max(square / size, energy * 1e-10)
 
         def along(ratio: float) -> float:
             determinant, square = self.measure(1.0, ratio)
             noise = noise_of(square)
-            return self._density(determinant + len(self.Y) * np.log(noise), square / noise)
+            return self._density(determinant + n * np.log(noise), square / noise)
 
         ratio = _coarse_best(along, (1e-4 / largest, 1e13 / largest))
         noise = noise_of(self.measure(1.0, ratio)[1])
@@ -273,7 +278,8 @@ class CorrectedRows(NamedTuple):
 
     def _density(self, determinant: float, square: float) -> float:
         outputs, is_complex = self.Y.shape[1], bool(np.iscomplexobj(self.Z))
-        return float(log_density(outputs * determinant, square, self.Y.size, is_complex))
+        size = outputs * float(np.sum(self.counts))
+        return float(log_density(outputs * determinant, square, size, is_complex))
 
 
 def maximise(

@@ -19,6 +19,7 @@ from sklearn.utils.validation import validate_data
 
 from .._arrays import Array, as_generator, host
 from ..features.base import check_fitted
+from ..rows import Rows
 from .base import DTYPES, check_test_rows
 from .choice import HeldOut
 from .class_sums import VALIDATION_ROWS, row_hashes
@@ -27,7 +28,7 @@ from .evidence import Spectrum, best_variances, greatest_likelihood, log_density
 from .lengthscales import best_lengthscale
 from .packed import PackedFactor, PackedMatrix
 from .solvers.cholesky import factorise
-from .targets import GaussianRegressor, check_noise, check_targets
+from .targets import GaussianRegressor, check_noise, check_targets, moments
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,27 +128,37 @@ class ExactGPRegressor(GaussianRegressor, ExactGP):
         self.normalize_y = normalize_y
 
     def fit(
-        self, X: Any, y: Any, *, noise_variance: Any = None, optimize: bool = False
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        *,
+        noise_variance: Any = None,
+        optimize: bool = False,
     ) -> ExactGPRegressor:
         """Fit to X (n, d) and y (n,) or (n, m); see `FeatureGPRegressor.fit`."""
         self._check_kernel()
         self._check_regressor()
         X, y = self._check_rows(X, y)
+        X, y, noise_variance, counts = counted_rows(X, y, noise_variance, sample_weight)
         Y, self._flat = check_targets(y)
         self.X_train_ = double_rows(X)
         noise = check_noise(noise_variance, noise_variance is not None, len(Y))
-        means, deviations = Y.mean(axis=0), Y.std(axis=0)
+        means, deviations = moments(Y, counts)
         self.means_, self.scales_ = self._normalisation(means, deviations)
         Y = (Y - self.means_) / self.scales_
         free = self._given_variances(noise is not None, optimize)
         if self._is_constant(means, deviations):
             free = free[0] or 1.0, free[1] or 1.0
-        self.kernel_ = resolved(self._choose_kernel(Y, noise, free, optimize), self.X_train_)
+        chosen = self._choose_kernel(Y, noise, counts, free, optimize)
+        self.kernel_ = resolved(chosen, self.X_train_)
         K = gram(self.kernel_, self.X_train_)
-        shared, self.prior_variance_ = best_variances(lambda: spectrum(K, Y, noise), *free)
+        shared, self.prior_variance_ = best_variances(lambda: spectrum(K, Y, noise, counts), *free)
         self.noise_variance_ = None if noise is not None else shared
         rows = np.full(len(Y), shared) if noise is None else noise
-        self.posterior_ = ExactPosterior.of(K, Y, rows, self.prior_variance_)
+        self.posterior_ = ExactPosterior.of(K, Y, rows / counts, self.prior_variance_)
+        self._n = float(np.sum(counts))
+        self._log_copies = Y.shape[1] * log_density_of_copies(rows, counts)
         self.jitter_ = self.posterior_.jitter
         return self
 
@@ -189,17 +200,23 @@ class ExactGPRegressor(GaussianRegressor, ExactGP):
     def log_marginal_likelihood(self) -> float:
         """log p(y) of the training targets at the fitted variances, in units of y."""
         check_fitted(self)
-        n = len(self.posterior_.weights)
-        return self.posterior_.log_likelihood() - n * float(np.sum(np.log(self.scales_)))
+        density = self.posterior_.log_likelihood() + self._log_copies
+        return density - self._n * float(np.sum(np.log(self.scales_)))
 
     def _choose_kernel(
-        self, Y: np.ndarray, noise: np.ndarray | None, free: tuple, optimize: bool
+        self,
+        Y: np.ndarray,
+        noise: np.ndarray | None,
+        counts: np.ndarray,
+        free: tuple,
+        optimize: bool,
     ) -> Any:
         """The kernel as given, or with the lengthscale of the greatest marginal likelihood."""
         X = self.X_train_
 
         def evidence(kernel: Any) -> float:
-            return greatest_likelihood(spectrum(gram(resolved(kernel, X), X), Y, noise), *free)
+            K = gram(resolved(kernel, X), X)
+            return greatest_likelihood(spectrum(K, Y, noise, counts), *free)
 
         return best_lengthscale(self.kernel, X, evidence) if optimize else self.kernel
 
@@ -247,21 +264,24 @@ class ExactGPClassifier(DirichletClassifier, ExactGP):
         self.n_samples = n_samples
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any) -> ExactGPClassifier:
-        """Fit to X (n, d) and labels y (n,)."""
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> ExactGPClassifier:
+        """Fit to X (n, d) and labels y (n,); `sample_weight` (n,) as for `FeatureGPClassifier`."""
         self._check_kernel()
         self._check_classifier()
         X, y = validate_data(self, host(X), host(y), accept_sparse="csr", dtype=DTYPES)
         y = column_or_1d(y, warn=True)
         check_classification_targets(y)
+        X, y, _, self._counts = counted_rows(X, y, None, sample_weight)
         classes, self._codes = np.unique(y, return_inverse=True)
-        self._set_classes(classes, np.bincount(self._codes).astype(np.float64))
+        self._set_classes(classes, np.bincount(self._codes, weights=self._counts))
         self._seed = self._draw_seed()
         self.X_train_ = double_rows(X)
         self.kernel_ = resolved(self.kernel, self.X_train_)
         K = gram(self.kernel_, self.X_train_)
-        self._choose(len(y) * len(classes), self._held_out(K))
-        self.posteriors_ = self._posteriors(K, self._codes, self.labels_, self.prior_variance_)
+        n_values = len(classes) * float(np.sum(self._counts))
+        self._choose(n_values, self._held_out(K))
+        rows = np.arange(len(y))
+        self.posteriors_ = self._posteriors(K, rows, self.labels_, self.prior_variance_)
         self.jitter_ = max(p.jitter for p in self.posteriors_)
         return self
 
@@ -276,21 +296,30 @@ class ExactGPClassifier(DirichletClassifier, ExactGP):
         yield _latent_mean_of(cross, self.posteriors_, self.labels_), np.stack(variance, axis=1)
 
     def _posteriors(
-        self, K: np.ndarray, codes: np.ndarray, labels: DirichletLabels, prior_variance: float
+        self, K: np.ndarray, rows: np.ndarray, labels: DirichletLabels, prior_variance: float
     ) -> list[ExactPosterior]:
+        """The posterior of every class from the training rows with these numbers."""
         found = []
         for c in range(len(self.classes_)):
-            inside = codes == c
+            inside = self._codes[rows] == c
             targets = np.where(inside, labels.inside, labels.outside) - labels.means[c]
-            noise = np.where(inside, labels.inside_variance, labels.outside_variance)
-            noise = noise / self.class_weights_[codes]
+            noise = self._noise(labels, c)[rows] / self._counts[rows]
             found.append(ExactPosterior.of(K, targets[:, None], noise, prior_variance))
         return found
 
+    def _noise(self, labels: DirichletLabels, c: int) -> np.ndarray:  # -> (n,)
+        """The noise variances of class c, of one copy of every row."""
+        inside = self._codes == c
+        noise = np.where(inside, labels.inside_variance, labels.outside_variance)
+        return noise / self.class_weights_[self._codes]
+
     def _log_evidence(self, labels: DirichletLabels, prior_variance: float) -> float:
         K = gram(self.kernel_, self.X_train_)
-        found = self._posteriors(K, self._codes, labels, prior_variance)
-        return sum(p.log_likelihood() for p in found)
+        found = self._posteriors(K, np.arange(len(K)), labels, prior_variance)
+        return sum(
+            p.log_likelihood() + log_density_of_copies(self._noise(labels, c), self._counts)
+            for c, p in enumerate(found)
+        )
 
     def _held_out(self, K: np.ndarray) -> Callable[[DirichletLabels, float], HeldOut]:
         """A function from labels and prior variance to the prediction of rows held out."""
@@ -299,13 +328,13 @@ class ExactGPClassifier(DirichletClassifier, ExactGP):
         test, train = order[:held], order[held:]
 
         def held_out(labels: DirichletLabels, prior_variance: float) -> HeldOut:
-            rows = K[np.ix_(train, train)], self._codes[train]
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", RuntimeWarning)  # of values that are not chosen
-                found = self._posteriors(*rows, labels, prior_variance)
+                found = self._posteriors(K[np.ix_(train, train)], train, labels, prior_variance)
             cross, diagonal = K[np.ix_(test, train)], np.diag(K)[test]
             variance = np.stack([p.variance(cross, diagonal) for p in found], axis=1)
-            return HeldOut(_latent_mean_of(cross, found, labels), variance, self._codes[test])
+            mean = _latent_mean_of(cross, found, labels)
+            return HeldOut(mean, variance, self._codes[test], self._counts[test])
 
         return held_out
 
@@ -317,13 +346,32 @@ def _latent_mean_of(
     return np.concatenate([p.mean(cross) for p in posteriors], axis=1) + labels.means
 
 
-def spectrum(K: np.ndarray, Y: np.ndarray, noise: np.ndarray | None) -> Spectrum:
-    """The spectrum of K (n, n) along the targets Y (n, m), with noise variances (n,) if given."""
-    if noise is None:
-        return Spectrum.of_kernel(K, Y)
-    roots = np.sqrt(noise)
+def spectrum(
+    K: np.ndarray, Y: np.ndarray, noise: np.ndarray | None, counts: np.ndarray
+) -> Spectrum:  # (n, n), (n, m), (n,), (n,)
+    """The spectrum of K along the targets Y, with noise variances if given, of rows that count."""
+    noise = np.ones(len(K)) if noise is None else noise
+    roots = np.sqrt(noise / counts)
     found = Spectrum.of_kernel(K / np.outer(roots, roots), Y / roots[:, None])
-    return found.weighted(-float(np.sum(np.log(noise))))
+    return found.weighted(-float(np.sum(counts * np.log(noise))), float(np.sum(counts)))
+
+
+def counted_rows(
+    X: Array, y: Any, noise_variance: Any, sample_weight: Any
+) -> tuple[Array, Any, Any, np.ndarray]:
+    """The rows with positive weights, and how often they count."""
+    columns = Rows((X, y, noise_variance, sample_weight)).columns
+    X, y, noise_variance, counts = columns or ()
+    return X, y, noise_variance, np.ones(X.shape[0]) if counts is None else counts
+
+
+def log_density_of_copies(noise: np.ndarray, counts: np.ndarray) -> float:  # (n,), (n,)
+    """log of the density of w copies of every row over that of one row with the noise σ²/w.
+
+    |s K + σ²| of the copies is |s K + σ²/w| Π w σ^(2(w − 1)), and yᵀC⁻¹y is the same.
+    """
+    each = (counts - 1) * np.log(2 * np.pi * noise) + np.log(counts)
+    return -0.5 * float(np.sum(each))
 
 
 def gram(kernel: Any, X: Array, Y: Array | None = None) -> np.ndarray:  # -> (n, n) or (n, m)

@@ -10,7 +10,7 @@ import numpy as np
 from .._arrays import Array, as_generator, positive_integer
 from ..features.base import check_fitted
 from ..features.degenerate import without_degenerate_warnings
-from ..rows.sources import Block, Rows, is_on_disk, is_stream
+from ..rows.sources import Block, Rows, is_on_disk, is_stream, sample_weights
 from .base import SAMPLE_ROWS, FeatureGP, check_test_rows
 from .evidence import (
     CorrectedRows,
@@ -33,7 +33,7 @@ from .lengthscales import best_lengthscale
 from .posterior import Posterior, evaluate
 from .solvers import ConjugateGradients, RowBlock, System
 from .sums import SufficientStatistics
-from .targets import GaussianRegressor, check_noise, check_targets
+from .targets import GaussianRegressor, check_noise, check_targets, moments
 
 CORRECTIONS = ("auto", None, "posterior", "fitc")
 CORRECTED_ROWS = 2000  # variances are chosen on so many rows if those are corrected
@@ -146,6 +146,7 @@ class FeatureGPRegressor(GaussianRegressor, FeatureGP):
         self,
         X: Any,
         y: Any = None,
+        sample_weight: Any = None,
         *,
         noise_variance: Any = None,
         optimize: bool = False,
@@ -156,8 +157,13 @@ class FeatureGPRegressor(GaussianRegressor, FeatureGP):
         Parameters
         ----------
         X : array, memory map, data set with slices (h5py, zarr, dask), iterator of batches (X, y)
-            or (X, y, noise_variance), or a function that returns such an iterator
+            or (X, y, noise_variance) or {"X": …, "y": …, "noise_variance": …, "sample_weight": …},
+            or a function that returns such an iterator
         y : array (n,) or (n, m), or None if X is an iterator
+        sample_weight : array (n,) or None
+            How often every row counts: a weight of 3 is three copies of the row, in everything that
+            is computed from it; 0 leaves the row out. Features are fitted to the rows with
+            positive weights, each once.
         noise_variance : array (n,) or None
             The variance of the noise of every row, instead of the parameter and in its units:
             divide variances in the units of y by `y.var()`, or set `normalize_y="mean"`.
@@ -170,7 +176,7 @@ class FeatureGPRegressor(GaussianRegressor, FeatureGP):
             later fit with the same path goes on.
         """
         self._check_parameters()
-        rows = self._training_rows(X, y, noise_variance, reset=True)
+        rows = self._training_rows(X, y, noise_variance, sample_weight, reset=True)
         self._begin(rows, optimize=optimize)
         solver = chosen_solver(self.solver, rows, self.n_columns_, np.iscomplexobj(self._probe))
         if solver is not None:
@@ -180,7 +186,7 @@ class FeatureGPRegressor(GaussianRegressor, FeatureGP):
         return self._finish()
 
     def partial_fit(
-        self, X: Any, y: Any = None, *, noise_variance: Any = None
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, noise_variance: Any = None
     ) -> FeatureGPRegressor:
         """Add rows to those seen before. The features are fitted by the first call.
 
@@ -190,7 +196,7 @@ class FeatureGPRegressor(GaussianRegressor, FeatureGP):
         self._check_parameters()
         check_direct(self, "partial_fit")
         first = not hasattr(self, "statistics_")
-        rows = self._training_rows(X, y, noise_variance, reset=first)
+        rows = self._training_rows(X, y, noise_variance, sample_weight, reset=first)
         if first:
             self._begin(rows, optimize=False)
             self.solver_ = "cholesky"
@@ -344,7 +350,7 @@ class FeatureGPRegressor(GaussianRegressor, FeatureGP):
         for columns in Rows((check_test_rows(self, X), y, noise_variance)).blocks(
             self._block_rows()
         ):
-            rows, Y, row_noise = self._columns(columns)
+            rows, Y, row_noise, _ = self._columns(columns)
             Z = self._map(rows)
             weights = self._row_weights(rows, Z, row_noise)
             noise = self._unit_noise / (np.ones(len(Y)) if weights is None else weights)
@@ -364,12 +370,12 @@ class FeatureGPRegressor(GaussianRegressor, FeatureGP):
         self._check_regressor()
         check_solver(self.solver)
 
-    def _training_rows(self, X: Any, y: Any, noise_variance: Any, *, reset: bool) -> Rows:
-        if is_stream(X):
-            return self._rows(X, y, noise_variance)
-        if not is_on_disk(X):
+    def _training_rows(
+        self, X: Any, y: Any, noise_variance: Any, sample_weight: Any, *, reset: bool
+    ) -> Rows:
+        if not is_stream(X) and not is_on_disk(X):
             X, y = self._check_rows(X, y, reset=reset)
-        return self._rows(X, y, noise_variance)
+        return self._rows(X, y, noise_variance, sample_weight)
 
     def _begin(self, rows: Rows, *, optimize: bool) -> None:
         """Fit the features, and note what the sums depend on."""
@@ -416,29 +422,32 @@ class FeatureGPRegressor(GaussianRegressor, FeatureGP):
         noise_variance, prior = self._given_variances(self._noise_by_row, self.optimized_)
         if noise_variance is not None and prior is not None:
             return noise_variance, prior
-        X, Y, noise = self._columns(Rows(sample).sample(CORRECTED_ROWS))
-        Z = self._map(X)
-        means, scales = self._normalisation(Y.mean(axis=0), Y.std(axis=0))
-        rows = CorrectedRows(compressed(Z), (Y - means) / scales, self._deficit(X, Z), noise)
+        X, Y, noise, counts = self._columns(Rows(sample).sample(CORRECTED_ROWS))
+        Z, counts = self._map(X), np.ones(len(Y)) if counts is None else counts
+        means, scales = self._normalisation(*moments(Y, counts))
+        Y, deficits = (Y - means) / scales, self._deficit(X, Z)
+        rows = CorrectedRows(compressed(Z), Y, deficits, noise, counts)
         return rows.best_variances(noise_variance, prior)
 
-    def _columns(self, block: Block) -> tuple[Array, np.ndarray, np.ndarray | None]:
-        """Validated rows, targets and noise variances of a block."""
+    def _columns(
+        self, block: Block
+    ) -> tuple[Array, np.ndarray, np.ndarray | None, np.ndarray | None]:
+        """Validated rows, targets, noise variances and sample weights of a block."""
         X, (Y, _) = self._check_block(block[0]), check_targets(block[1])
         if Y.shape[1] != len(self.offset_):
             raise ValueError(f"y has {Y.shape[1]} outputs; {len(self.offset_)} are expected.")
         noise = block[2] if len(block) > 2 else None
-        return X, Y, check_noise(noise, self._noise_by_row, len(Y))
+        return X, Y, check_noise(noise, self._noise_by_row, len(Y)), sample_weights(block)
 
     def _sums(self, rows: Rows, checkpoint: Any = None) -> SufficientStatistics:
         assumed = self.offset_.tolist(), self._row_variances
         return self._gather(rows, self._block, self._no_rows, assumed=assumed, path=checkpoint)
 
     def _block(self, columns: Block, first: int = 0) -> tuple:
-        """Features, targets and weights of a block."""
-        X, Y, noise = self._columns(columns)
+        """Features, targets, weights and counts of a block."""
+        X, Y, noise, counts = self._columns(columns)
         Z = self._map(X)
-        return Z, Y - self.offset_, self._row_weights(X, Z, noise)
+        return Z, Y - self.offset_, self._row_weights(X, Z, noise), counts
 
     def _no_rows(self) -> SufficientStatistics:
         return SufficientStatistics.zeros(self.n_columns_, len(self.offset_), self._dtype)
@@ -479,15 +488,16 @@ class FeatureGPRegressor(GaussianRegressor, FeatureGP):
         targets = SufficientStatistics.zeros(0, len(self.offset_))
 
         def add(columns: Block) -> None:
-            _, Y, _ = self._columns(columns)
-            targets.update(np.empty((len(Y), 0)), Y - self.offset_)
+            _, Y, _, counts = self._columns(columns)
+            targets.update(np.empty((len(Y), 0)), Y - self.offset_, counts=counts)
 
         def block(columns: Block, exact: bool) -> RowBlock:
-            X, Y, row_noise = self._columns(columns)
+            X, Y, row_noise, counts = self._columns(columns)
             X = passes.single(X, exact)
             Z = self._map(X)
             weights = self._row_weights(X, Z, row_noise)
             weights = np.ones(len(Y)) if weights is None else weights
+            weights = weights if counts is None else weights * counts
             Y = (Y - self.means_) / self.scales_
             return RowBlock(Z, Y[:, None, :], weights[:, None] / noise)
 
@@ -512,8 +522,8 @@ class FeatureGPRegressor(GaussianRegressor, FeatureGP):
 
     def _sample_sums(self, sample: Block) -> SufficientStatistics:
         """The sums over some rows, in as few columns as these rows need."""
-        Z, Y, weights = self._block(sample)
-        return SufficientStatistics.of(compressed(Z), Y, weights)
+        Z, *others = self._block(sample)
+        return SufficientStatistics.of(compressed(Z), *others)
 
     def _set_posterior(
         self, posterior: Posterior, noise: float, prior: float

@@ -38,7 +38,7 @@ class SufficientStatistics:
            [2., 4.]]))
     """
 
-    n: int
+    n: float  # Σ of the counts of the rows: their number, if every row counts once
     second_moment: PackedMatrix  # M
     cross: np.ndarray  # (D, m + 1): Σ w z [y, 1]
     targets: np.ndarray  # (m + 1, m + 1): Σ w [y, 1]ᵀ[y, 1]
@@ -68,18 +68,31 @@ class SufficientStatistics:
 
     @classmethod
     def of(
-        cls, Z: Array, y: Array | None = None, weights: Array | None = None
+        cls,
+        Z: Array,
+        y: Array | None = None,
+        weights: Array | None = None,
+        counts: Array | None = None,
     ) -> SufficientStatistics:
         """The statistics of the rows of Z (n, D) with targets y (n,), (n, m) or none."""
         Z = np.asarray(host(Z))
         m = 0 if y is None else 1 if np.ndim(y) == 1 else np.shape(y)[1]
         dtype = np.complex128 if np.iscomplexobj(Z) else np.float64
         statistics = cls.zeros(Z.shape[1], m, dtype)
-        statistics.update(Z, y, weights)
+        statistics.update(Z, y, weights, counts)
         return statistics
 
-    def update(self, Z: Array, y: Array | None = None, weights: Array | None = None) -> None:
-        """Add rows in place: Z (n, D), y (n,) or (n, m) or None, weights (n,) or None for ones."""
+    def update(
+        self,
+        Z: Array,
+        y: Array | None = None,
+        weights: Array | None = None,
+        counts: Array | None = None,
+    ) -> None:
+        """Add rows in place: Z (n, D), y (n,) or (n, m) or None, weights (n,) or None for ones.
+
+        A row with a count of 3 is added three times; `counts` (n,) are positive, None for ones.
+        """
         Z = np.asarray(host(Z))
         if Z.ndim != 2 or Z.shape[1] != self.n_features:
             raise ValueError(f"Rows of {self.n_features} features are expected; got {Z.shape}.")
@@ -91,23 +104,22 @@ class SufficientStatistics:
                 f"The targets have shape {targets.shape}; {n} rows of {m} outputs are expected."
             )
         Y = np.concatenate([targets, np.ones((n, 1))], axis=1)
-        roots = None
-        if weights is not None:
-            weights = np.asarray(host(weights), dtype=np.float64)
-            if weights.shape != (n,) or not np.all(weights > 0) or not np.all(np.isfinite(weights)):
-                raise ValueError(
-                    f"weights must be {n} positive numbers, one for every row; their shape is "
-                    f"{weights.shape}."
-                )
-            roots = np.sqrt(weights)[:, None]
+        roots, times = None, _positive("counts", counts, n)
+        precisions = _positive("weights", weights, n)
+        if precisions is not None:
+            logarithms = np.log(precisions)
+            self.log_weights += float(np.sum(logarithms if times is None else times * logarithms))
+        if precisions is not None or times is not None:
+            roots = np.ones(n) if precisions is None else np.sqrt(precisions)
+            roots = (roots if times is None else roots * np.sqrt(times))[:, None]
             Y = Y * roots
-            self.log_weights += float(np.sum(np.log(weights)))
         for rows, part in _double_rows(Z, roots, self.cross.dtype):
             self.second_moment.add_outer_products(part)
             self.cross += part.T @ Y[rows]
         self.targets += Y.T @ Y
-        self.plain += np.stack([targets.sum(axis=0), (targets**2).sum(axis=0)])
-        self.n += n
+        each = targets if times is None else times[:, None] * targets
+        self.plain += np.stack([each.sum(axis=0), (each * targets).sum(axis=0)])
+        self.n += n if times is None else float(np.sum(times))
 
     def __add__(self, other: SufficientStatistics) -> SufficientStatistics:
         return self._combined(other, 1)
@@ -161,7 +173,7 @@ class SufficientStatistics:
         return cls(
             **{
                 **arrays,
-                "n": int(arrays["n"]),
+                "n": np.asarray(arrays["n"]).item(),
                 "second_moment": PackedMatrix(arrays["second_moment"]),
                 "log_weights": float(arrays["log_weights"]),
             }
@@ -172,7 +184,7 @@ class SufficientStatistics:
         return np.conj(self.second_moment.full())
 
     def means(self) -> np.ndarray:  # -> (m,)
-        """The mean of every output; all rows count alike, whatever their weights."""
+        """The mean of every output, in which rows count alike whatever their noise."""
         return self.plain[0] / self.n
 
     def deviations(self) -> np.ndarray:  # -> (m,)
@@ -225,6 +237,18 @@ class SufficientStatistics:
         return System(self.second_moment / noise_variance, cross / noise_variance)
 
 
+def _positive(name: str, values: Array | None, n: int) -> np.ndarray | None:
+    """The numbers of n rows, if there are any and all of them are positive."""
+    if values is None:
+        return None
+    found = np.asarray(host(values), dtype=np.float64)
+    if found.shape != (n,) or not np.all(found > 0) or not np.all(np.isfinite(found)):
+        raise ValueError(
+            f"{name} must be {n} positive numbers, one for every row; their shape is {found.shape}."
+        )
+    return found
+
+
 def _double_rows(
     Z: np.ndarray, roots: np.ndarray | None, dtype: Any
 ) -> Iterator[tuple[slice, np.ndarray]]:  # (n, D), (n, 1)
@@ -235,7 +259,7 @@ def _double_rows(
     if roots is None and Z.dtype == dtype and Z.flags.c_contiguous:
         yield slice(None), Z
         return
-    step = max((1 << 24) // (Z.shape[1] * np.dtype(dtype).itemsize), 64)
+    step = max((1 << 24) // (max(Z.shape[1], 1) * np.dtype(dtype).itemsize), 64)
     buffer = np.empty((min(step, len(Z)), Z.shape[1]), dtype=dtype)
     for start in range(0, len(Z), step):
         rows = slice(start, min(start + step, len(Z)))

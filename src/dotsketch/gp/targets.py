@@ -120,6 +120,14 @@ def check_targets(y: Any) -> tuple[np.ndarray, bool]:  # (n,) or (n, m) -> (n, m
     return (Y[:, None], True) if Y.ndim == 1 else (Y, False)
 
 
+def moments(
+    Y: np.ndarray, counts: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:  # (n, m), (n,) -> (m,), (m,)
+    """Mean and standard deviation of every output, of rows that count so often."""
+    means = np.average(Y, axis=0, weights=counts)
+    return means, np.sqrt(np.average((Y - means) ** 2, axis=0, weights=counts))
+
+
 def check_noise(noise: Any, expected: bool, n: int) -> np.ndarray | None:
     """Positive variances of the noise of n rows, or None where none are expected."""
     if (noise is not None) != expected:

@@ -57,7 +57,7 @@ OWN: dict[str, Arrays] = {
     "RadialDensity": {"radii": "f: r", "weights": "f: r"},
     # Gaussian processes
     "DirichletLabels": {"means": "f: c"},
-    "ExactGPClassifier": {"X_train_": "f: n d", "_codes": "iu: n", **CLASSES},
+    "ExactGPClassifier": {"X_train_": "f: n d", "_codes": "iu: n", "_counts": "f: n", **CLASSES},
     "ExactGPRegressor": {"X_train_": "f: n d", **SCALES},
     "ExactPosterior": {"weights": "f: D k"},
     "FeatureGPClassifier": {
@@ -77,7 +77,12 @@ OWN: dict[str, Arrays] = {
     "ConjugateGradients": {},
     "SampledPosterior": {"weights": "f: D k", "basis": "f: D r", "rest": "f: D s"},
     "ClassSums": {},
-    "HeldOutRows": {"hashes": "u: n", "rows": "fc: n D", "labels": "iufbOUS: n"},
+    "HeldOutRows": {
+        "hashes": "u: n",
+        "rows": "fc: n D",
+        "labels": "iufbOUS: n",
+        "counts": "f: n",
+    },
     "PackedFactor": {"values": "fc: any"},
     "PackedMatrix": {"values": "fc: any"},
     "SampledFunctions": {"weights": "fc: D k n", "shifts": "f: k", "scales": "f: k"},

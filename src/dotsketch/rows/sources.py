@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import mmap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,8 @@ import scipy.sparse
 from .._arrays import Array, host, is_sparse
 from .fold import Checkpoint, fold
 
-Block = tuple[Array, ...]  # columns of one block of rows: (X, y), or (X, y, noise variance)
+Block = tuple[Array, ...]  # columns of one block of rows: (X, y), or more of those below
+COLUMNS = ("X", "y", "noise_variance", "sample_weight")
 
 
 class Rows:
@@ -28,7 +29,8 @@ class Rows:
     ----------
     columns : tuple of arrays, or of anything with `shape` and slices
         h5py and zarr data sets, `np.memmap`, CSR matrices, data frames.
-    stream : callable that returns an iterator of batches (tuples as `columns`), or an iterator
+    stream : callable that returns an iterator of batches (tuples as `columns`, or dictionaries with
+        names of `COLUMNS`), or an iterator
         An iterator allows one pass only, a callable as many as are asked for.
     """
 
@@ -48,6 +50,10 @@ class Rows:
                     "Found input variables with inconsistent numbers of samples: "
                     f"{sorted(lengths)}."
                 )
+            if not is_on_disk(self.columns[0]) and lengths != {0}:
+                self.columns = counted(self.columns)
+                if self.columns[0].shape[0] == 0:
+                    raise ValueError("All weights of the rows are zero: there are no rows.")
             if lengths == {0}:
                 raise ValueError("The data have no rows: Found array with 0 sample(s).")
 
@@ -67,7 +73,11 @@ class Rows:
             yield from regroup(self._batches(), size)
             return
         for start in range(0, self.columns[0].shape[0], size):
-            yield tuple(None if c is None else _rows(c, start, start + size) for c in self.columns)
+            block = counted(
+                tuple(None if c is None else _rows(c, start, start + size) for c in self.columns)
+            )
+            if block[0].shape[0]:
+                yield block
             for column in self.columns:
                 release_pages(column)
 
@@ -78,7 +88,7 @@ class Rows:
             if n <= size:
                 return next(self.blocks(max(n, 1)))
             places = np.unique(np.linspace(0, n - 1, size).round().astype(int))
-            return tuple(None if c is None else _pick(c, places) for c in self.columns)
+            return counted(tuple(None if c is None else _pick(c, places) for c in self.columns))
         batches = self._batches()
         kept: list[Block] = []
         while sum(len_of(batch[0]) for batch in kept) < size:
@@ -161,16 +171,45 @@ def regroup(batches: Iterator[Block], size: int) -> Iterator[Block]:
 
 
 def as_batch(batch: Any) -> Block:
-    """A batch of a stream as a tuple of arrays of one length."""
+    """A batch of a stream as a tuple of arrays of one length, without rows of weight zero."""
+    if isinstance(batch, Mapping):
+        unknown = [name for name in batch if name not in COLUMNS]
+        if unknown or not {"X", "y"} <= set(batch):
+            raise ValueError(f"A batch has columns {COLUMNS}, X and y at least; got {[*batch]}.")
+        batch = tuple(batch.get(name) for name in COLUMNS)
     if not isinstance(batch, (tuple, list)) or len(batch) < 2:
         raise TypeError(
-            f"A stream gives batches (X, y) or (X, y, noise_variance); got {type(batch).__name__}."
+            "A stream gives batches (X, y), (X, y, noise_variance) or dictionaries of columns "
+            f"{COLUMNS}; got {type(batch).__name__}."
         )
     columns = tuple(None if c is None else _sliceable(c) for c in batch)
     lengths = {len_of(c) for c in columns if c is not None}
     if len(lengths) != 1:
         raise ValueError(f"The columns of a batch have lengths {sorted(lengths)}; they must agree.")
-    return columns
+    return counted(columns)
+
+
+def sample_weights(block: Block) -> np.ndarray | None:
+    """How often the rows of a block count, or None if each counts once."""
+    return block[3] if len(block) > 3 else None
+
+
+def counted(block: Block) -> Block:
+    """The rows whose weight is not zero: a row of weight 3 is three rows, one of weight 0 none."""
+    if sample_weights(block) is None:
+        return block
+    weights = np.asarray(block[3], dtype=np.float64)
+    if weights.shape != (len_of(block[0]),) or not np.all((weights >= 0) & (weights < np.inf)):
+        raise ValueError(
+            "sample_weight must hold one number for every row, none of them negative, NaN or "
+            f"infinite; its shape is {weights.shape} for {len_of(block[0])} rows."
+        )
+    kept = np.flatnonzero(weights)
+    if len(kept) == 0:
+        return tuple(None if c is None else c[:0] for c in (*block[:3], weights))
+    if len(kept) == len(weights):
+        return (*block[:3], weights)
+    return tuple(None if c is None else _pick(c, kept) for c in (*block[:3], weights))
 
 
 def is_stream(X: Any) -> bool:
