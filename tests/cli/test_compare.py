@@ -12,20 +12,23 @@ from click.testing import CliRunner
 
 from dotsketch import FourierFeatures, Gaussian, MaclaurinFeatures, plan
 from dotsketch.cli import modelling
+from dotsketch.cli.choice import Choice, choose
+from dotsketch.cli.compare import recommendation
 from dotsketch.cli.main import main
 from dotsketch.cli.measure import (
     ERROR_DRAWS,
     Compared,
+    Difference,
     HeldOut,
     measured_error,
-    recommend,
+    rank_measured,
     shortlist,
 )
-from dotsketch.cli.modelling import LEAST_KERNEL, choose_kernel
-from dotsketch.cli.report import plot_confusion, plot_curves
+from dotsketch.cli.modelling import LEAST_KERNEL, choose_kernel, short_name
+from dotsketch.cli.report import plot_calibration, plot_confusion, plot_curves, plot_scores
 from dotsketch.cli.scoring import ClassPrediction, NumberPrediction
 
-compare_module = importlib.import_module("dotsketch.cli.compare")
+choice_module = importlib.import_module("dotsketch.cli.choice")
 SMALL = ("--components", "30", "--top", "2")
 
 
@@ -38,14 +41,14 @@ def compared(request, houses, tmp_path_factory):
     words = ["compare", "houses.csv", "--target", request.param, "--ignore", other, *SMALL]
     studies = []
 
-    class Counted(compare_module.Study):
+    class Counted(choice_module.Study):
         def __init__(self, *given, **options):
             studies.append(given)
             super().__init__(*given, **options)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        patch.setattr(compare_module, "Study", Counted)
+        patch.setattr(choice_module, "Study", Counted)
         result = CliRunner().invoke(main, [*words, "--kernel", "gaussian:3", "--json"])
     assert result.exit_code == 0, result.output
     return json.loads(result.stdout) | {"folder": folder, "studies": len(studies)}
@@ -53,14 +56,20 @@ def compared(request, houses, tmp_path_factory):
 
 def test_every_candidate_is_measured(compared):
     task = compared["data"]["task"]
-    *measured, exact = compared["candidates"]
+    *measured, exact, linear, trees = compared["candidates"]
     assert len(measured) == 2
+    losses = [one["mnll"] for one in measured]
+    assert losses == sorted(losses)
+    assert measured[0]["mnll_difference"] == measured[0]["mnll_standard_error"] == 0
     for one in measured:
         assert 0 < one["measured_error"] < 1
         assert one["microseconds_a_row"] > 0
     for one in compared["candidates"]:
         assert one["accuracy" if task == "classification" else "r2"] > 0.8
     assert exact["features"] == "exact Gaussian process"
+    assert "scikit-learn" in linear["features"]
+    assert trees["features"] == "gradient boosting (scikit-learn)"
+    assert (linear["mnll"] is None) == (task == "regression")  # no distribution, no likelihood
     assert (compared["data"]["rows_fitted"], compared["data"]["rows_held_out"]) == (240, 60)
     errors = [row["predicted_error"] for row in compared["plan"]]
     assert len(errors) > 20
@@ -101,6 +110,7 @@ def test_the_command_fits_what_was_recommended(compared, folder, run_json):
     assert words[-1] == "MODEL"
     fitted = run_json(*words[1:-1], "a.model")
     assert fitted["features"] == compared["recommended"]
+    assert " " not in words[words.index("--features") + 1]
     assert fitted["kernel"] == "gaussian:3.0"
     assert set(fitted["categorical"]) == {"town"}
 
@@ -108,13 +118,14 @@ def test_the_command_fits_what_was_recommended(compared, folder, run_json):
 def test_the_report_stands_alone(compared):
     page = (compared["folder"] / "houses.compare.html").read_text(encoding="utf-8")
     assert compared["report"] == "houses.compare.html"
-    assert page.count("<img") == 4
-    assert len(re.findall(r'src="data:image/svg\+xml;base64,', page)) == 4
+    assert page.count("<img") == 6
+    assert len(re.findall(r'src="data:image/svg\+xml;base64,', page)) == 6
     assert not re.search(r'(src|href)="(?!data:)', page)
     assert "@import" not in page
     assert "url(" not in page
     for one in compared["candidates"]:
-        assert one["features"] in page
+        assert short_name(one["features"]).partition("(")[0] in page.replace(" ", "")
+    assert compared["recommendation"] in page
 
 
 @pytest.mark.parametrize("error", [0.1, 0.0])
@@ -128,6 +139,7 @@ def test_the_table_for_people(folder, run):
     words = ("compare", "houses.csv", "--target", "price", "--ignore", "sold", *SMALL)
     result = run(*words, "--kernel", "poly:2", "--no-report")
     assert "Recommended: " in result.stdout
+    assert max(map(len, result.stdout.split("Recommended")[0].splitlines())) <= 80
     assert "model = FeatureGPRegressor(" in result.stdout
     assert "R²" in result.stdout
     assert "240 rows, 2 numeric and 1 categorical columns" in result.stderr
@@ -169,20 +181,94 @@ def test_the_shortlist_has_every_family(rng):
     assert shortlist(table, 1) == [table.best]
 
 
-def test_the_cheapest_of_equals_is_recommended(rng):
-    table = plan(Gaussian(lengthscale=3.0), rng.normal(size=(100, 4)), n_components=50)
-    cheap, dear = sorted((table[0], table[-1]), key=lambda row: row.cost)
+def fake(name, losses, row=None, microseconds=1.0):
     prediction = NumberPrediction(np.zeros(4), np.ones(4))
+    losses = None if losses is None else np.array(losses)
+    return Compared(name, row, 0, 0, {"r2": 0.5}, losses, np.ones(4), prediction, microseconds, 1.0)
 
-    def compared(name, row, losses):
-        return Compared(name, row, 0, 0, {}, np.array(losses), prediction, 1.0, 1.0)
 
-    noisy = compared("cheap", cheap, [1.0, 2.0, 0.0, 1.1])
-    clearly = compared("cheap", cheap, [1.5, 1.6, 1.5, 1.6])
-    best = compared("dear", dear, [1.0, 1.0, 1.0, 1.0])
-    exact = compared("exact", None, [0.0, 0.0, 0.0, 0.0])
-    assert recommend([best, noisy, exact]) is noisy
-    assert recommend([best, clearly, exact]) is best
+def test_the_order_is_that_of_the_likelihood():
+    best, noisy = fake("best", [1.0, 1.0, 1.0, 1.0]), fake("noisy", [1.0, 2.0, 0.0, 1.1])
+    clearly = fake("clearly", [1.5, 1.6, 1.5, 1.6])
+    assert rank_measured([clearly, noisy, best]) == [best, noisy, clearly]
+    losses = np.array([0.0, 1.0, -1.0, 0.1])
+    difference = Difference.of(noisy, best)
+    assert difference.mean == pytest.approx(losses.mean())
+    assert difference.standard_error == pytest.approx(losses.std(ddof=1) / 2)
+    assert difference.is_tie
+    assert not Difference.of(clearly, best).is_tie
+    assert Difference.of(fake("hardly", [1.0004] * 4), best).is_tie  # no table shows it
+    assert Difference.of(fake("points", None), best) is None
+    assert Difference.of(fake("surprised", [np.inf] * 4), best) is None
+
+
+def test_classes_that_were_not_seen_leave_the_accuracy():
+    wrong, right = fake("wrong", [np.inf]), fake("right", [np.inf])
+    wrong.figures["accuracy"], right.figures["accuracy"] = 0.2, 0.9
+    assert rank_measured([wrong, right]) == [right, wrong]
+
+
+def test_the_recommendation_is_a_sentence(rng):
+    table = plan(Gaussian(lengthscale=3.0), rng.normal(size=(100, 4)), n_components=64)
+    best = fake("slow", [1.0] * 4, table[0], 9.0)
+    faster = fake("fast", [1.0, 2.0, 0.0, 1.1], table[1], 3.0)
+    text = recommendation(Choice(None, None, table, [best, faster], None))
+    assert text == (
+        "Recommended: slow, 64 columns, the best likelihood on rows held out; fast is as good "
+        "within the standard error and takes 3.0 instead of 9.0 µs per row."
+    )
+    worse = fake("worse", [2.0] * 4, table[1], 3.0)
+    text = recommendation(Choice(None, None, table, [best, worse], best))
+    assert text.endswith("on rows held out. 64 columns do as well: --components 64.")
+
+
+def test_fewer_columns_that_do_as_well_are_named(rng):
+    """A line needs few columns, a function that wiggles needs all."""
+    X = rng.uniform(-1, 1, (300, 1))
+    line, wiggles = X[:, 0], np.sin(25 * X[:, 0])
+    fewer = []
+    for y, kernel in ((line, "gaussian:3"), (wiggles, "gaussian:0.1")):
+        y = y + 0.01 * rng.normal(size=300)
+        split = HeldOut(X[:200], y[:200], X[200:], y[200:])
+        fewer.append(choose(split, "regression", kernel, 64, features="nystrom").fewer)
+    assert fewer[0].row.n_components == 16
+    assert fewer[1] is None
+
+
+def test_bare_fit_takes_what_compare_recommends(folder, run_json):
+    words = ("houses.csv", "--target", "price", "--ignore", "sold", "--components", "40")
+    compared = run_json("compare", *words, "--no-report")
+    fitted = run_json("fit", *words, "-o", "a.model")
+    assert fitted["features"] == compared["recommended"]
+    assert fitted["python"] in compared["python"]  # with the lengthscale
+    assert len(compared["candidates"]) == 9
+
+
+def test_rows_of_another_table_are_held_out(folder, run_json):
+    words = (
+        "houses.csv",
+        "--target",
+        "price",
+        "--ignore",
+        "sold",
+        "--kernel",
+        "gaussian:3",
+        *SMALL,
+    )
+    found = run_json("compare", *words, "--test", "new.csv", "--no-report")
+    assert (found["data"]["rows_fitted"], found["data"]["rows_held_out"]) == (240, 60)
+
+
+def test_pictures_of_any_numbers(rng):
+    """Of one row held out, of perfect and of infinitely bad predictions."""
+    classes = np.array([0, 1])
+    sure = ClassPrediction(np.eye(2)[[0, 1, 1]], classes)
+    split = HeldOut(None, None, None, np.array([0, 1, 1]))
+    one = Compared(
+        "a", None, None, None, {"accuracy": 1.0}, np.zeros(3), np.zeros(3), sure, None, 1.0
+    )
+    assert b"<svg" in plot_calibration(one, split)
+    assert b"<svg" in plot_scores([one, fake("b", [np.inf])], one, {"a": "red", "b": "blue"})
 
 
 @pytest.mark.parametrize(("n", "expected"), [(450, 450), (6000, 5000)])
@@ -209,7 +295,7 @@ def test_few_rows_leave_nystrom_in(folder, run):
     words = ("houses.csv", "--target", "price", "--ignore", "sold", "--kernel", "rbf:3")
     result = run("fit", *words, "--features", "nystrom", "-o", "a.model")
     assert "nystrom: 240 columns, one per row, and not the 1000 of --components" in result.stderr
-    assert "nystrom: uniform landmarks, 240 columns" in result.stdout
+    assert "nystrom:uniform, 240 columns" in result.stdout
     result = run("compare", *words, "--no-report", "--top", "2", "--components", "300")
     assert "nystrom: 192 columns, one per row" in result.stderr
 

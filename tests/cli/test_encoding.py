@@ -6,7 +6,14 @@ import pyarrow as pa
 import pytest
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from dotsketch.cli.encoding import Wanted, encode_chunks, frame_of, make_encoder, target_of
+from dotsketch.cli.encoding import (
+    Wanted,
+    encode_chunks,
+    frame_of,
+    make_encoder,
+    make_imputation,
+    target_of,
+)
 from dotsketch.cli.errors import UserMistake
 from dotsketch.cli.schema import scan
 
@@ -53,10 +60,23 @@ def test_chunks_are_encoded_as_the_whole_table_would_be(frame, as_text):
 def test_a_missing_number_is_the_mean_and_a_missing_text_no_level(frame):
     frame.loc[3, "size"] = np.nan
     frame.loc[5, "town"] = None
-    X, _, _ = all_rows(frame, impute=True)
+    """And there is an indicator of the column of numbers that has gaps."""
+    schema = scan(table_of(frame, 7), "price", impute=True)
+    assert schema.n_imputed == 2
+    given, _, _ = all_rows(frame, impute=True)
+    assert np.isnan(given[3, 0])
+    assert np.isnan(given).sum() == 1
+    imputation = make_imputation(schema)
+    X = imputation.imputer.transform(given)
+    assert X.shape == (60, 6)
     assert X[3, 0] == 0
-    np.testing.assert_array_equal(X[5, 2:], 0)
-    assert np.all(X[6:, 2:].sum(axis=1) == 1)
+    np.testing.assert_array_equal(np.flatnonzero(X[:, 5]), [3])
+    np.testing.assert_array_equal(X[5, 2:5], 0)
+    assert np.all(X[6:, 2:5].sum(axis=1) == 1)
+    assert imputation.one_hot == ((2, 5),)
+    raw = make_imputation(schema, standardise=False).imputer
+    assert raw.statistics_[0] == pytest.approx(frame["size"].mean())
+    assert make_imputation(scan(table_of(frame.dropna(), 7), "price")) is None
 
 
 @pytest.mark.parametrize(

@@ -112,6 +112,103 @@ def test_unseen_categories_and_missing_values(folder, run, houses, fails):
     assert np.isfinite(pd.read_csv("out.csv").to_numpy()).all()
 
 
+def test_imputed_rows_have_intervals_of_their_own(folder, run, run_json):
+    """5 % of the main predictor are missing: both kinds of rows are covered, and counted."""
+    given, new = make_houses(1000).astype(object), make_houses(1000, seed=1).astype(object)
+    gaps = np.random.default_rng(2).random(1000)
+    given.loc[gaps < 0.05, "size"] = None
+    new.loc[gaps < 0.3, "size"] = None
+    given.to_csv("gaps.csv", index=False)
+    new.to_csv("new.csv", index=False)
+    words = ("fit", "gaps.csv", "--target", "price", "--ignore", "sold", "--impute", *FAST)
+    result = run(*words, "-o", "a.model")
+    imputed = int(np.sum(gaps < 0.05))
+    assert f"{imputed} rows of 1,000 were imputed: they lack size" in result.stderr
+    assert "left out one by one" in result.stdout
+    result = run("predict", "a.model", "new.csv", "-o", "out.csv")
+    imputed = int(np.sum(gaps < 0.3))
+    assert f"{imputed} rows of 1,000 were imputed, with wider intervals" in result.stderr
+    found = pd.read_csv("out.csv")
+    distance = np.abs(new["price"].astype(float) - found["mean"]) / found["standard_deviation"]
+    for kind in (gaps < 0.3, gaps >= 0.3):
+        assert 0.90 < np.mean(distance[kind] < 1.96) < 0.99
+    known = run_json("info", "a.model")
+    assert known["rows_imputed"] == int(np.sum(gaps < 0.05))
+    pipeline = load("a.model")  # in Python the same
+    _, deviation = pipeline.predict(pd.read_csv("new.csv"), return_std=True, include_noise=True)
+    np.testing.assert_allclose(deviation, found["standard_deviation"], rtol=1e-9)
+
+
+def test_rows_of_a_classification_are_imputed(folder, run_json, houses):
+    houses.astype(object).assign(size=houses["size"].where(houses.index % 9 > 0)).to_csv(
+        "gaps.csv", index=False
+    )
+    words = ("fit", "gaps.csv", "--target", "sold", "--ignore", "price", "--impute", *FAST)
+    known = run_json(*words, "-o", "a.model")
+    assert known["rows_imputed"] == 34
+    assert known["score"]["accuracy"] > 0.8
+    assert known["score"]["how"] == "held out, after fitting 240 others"
+    found = run_json("predict", "a.model", "gaps.csv", "-o", "out.csv")
+    assert found["rows_imputed"] == 34
+    assert found["score"]["accuracy"] > 0.8
+
+
+def test_the_score_of_a_regression_leaves_rows_out(folder, run_json):
+    words = ("fit", "houses.csv", "--target", "price", "--ignore", "sold", *FAST, "-o", "a.model")
+    known = run_json(*words)
+    assert known["score"]["how"] == "left out one by one"
+    assert known["score"]["rows"] == 240
+    tested = run_json(*words, "--test", "new.csv")["score"]
+    assert (tested["how"], tested["rows"]) == ("of new.csv", 60)
+    score = run_json("predict", "a.model", "new.csv", "-o", "out.csv")["score"]
+    assert {name: tested[name] for name in score} == pytest.approx(score)
+    # an honest estimate: the error on new rows is much like it
+    assert 0.7 < known["score"]["rmse"] / score["rmse"] < 1.4
+    assert run_json("info", "a.model")["score"] == tested
+
+
+def test_a_tolerance_decides_the_number_of_columns(folder, fails, run_json):
+    words = ("fit", "houses.csv", "--target", "price", "--ignore", "sold", "-o", "a.model")
+    words += ("--kernel", "gaussian:1", "--features", "fourier")
+    few, many = (run_json(*words, "--tolerance", t) for t in ("0.3", "0.15"))
+    assert few["relative_error"] <= 0.3
+    assert many["relative_error"] <= 0.15
+    assert few["n_components"] < many["n_components"]
+    assert "--tolerance 0.001 is not reached with 20 columns" in fails(
+        *words, "--tolerance", "1e-3", "--components", "20"
+    )
+
+
+def test_quantiles_kept_integers_and_json(folder, run, run_json, houses):
+    run("fit", "houses.csv", "--target", "price", "--ignore", "sold", *FAST, "-o", "a.model")
+    new = houses.tail(60).assign(number=np.arange(60), note='a "b", c')
+    new.to_csv("new.csv", index=False)
+    words = ("predict", "a.model", "new.csv", "--quantiles", "0.05, 0.5,0.95")
+    keep = ("--keep", "number", "--keep", "note", "--keep", "town")
+    run(*words, *keep, "-o", "out.csv")
+    first = (folder / "out.csv").read_text(encoding="utf-8").splitlines()[1]
+    assert first.startswith(f'0,"a ""b"", c",{new["town"].iloc[0]},')
+    found = pd.read_csv("out.csv")
+    assert found["number"].tolist() == list(range(60))
+    assert set(found["note"]) == {'a "b", c'}
+    np.testing.assert_allclose(found["quantile_0.5"], found["mean"], rtol=1e-9)
+    width = found["quantile_0.95"] - found["quantile_0.05"]
+    np.testing.assert_allclose(width, 2 * 1.6448536 * found["standard_deviation"], rtol=1e-6)
+    known = run_json(*words, "--keep", "number")
+    assert known["output"] is None
+    assert len(known["predictions"]) == 60
+    assert known["predictions"][7]["mean"] == pytest.approx(found["mean"][7])
+    new.to_parquet("new.parquet")  # integers of another format
+    run("predict", "a.model", "new.parquet", *keep, "-o", "again.csv")
+    assert pd.read_csv("again.csv")["number"].dtype.kind == "i"
+
+
+def test_classes_have_no_quantiles(folder, run, fails):
+    run("fit", "houses.csv", "--target", "sold", "--ignore", "price", *FAST, "-o", "a.model")
+    words = ("predict", "a.model", "new.csv", "--quantiles", "0.5")
+    assert "--quantiles are of numbers" in fails(*words)
+
+
 def test_declared_categories_are_no_numbers(folder, run, run_json):
     """The column of 1 and 2 is categorical by the user's word, and so is the target of 0 and 1."""
     rows = "\n".join(f"{i % 7 / 7:.2f},{1 + i % 2},{int(i % 7 > 3)}" for i in range(60))

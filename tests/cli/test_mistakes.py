@@ -234,7 +234,9 @@ def test_predicting(folder, fails, run):
     rows(3, town="a", mean=1).to_csv("mean.csv", index=False)
     words = ("predict", "a.model", "mean.csv", "--keep", "mean", "-o", "out.csv")
     assert "--keep mean: the predictions have a column of that name" in fails(*words)
-    assert "give -o FILE" in fails("predict", "a.model", "a.csv", "--json")
+    words = ("predict", "a.model", "a.csv", "--quantiles")
+    for levels in ("0.05;0.95", "95", "0"):
+        assert "must be numbers between 0 and 1" in fails(*words, levels)
     damaged = (folder / "a.model").read_bytes()[:-100]
     (folder / "a.model").write_bytes(damaged)
     assert "a.model cannot be loaded" in fails("predict", "a.model", "a.csv")

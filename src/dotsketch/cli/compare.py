@@ -7,25 +7,22 @@ from pathlib import Path
 from typing import Any
 
 import click
-import numpy as np
+from rich import box
 from rich.table import Table as RichTable
 
-from ..features import Study
-from ..planning import select
-from .encoding import encode, make_encoder
-from .errors import UserMistake, check_ending, check_output
+from .choice import TOP, Choice, choose, hold_out
+from .errors import check_ending, check_output
 from .kernel_names import kernel_words, parse_kernel
 from .measure import (
     EXACT_ROWS,
     Compared,
+    Difference,
     HeldOut,
+    compare_baselines,
     compare_exact,
-    compare_one,
     error_curves,
-    recommend,
-    shortlist,
 )
-from .modelling import choose_kernel, describe_cap, make_gp, rank
+from .modelling import describe_cap, is_capped, make_gp
 from .options import (
     components_option,
     kernel_option,
@@ -39,14 +36,10 @@ from .options import (
 from .output import Output
 from .page import table as table_of
 from .python_source import imports_of, source_of
+from .relevance import relevances
 from .report import write_report
-from .schema import RowSample, Schema
-from .tables import Table, open_table
-
-TRAIN_ROWS = 10_000
-TEST_ROWS = 2_000
-TEST_SHARE = 0.2
-LEAST_ROWS = 10
+from .schema import Schema
+from .tables import open_table
 
 
 @click.command()
@@ -55,12 +48,13 @@ LEAST_ROWS = 10
 @components_option
 @click.option(
     "--top",
-    default=6,
+    default=TOP,
     show_default=True,
     metavar="N",
     type=click.IntRange(min=1),
     help="How many candidates to measure.",
 )
+@click.option("--test", "test_path", metavar="FILE", help="Hold the rows of this table out.")
 @click.option(
     "--report", metavar="FILE", help="The HTML report.  [default: NAME.compare.html, here]"
 )
@@ -72,6 +66,7 @@ def compare(
     kernel: str,
     components: int,
     top: int,
+    test_path: str | None,
     report: str | None,
     no_report: bool,
     seed: int,
@@ -84,7 +79,8 @@ def compare(
 
     Columns are standardised, all candidates are ranked by the error of the kernel that theory
     predicts, and the best are measured: error of the kernel and score of a Gaussian process on
-    rows held out, and time. Works on a sample of up to 12,000 rows.
+    rows held out, and time. Two models of scikit-learn stand beside them. Works on a sample of up
+    to 12,000 rows.
 
     \b
     Examples:
@@ -96,45 +92,54 @@ def compare(
     reading = take_reading(options)
     asked, _ = parse_kernel(kernel, 1)  # a mistake is reported before the table is read
     table = open_table(data, **reading)
+    test = None if test_path is None else open_table(test_path, **reading)
     path = None if no_report else Path(report or f"{Path(data).name.split('.')[0]}.compare.html")
     if path is not None:
         check_output(path, data)
         check_ending(path, "the report", ".html", ".htm")
     with threads(jobs):
         schema = scan_aloud(table, seed, output, **options)
-        split = hold_out(table, schema, seed, standardise=not asked.nonnegative)
-        with output.progress("Planning") as advance:
-            chosen = choose_kernel(kernel, split.X, split.y, schema.task, seed)
-            advance(0.3)
-            study = Study(chosen, split.X, random_state=seed)
-            table_of_plan = rank(study, select("all", study), components)
-        output.note(describe_cap(table_of_plan, components, study.n_rows))
-        rows = shortlist(table_of_plan, top)
-        compared = []
-        with output.progress("Measuring") as advance:
-            for number, row in enumerate(rows):
-                compared.append(compare_one(row, chosen, split, schema.task, seed))
-                advance((number + 1) / len(rows))
-        if len(split.X) <= EXACT_ROWS:
-            compared.append(compare_exact(chosen, split, schema.task))
-        curves = error_curves(rows, study, components) if path else {}
-    best = recommend(compared)
+        split = hold_out(table, schema, seed, test, standardise=not asked.nonnegative)
+        with output.progress("Comparing") as advance:
+            choice = choose(
+                split,
+                schema.task,
+                kernel,
+                components,
+                top=top,
+                seed=seed,
+                advance=lambda fraction: advance(0.8 * fraction),
+            )
+            references = []
+            if len(split.X) <= EXACT_ROWS:
+                references.append(compare_exact(choice.kernel, split, schema.task))
+            advance(0.85)
+            references += compare_baselines(split, schema.task, seed)
+        n_rows = len(split.X)
+        capped = [row.family for row in choice.plan if is_capped(row, components, n_rows)]
+        output.note(describe_cap(capped, components, n_rows))
+        rows = [one.row for one in choice.measured if one.row is not None]
+        curves = error_curves(rows, choice.study, components) if path else {}
+    best = choice.best
     model = make_gp(schema.task, best.features)
     lines = (imports_of(model), f"model = {source_of(model)}")
     decided = {"target": schema.target.name, "task": schema.task}
     words = ["dotsketch", "fit", data, *option_words(reading | options | decided)]
-    words += ["--kernel", kernel_words(chosen)]
+    words += ["--kernel", kernel_words(choice.kernel)]
     words += ["--components", str(components), "--features", best.name, "-o", "MODEL"]
     command = shlex.join(words)
+    compared = [*choice.measured, *references]
     summary = {
         "data": summary_of(schema, split),
-        "kernel": source_of(chosen),
+        "kernel": source_of(choice.kernel),
         "n_components": components,
-        "candidates": [describe_candidate(one) for one in compared],
+        "candidates": [describe_candidate(one, best) for one in compared],
+        "fewer": None if choice.fewer is None else describe_candidate(choice.fewer, best),
         "plan": [
-            {"features": row.label, "predicted_error": row.relative_error} for row in table_of_plan
+            {"features": row.label, "predicted_error": row.relative_error} for row in choice.plan
         ],
-        "recommended": best.name,
+        "recommended": None if best.row is None else best.row.label,
+        "recommendation": recommendation(choice),
         "python": "\n".join(lines),
         "command": command,
         "report": None if path is None else str(path),
@@ -150,10 +155,10 @@ def compare(
             caption=caption(summary),
             curves=curves,
             split=split,
+            relevance=relevances(best, split, schema),
         )
     told = [
-        f"\nRecommended: {best.name}",
-        "The cheapest whose held-out likelihood is as good as the best's.",
+        f"\n{summary['recommendation']}",
         f"\nIn Python, on {'unscaled' if asked.nonnegative else 'standardised'} columns:",
         *lines,
         "\nOn the command line:",
@@ -164,38 +169,42 @@ def compare(
     output.result(summary, comparison_table(summary, compared, best), *told)
 
 
-def hold_out(table: Table, schema: Schema, seed: int, *, standardise: bool) -> HeldOut:
-    """Rows to fit on and others to test on, from the sample; the test rows of a data set if it
-    has some."""
-    if schema.n_rows < LEAST_ROWS:
-        raise UserMistake(
-            f"{table.source} has {schema.n_rows} rows: comparing needs at least {LEAST_ROWS}."
+def recommendation(choice: Choice) -> str:
+    """What to take, and why, in one sentence; another where fewer columns do."""
+    best, *others = choice.measured
+    row = choice.row
+    text = f"Recommended: {best.name}, {row.n_components} columns"
+    text += ", the best likelihood on rows held out" if others else ""
+    ties = []
+    for one in others:
+        difference = Difference.of(one, best)
+        if difference is not None and difference.is_tie:
+            ties.append(one)
+    faster = [
+        one
+        for one in ties
+        if one.microseconds and best.microseconds and one.microseconds < 0.8 * best.microseconds
+    ]
+    if faster:
+        fastest = min(faster, key=lambda one: one.microseconds or 0.0)
+        text += (
+            f"; {fastest.name} is as good within the standard error and takes "
+            f"{fastest.microseconds:.1f} instead of {best.microseconds:.1f} µs per row"
         )
-    encoder = make_encoder(schema, standardise=standardise)
-    X, y = encode(schema.sample, 1, schema, encoder)
-    order = np.random.default_rng(seed).permutation(len(X))
-    if table.test is not None:
-        sample = RowSample(TEST_ROWS, seed)
-        for batch, _, _ in table.test.chunks():
-            sample.add(batch)
-        test = encode(sample.table(), 1, schema, encoder)
-    else:
-        n_test = min(max(2, round(TEST_SHARE * len(X))), TEST_ROWS)
-        order, held = order[n_test:], order[:n_test]
-        test = X[held], y[held]
-    order = order[:TRAIN_ROWS]
-    if schema.task == "classification" and len(np.unique(y[order])) < 2:
-        raise UserMistake(
-            f"{table.source}: the rows that are left for fitting are of one class only: more rows "
-            "of the others are needed."
-        )
-    return HeldOut(X[order], y[order], *test)
+    elif ties:
+        text += f"; {len(ties)} other{'s are' if len(ties) > 1 else ' is'} as good within the "
+        text += "standard error"
+    if choice.fewer is not None and choice.fewer.row is not None:
+        n = choice.fewer.row.n_components
+        text += f". {n} columns do as well: --components {n}"
+    return text + "."
 
 
 def summary_of(schema: Schema, split: HeldOut) -> dict[str, Any]:
     return {
         "source": schema.source,
         "rows": schema.n_rows,
+        "rows_imputed": schema.n_imputed,
         "numeric": len(schema.numeric),
         "categorical": len(schema.categorical),
         "dimension": split.X.shape[1],
@@ -207,15 +216,19 @@ def summary_of(schema: Schema, split: HeldOut) -> dict[str, Any]:
     }
 
 
-def describe_candidate(one: Compared) -> dict[str, Any]:
+def describe_candidate(one: Compared, best: Compared) -> dict[str, Any]:
     """One candidate for machines."""
+    difference = Difference.of(one, best)
     return {
-        "features": one.name,
+        "features": one.name if one.row is None else one.row.label,
+        "n_components": None if one.row is None else one.row.n_components,
         "predicted_error": one.predicted_error,
         "error_source": None if one.row is None else one.row.source,
         "measured_error": one.measured_error,
         "measured_error_spread": one.error_spread,
         **one.figures,
+        "mnll_difference": None if difference is None else difference.mean,
+        "mnll_standard_error": None if difference is None else difference.standard_error,
         "microseconds_a_row": one.microseconds,
         "fit_seconds": one.fit_seconds,
         "python": None if one.features is None else source_of(one.features),
@@ -223,27 +236,25 @@ def describe_candidate(one: Compared) -> dict[str, Any]:
 
 
 HEADINGS = {
-    "classification": ("features", "predicted", "measured", "accuracy", "MNLL", "µs/row"),
-    "regression": ("features", "predicted", "measured", "R²", "MNLL", "µs/row"),
+    "classification": ("features", "error", "accuracy", "MNLL", "±", "µs/row"),
+    "regression": ("features", "error", "R²", "MNLL", "±", "µs/row"),
 }
 
 
-def cells(one: Compared, task: str) -> tuple[str, ...]:
+def cells(one: Compared, best: Compared, task: str) -> tuple[str, ...]:
     """One line of the table."""
 
     def number(value: float | None, digits: str) -> str:
         return "" if value is None else format(value, digits)
 
     first = one.figures["accuracy" if task == "classification" else "r2"]
-    predicted = number(one.predicted_error, ".3g")
-    if one.row is not None and one.row.source == "measured":
-        predicted = f"({predicted})"
+    difference = None if one is best else Difference.of(one, best)
     return (
         one.name,
-        predicted,
-        number(one.measured_error, ".3g"),
-        number(first, ".4f"),
-        number(one.figures["mnll"], ".4f"),
+        number(one.measured_error, ".2g"),
+        number(first, ".3f"),
+        number(one.figures["mnll"], ".3f"),
+        "" if difference is None else f"{difference.standard_error:.3f}",
         number(one.microseconds, ".1f"),
     )
 
@@ -251,11 +262,11 @@ def cells(one: Compared, task: str) -> tuple[str, ...]:
 def caption(summary: dict[str, Any]) -> str:
     data = summary["data"]
     return (
-        f"{summary['kernel']}, {summary['n_components']} columns. Errors of the kernel relative to "
-        "its root mean square: predicted (in brackets where no formula is known: measured within "
-        "the fitted rows) and measured on rows held out. Scores are of "
-        f"{data['rows_held_out']:,} rows held out, after fitting {data['rows_fitted']:,}; "
-        "MNLL is the mean negative log likelihood, smaller is better."
+        f"{summary['kernel']}, {summary['n_components']} columns, fitted to "
+        f"{data['rows_fitted']:,} rows, scored on {data['rows_held_out']:,} held out. error: of "
+        "the kernel, relative. MNLL: mean negative log likelihood, smaller is better. ±: standard "
+        "error of its difference from the first row; smaller differences are ties. µs/row: time of "
+        "the features, or of a prediction by scikit-learn."
     )
 
 
@@ -263,23 +274,29 @@ def report_table(compared: list[Compared], best: Compared, task: str) -> str:
     """The comparison as HTML; the recommended candidate is marked."""
     rows = []
     for one in compared:
-        name, *figures = cells(one, task)
+        name, *figures = cells(one, best, task)
         mark = " best" if one is best else ""
+        predicted = "" if one.predicted_error is None else f"{one.predicted_error:.2g}"
+        figures = [predicted, *figures, f"{one.fit_seconds:.2f}"]
         rows.append([(name, mark), *((text, f"number{mark}") for text in figures)])
-    return table_of(HEADINGS[task], rows)
+    first, *others = HEADINGS[task]
+    return table_of((first, "predicted error", *others, "seconds to fit"), rows)
 
 
 def comparison_table(
     summary: dict[str, Any], compared: list[Compared], best: Compared
 ) -> RichTable:
-    """The comparison for people; the recommended candidate stands in bold."""
+    """The comparison for people, on 80 columns; the recommended candidate stands in bold."""
     task = summary["data"]["task"]
-    table = RichTable(caption=caption(summary), caption_justify="left")
+    table = RichTable(
+        caption=caption(summary), caption_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0)
+    )
     for position, heading in enumerate(HEADINGS[task]):
-        right = position > 0
-        table.add_column(heading, justify="right" if right else "left", no_wrap=right)
+        table.add_column(heading, justify="right" if position else "left", no_wrap=True)
+    started = False
     for one in compared:
-        if one.row is None:
+        if one.row is None and not started:
             table.add_section()
-        table.add_row(*cells(one, task), style="bold green" if one is best else None)
+            started = True
+        table.add_row(*cells(one, best, task), style="bold green" if one is best else None)
     return table

@@ -3,7 +3,8 @@
 The encoder is scikit-learn's own `ColumnTransformer` on named columns, so that a model loaded in
 Python takes a DataFrame. One-hot columns stay 0 and 1: two different levels are then at squared
 distance 2, as two values of a standardised column are on average. A level that was not seen, like
-a missing one, is all zeros; a missing number becomes the mean.
+a missing one, is all zeros. A missing number is NaN; an `Imputation` makes it the mean, and adds an
+indicator for every column that has missing values.
 """
 
 from __future__ import annotations
@@ -35,14 +36,21 @@ class Wanted(NamedTuple):
     impute: bool
 
 
-def wanted_of(encoder: Pipeline) -> Wanted:
+class Imputation(NamedTuple):
+    """How missing values are filled in: the fitted imputer, and the columns of every category."""
+
+    imputer: SimpleImputer
+    one_hot: tuple[tuple[int, int], ...]  # first column, and the one after the last
+
+
+def wanted_of(encoder: Pipeline, impute: bool) -> Wanted:
     columns = encoder.steps[0][1]
     names = {kind: columns for kind, _, columns in columns.transformers_}
     levels = {}
     if "categorical" in names:
         one_hot = columns.named_transformers_["categorical"]
         levels = dict(zip(names["categorical"], map(set, one_hot.categories_), strict=True))
-    return Wanted(tuple(names.get("numeric", ())), levels, "impute" in encoder.named_steps)
+    return Wanted(tuple(names.get("numeric", ())), levels, impute)
 
 
 def make_encoder(schema: Schema, *, standardise: bool = True) -> Pipeline:
@@ -60,17 +68,33 @@ def make_encoder(schema: Schema, *, standardise: bool = True) -> Pipeline:
         one_hot = OneHotEncoder(categories=levels, handle_unknown="ignore", sparse_output=False)
         steps.append(("categorical", one_hot, [column.name for column in categorical]))
     columns = ColumnTransformer(steps, verbose_feature_names_out=False)
-    parts = [("columns", columns)]
-    if schema.impute:
-        # After scaling the mean is 0
-        parts.append(("impute", SimpleImputer(strategy="constant", fill_value=0.0)))
-    encoder = Pipeline(parts)
+    encoder = Pipeline([("columns", columns)])
     # Any rows do: levels are given, and the scaler gets the statistics of all rows
     example = {column.name: [column.mean] for column in numeric}
     encoder.fit(pd.DataFrame(example | {c.name: [min(c.levels)] for c in categorical}))
     if numeric:
         set_statistics(columns.named_transformers_["numeric"], numeric, schema.n_rows)
     return encoder
+
+
+def make_imputation(schema: Schema, *, standardise: bool = True) -> Imputation | None:
+    """What fills in encoded rows, if that is asked for."""
+    if not schema.impute:
+        return None
+    imputer = SimpleImputer(add_indicator=True, keep_empty_features=True)
+    numeric, categorical = schema.numeric, schema.categorical
+    width = len(numeric) + sum(len(column.levels) for column in categorical)
+    # A row of the means, which are 0 after scaling, and one that shows where indicators are needed
+    example = np.zeros((2, width))
+    if not standardise:
+        example[:, : len(numeric)] = [column.mean for column in numeric]
+    example[1, [k for k, column in enumerate(numeric) if column.n_missing]] = np.nan
+    ends = len(numeric) + np.cumsum([len(column.levels) for column in categorical], dtype=int)
+    one_hot = tuple(
+        (int(end) - len(column.levels), int(end))
+        for end, column in zip(ends, categorical, strict=True)
+    )
+    return Imputation(imputer.fit(example), one_hot)
 
 
 def set_statistics(scaler: StandardScaler, columns: list[Column], n_rows: int) -> None:
@@ -123,12 +147,13 @@ def encode_chunks(
 
 
 def encode(
-    batch: Batch, first_row: int, schema: Schema, encoder: Pipeline
+    batch: Batch, first_row: int, schema: Schema, encoder: Pipeline, source: str | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """X and y of some rows."""
-    frame = frame_of(batch, first_row, wanted_of(encoder), schema.source)
+    """X and y of some rows, of the table or of another one; NaN where a number is missing."""
+    source = schema.source if source is None else source
+    frame = frame_of(batch, first_row, wanted_of(encoder, schema.impute), source)
     like = schema.classes if schema.task == "classification" else [0.0]
     name = schema.target.name
-    y, missing = target_of(batch, first_row, name, like, schema.source)
-    Place(schema.source, name, first_row).refuse(missing, NO_TARGET)
+    y, missing = target_of(batch, first_row, name, like, source)
+    Place(source, name, first_row).refuse(missing, NO_TARGET)
     return encoder.transform(frame), y

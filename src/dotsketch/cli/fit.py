@@ -9,14 +9,15 @@ from typing import Any
 
 import click
 import numpy as np
+from sklearn.pipeline import Pipeline
 
-from ..features import Study
-from ..planning import Plan
-from .encoding import encode, encode_chunks, make_encoder
+from .choice import LEAST_ROWS, Choice, choose, hold_out
+from .encoding import encode, encode_chunks, make_encoder, make_imputation
 from .errors import check_output
 from .kernel_names import parse_kernel
+from .measure import HeldOut
 from .model_file import save_model
-from .modelling import check_features, choose_features, choose_kernel, describe_cap, fit_stream
+from .modelling import check_features, describe_cap, fit_stream, is_capped, short_name
 from .options import (
     components_option,
     kernel_option,
@@ -29,7 +30,11 @@ from .options import (
 from .output import Output, facts
 from .python_source import source_of
 from .schema import Schema
-from .tables import open_table
+from .scoring import NumberPrediction, Score, describe_figures, predict_rows
+from .tables import Table, open_table
+
+SCORED_ROWS = 5000  # that are left out one by one
+MOST_COLUMNS = 10_000  # for a tolerance, unless --components says otherwise
 
 
 @click.command()
@@ -43,8 +48,16 @@ from .tables import open_table
     "--features",
     default="auto",
     show_default=True,
-    help="auto (least predicted error), a family such as fourier, or a name from `compare`.",
+    help="auto (what `compare` recommends), a family such as fourier, or a name from `compare`.",
 )
+@click.option(
+    "--tolerance",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="E",
+    help="The fewest columns with this relative error of the kernel, up to --components if that "
+    "is given.",
+)
+@click.option("--test", "test_path", metavar="FILE", help="Score the model on another table.")
 @learning
 @working
 def fit(
@@ -53,6 +66,8 @@ def fit(
     kernel: str,
     components: int,
     features: str,
+    tolerance: float | None,
+    test_path: str | None,
     seed: int,
     jobs: int | None,
     as_json: bool,
@@ -61,32 +76,56 @@ def fit(
 ) -> None:
     """Fit a Gaussian process to DATA, and write it to a file.
 
-    The table is read twice, chunk by chunk: once for columns, scales and a sample on which the
-    features are chosen, once for the process. CSV and Parquet files may be larger than memory.
+    The table is read twice, chunk by chunk: once for columns, scales and a sample on which kernel
+    and features are chosen as `compare` does it, once for the process. CSV and Parquet files may be
+    larger than memory. At the end the model is scored: a regression on rows that are left out one
+    by one, a classification on rows of the sample that were held out, both on FILE with --test.
 
     \b
     Examples:
       dotsketch fit houses.csv --target price -o houses.model
+      dotsketch fit houses.csv --target price --test new.csv -o houses.model
       dotsketch fit houses.csv --target price --kernel poly:3 --components 2000 -o houses.model
-      dotsketch fit digits -o digits.model
+      dotsketch fit digits --tolerance 0.05 -o digits.model
     """
     output = Output(as_json, verbose)
     asked, _ = parse_kernel(kernel, 1)  # mistakes are reported before the table is read
     check_features(features, kernel)
-    table = open_table(data, **take_reading(options))
-    check_output(Path(path), data)
+    reading = take_reading(options)
+    table = open_table(data, **reading)
+    test = None if test_path is None else open_table(test_path, **reading)
+    check_output(Path(path), data, *([] if test_path is None else [test_path]))
+    if tolerance is not None and not is_given("components"):
+        components = MOST_COLUMNS
     start = time.perf_counter()
     with threads(jobs):
         schema = scan_aloud(table, seed, output, **options)
-        encoder = make_encoder(schema, standardise=not asked.nonnegative)
-        X, y = encode(schema.sample, 1, schema, encoder)
+        standardise = not asked.nonnegative
+        encoder = make_encoder(schema, standardise=standardise)
+        imputation = make_imputation(schema, standardise=standardise)
+        sample = encode(schema.sample, 1, schema, encoder)
+        has_held = schema.n_rows >= LEAST_ROWS
+        split = HeldOut.of(sample, sample, imputation)
+        if has_held:
+            split = hold_out(table, schema, seed, standardise=standardise)
         with output.progress("Choosing features") as advance:
-            chosen = choose_kernel(kernel, X, y, schema.task, seed)
-            advance(0.3)
-            row = choose_features(features, Study(chosen, X, random_state=seed), components)
-        output.note(describe_cap(Plan([row]), components, len(X)))
-        estimator = row.candidate.for_kernel(chosen, row.n_components, random_state=seed)
-        output.detail(f"Features: {source_of(estimator)}")
+            choice = choose(
+                split,
+                schema.task,
+                kernel,
+                components,
+                features=features,
+                tolerance=tolerance,
+                seed=seed,
+                advance=advance,
+            )
+        estimator = choice.best.features
+        if is_capped(choice.row, components, len(split.X)):  # the rows held out count again
+            estimator.set_params(n_components=min(components, len(sample[0])))
+            columns = estimator.n_components
+            if columns < components:
+                output.note(describe_cap([choice.row.family], components, columns))
+        report_choice(choice, output)
         classes = schema.classes if schema.task == "classification" else None
         with output.progress("Fitting") as advance:
 
@@ -95,39 +134,84 @@ def fit(
                     yield X, y
                     advance(fraction)
 
-            gp = fit_stream(estimator, X, stream, classes, jobs)
-    known = facts_of(schema, row, estimator, kernel, seed)
+            gp = fit_stream(estimator, sample, stream, classes, jobs, imputation)
+        score = score_of(gp, sample, choice, split) if has_held else None
+        if test is not None:
+            score = score_on(test, gp, schema, encoder)
+    known = facts_of(schema, choice, kernel, seed, score)
     save_model(path, encoder, gp, known)
     seconds = time.perf_counter() - start
-    output.result(
-        {"model": path, **known, "seconds": seconds},
-        facts(
-            {
-                "model": path,
-                "rows": f"{schema.n_rows:,}",
-                "features": f"{row.label}, {row.n_components} columns",
-                "predicted error": f"{row.relative_error:.3g} of the kernel ({row.source})",
-                "time": f"{seconds:.1f} s",
-            }
-        ),
-    )
+    row = choice.row
+    lines = {
+        "model": path,
+        "rows": f"{schema.n_rows:,}",
+        "features": f"{short_name(row.label)}, {estimator.n_components} columns",
+        "kernel": source_of(choice.kernel),
+        "predicted error": f"{row.relative_error:.3g} of the kernel ({row.source})",
+    }
+    if score is not None:
+        lines["score"] = f"{describe_figures(score)} ({score['rows']:,} rows, {score['how']})"
+    lines["time"] = f"{seconds:.1f} s"
+    output.result({"model": path, **known, "seconds": seconds}, facts(lines))
 
 
-def facts_of(schema: Schema, row: Any, features: Any, kernel: str, seed: int) -> dict[str, Any]:
+def is_given(name: str) -> bool:
+    """Whether an option is the user's word and not its default."""
+    source = click.get_current_context().get_parameter_source(name)
+    return source is not click.core.ParameterSource.DEFAULT
+
+
+def report_choice(choice: Choice, output: Output) -> None:
+    output.detail(f"Features: {source_of(choice.best.features)}")
+    if choice.fewer is not None and choice.fewer.row is not None:
+        n = choice.fewer.row.n_components
+        output.say(f"{n} columns do as well on rows held out: --components {n} is faster")
+
+
+def score_of(
+    gp: Any, sample: tuple[np.ndarray, np.ndarray], choice: Choice, split: HeldOut
+) -> dict[str, Any]:
+    """How good the model is on rows that it has not seen."""
+    if hasattr(gp, "leave_one_out"):
+        X, y = (part[:SCORED_ROWS] for part in sample)
+        total = Score("regression")
+        total.add(NumberPrediction(*gp.leave_one_out(X, y)), y)
+        return {**total.figures(), "rows": total.n, "how": "left out one by one"}
+    held = len(split.y_test)
+    how = f"held out, after fitting {len(split.y):,} others"
+    return {**choice.best.figures, "rows": held, "how": how}
+
+
+def score_on(test: Table, gp: Any, schema: Schema, encoder: Pipeline) -> dict[str, Any]:
+    """The score on the rows of another table, all of which have targets."""
+    total = Score(schema.task)
+    for batch, first_row, _ in test.chunks():
+        X, y = encode(batch, first_row, schema, encoder, test.source)
+        total.add(predict_rows(gp, X), y)
+    return {**total.figures(), "rows": total.n, "how": f"of {test.source}"}
+
+
+def facts_of(
+    schema: Schema, choice: Choice, kernel: str, seed: int, score: dict[str, Any] | None
+) -> dict[str, Any]:
     """What `info` reports about a model."""
+    row = choice.row
     return {
         "task": schema.task,
         "target": schema.target.name,
         "classes": schema.classes if schema.task == "classification" else None,
         "source": schema.source,
         "rows": schema.n_rows,
+        "impute": schema.impute,
+        "rows_imputed": schema.n_imputed,
         "numeric": [column.name for column in schema.numeric],
         "categorical": {column.name: sorted(column.levels) for column in schema.categorical},
         "kernel": kernel,
         "features": row.label,
-        "n_components": row.n_components,
+        "n_components": choice.best.features.n_components,
         "relative_error": float(row.relative_error),
         "error_source": row.source,
-        "python": source_of(features),
+        "score": score,
+        "python": source_of(choice.best.features),
         "seed": seed,
     }

@@ -2,59 +2,126 @@
 
 The plan ranks all candidates by their predicted error. The best of every family, and the next
 best, are then drawn, measured against the exact kernel on rows held out, and used in a Gaussian
-process that is scored on the same rows.
+process that is scored on the same rows; the likelihood there ranks them. Differences within their
+standard error are ties.
 """
 
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression, RidgeCV
 
 from ..features import Study
 from ..kernels import Kernel
 from ..planning import Plan, PlannedCandidate, Selection, assess
-from .modelling import FittedFeatures, exact_gp, make_gp
-from .scoring import Prediction, Score, predict_rows
+from .encoding import Imputation
+from .modelling import FittedFeatures, exact_gp, make_gp, short_name
+from .scoring import NumberPrediction, Prediction, Score, predict_rows
 
 EXACT_ROWS = 2000  # the exact process is a reference up to so many rows
 ERROR_ROWS = 400  # of the Gram matrix that errors are measured on
 ERROR_DRAWS = 5
+INVISIBLE = 0.0005  # a difference of losses that is rounded away
 Curves = dict[str, tuple[list[int], list[float]]]  # name: numbers of columns, predicted errors
 
 
 @dataclass(frozen=True)
 class HeldOut:
-    """Encoded rows to fit on, and rows held out."""
+    """Encoded rows to fit on, and rows held out; with gaps beside them if they are imputed."""
 
     X: np.ndarray
     y: np.ndarray
     X_test: np.ndarray
     y_test: np.ndarray
+    given: np.ndarray | None = None  # X before gaps were filled in
+    given_test: np.ndarray | None = None
+    imputation: Imputation | None = None
+
+    @classmethod
+    def of(
+        cls,
+        fitted: tuple[np.ndarray, np.ndarray],
+        held: tuple[np.ndarray, np.ndarray],
+        imputation: Imputation | None,
+    ) -> HeldOut:
+        if imputation is None:
+            return cls(*fitted, *held)
+        X, X_test = (imputation.imputer.transform(rows) for rows, _ in (fitted, held))
+        return cls(X, fitted[1], X_test, held[1], fitted[0], held[0], imputation)
+
+    @property
+    def rows(self) -> np.ndarray:
+        """What a process is fitted to."""
+        return self.X if self.given is None else self.given
+
+    @property
+    def test_rows(self) -> np.ndarray:
+        return self.X_test if self.given_test is None else self.given_test
 
 
 @dataclass(frozen=True)
 class Compared:
-    """What is known of one candidate; the exact process has no row of the plan."""
+    """What is known of one candidate; the exact process and baselines have no row of the plan."""
 
     name: str
     row: PlannedCandidate | None
     measured_error: float | None
     error_spread: float | None  # standard deviation between draws
     figures: dict[str, float | None]
-    losses: np.ndarray  # −log p(y) of every row held out
-    prediction: Prediction
-    microseconds: float | None  # of the features, a row
+    losses: np.ndarray | None  # −log p(y) of every row held out; None without a distribution
+    errors: np.ndarray  # wrong or not (1, 0), or squared errors over the variance of the target
+    prediction: Prediction | None
+    microseconds: float | None  # of the features, or of predictions of a baseline, per row
     fit_seconds: float
     features: Any = None
+    model: Any = None  # fitted
+    is_baseline: bool = False
 
     @property
     def predicted_error(self) -> float | None:
         return None if self.row is None else self.row.relative_error
+
+    @property
+    def error(self) -> tuple[float, float]:
+        """The share that is wrong, or the unexplained variance; and its standard error."""
+        n = len(self.errors)
+        spread = float(np.std(self.errors, ddof=1)) if n > 1 else 0.0
+        return float(np.mean(self.errors)), spread / np.sqrt(n)
+
+    @property
+    def loss(self) -> float:
+        return np.inf if self.losses is None else float(self.losses.mean())
+
+
+class Difference(NamedTuple):
+    """How much larger the mean loss of one is than that of another, and its standard error."""
+
+    mean: float
+    standard_error: float
+
+    @classmethod
+    def of(cls, one: Compared, best: Compared) -> Difference | None:
+        """From the losses of the same rows; None where one has none, or an infinite one."""
+        if one.losses is None or best.losses is None or not np.isfinite(one.loss + best.loss):
+            return None
+        difference = one.losses - best.losses
+        n = len(difference)
+        error = float(np.std(difference, ddof=1) / np.sqrt(n)) if n > 1 else 0.0
+        return cls(float(np.mean(difference)), error)
+
+    @property
+    def is_tie(self) -> bool:
+        """Within the standard error, or too small for the table to show."""
+        return self.mean <= max(self.standard_error, INVISIBLE)
 
 
 def shortlist(table: Plan, most: int) -> list[PlannedCandidate]:
@@ -102,13 +169,13 @@ def compare_one(
     features = row.candidate.for_kernel(kernel, row.n_components, random_state=seed)
     start = time.perf_counter()
     fitted = clone(features).fit(split.X)
-    gp = make_gp(task, FittedFeatures(fitted)).fit(split.X, split.y)
+    gp = make_gp(task, FittedFeatures(fitted), split.imputation).fit(split.rows, split.y)
     seconds = time.perf_counter() - start
     error, spread = (
         measured_error(fitted, kernel, split, seed) if len(split.X_test) > 2 else (None,) * 2
     )
     return Compared(
-        row.label,
+        short_name(row.label),
         row,
         error,
         spread,
@@ -116,13 +183,14 @@ def compare_one(
         microseconds=microseconds_a_row(fitted.transform, split.X_test),
         fit_seconds=seconds,
         features=features,
+        model=gp,
     )
 
 
 def compare_exact(kernel: Kernel, split: HeldOut, task: str) -> Compared:
     """The exact Gaussian process, which the others approximate."""
     start = time.perf_counter()
-    gp = exact_gp(task, kernel).fit(split.X, split.y)
+    gp = exact_gp(task, kernel, split.imputation).fit(split.rows, split.y)
     seconds = time.perf_counter() - start
     return Compared(
         "exact Gaussian process",
@@ -132,46 +200,101 @@ def compare_exact(kernel: Kernel, split: HeldOut, task: str) -> Compared:
         **score_process(gp, split, task),
         microseconds=None,
         fit_seconds=seconds,
+        model=gp,
     )
 
 
-def score_process(gp: Any, split: HeldOut, task: str) -> dict[str, Any]:
-    prediction = predict_rows(gp, split.X_test)
+def compare_baselines(split: HeldOut, task: str, seed: int) -> list[Compared]:
+    """A linear and a tree model of scikit-learn with their defaults, on the same rows."""
+    models: dict[str, Any] = {
+        "ridge (scikit-learn)": RidgeCV(alphas=np.logspace(-3, 3, 13)),
+        "gradient boosting (scikit-learn)": HistGradientBoostingRegressor(random_state=seed),
+    }
+    if task == "classification":
+        models = {
+            "logistic regression (scikit-learn)": LogisticRegression(max_iter=1000),
+            "gradient boosting (scikit-learn)": HistGradientBoostingClassifier(random_state=seed),
+        }
+    found = []
+    for name, model in models.items():
+        start = time.perf_counter()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            model.fit(split.X, split.y)
+        seconds = time.perf_counter() - start
+        predict = getattr(model, "predict_proba", model.predict)
+        microseconds = microseconds_a_row(predict, split.X_test, calls=1)
+        if task == "classification":
+            scored = score_process(model, split, task, split.X_test)
+        else:
+            scored = score_points(model, split)
+        found.append(
+            Compared(
+                name,
+                None,
+                None,
+                None,
+                **scored,
+                microseconds=microseconds,
+                fit_seconds=seconds,
+                is_baseline=True,
+            )
+        )
+    return found
+
+
+def score_points(model: Any, split: HeldOut) -> dict[str, Any]:
+    """The scores of a regression without a distribution."""
+    total = Score("regression")
+    mean = model.predict(split.X_test)
+    prediction = NumberPrediction(mean, np.ones_like(mean))
+    total.add(prediction, split.y_test)
+    return {
+        "figures": total.figures() | {"mnll": None, "coverage": None},
+        "losses": None,
+        "errors": errors_of(prediction, split.y_test),
+        "prediction": None,
+    }
+
+
+def score_process(
+    gp: Any, split: HeldOut, task: str, rows: np.ndarray | None = None
+) -> dict[str, Any]:
+    prediction = predict_rows(gp, split.test_rows if rows is None else rows)
     total = Score(task)
     total.add(prediction, split.y_test)
     return {
         "figures": total.figures(),
         "losses": prediction.losses(split.y_test),
+        "errors": errors_of(prediction, split.y_test),
         "prediction": prediction,
     }
 
 
-def microseconds_a_row(transform: Callable[[np.ndarray], Any], X: np.ndarray) -> float:
+def errors_of(prediction: Prediction, y: np.ndarray) -> np.ndarray:  # -> (n,)
+    """Wrong or not, or squared errors over the variance of y."""
+    if prediction.task == "classification":
+        return (prediction.values != y).astype(float)
+    return (y - prediction.values) ** 2 / (float(np.var(y)) or 1.0)
+
+
+def microseconds_a_row(
+    transform: Callable[[np.ndarray], Any], X: np.ndarray, calls: int = 5
+) -> float:
     """The best of some calls: whatever else the machine does only adds time."""
     seconds = []
-    for _ in range(5):
+    for _ in range(calls):
         start = time.perf_counter()
         transform(X)
         seconds.append(time.perf_counter() - start)
     return 1e6 * min(seconds) / len(X)
 
 
-def recommend(compared: list[Compared]) -> Compared:
-    """The cheapest of those whose held-out likelihood is as good as the best's.
-
-    As good: the mean difference of the losses is within its standard error.
-    """
-    found = [one for one in compared if one.row is not None]
-    best = min(found, key=lambda one: one.losses.mean())
-    if not np.isfinite(best.losses.mean()):
-        return max(found, key=lambda one: one.figures.get("accuracy") or 0.0)
-
-    def as_good(one: Compared) -> bool:
-        difference = one.losses - best.losses
-        error = np.std(difference, ddof=1) / np.sqrt(len(difference)) if len(difference) > 1 else 0
-        return bool(np.mean(difference) <= error)
-
-    return min(filter(as_good, found), key=lambda one: one.row.cost if one.row else np.inf)
+def rank_measured(compared: list[Compared]) -> list[Compared]:
+    """By what the table shows: the held-out likelihood; by accuracy where none is finite."""
+    if any(np.isfinite(one.loss) for one in compared):
+        return sorted(compared, key=lambda one: one.loss)
+    return sorted(compared, key=lambda one: -(one.figures.get("accuracy") or 0.0))
 
 
 def error_curves(rows: list[PlannedCandidate], study: Study, n_components: int) -> Curves:
@@ -181,12 +304,12 @@ def error_curves(rows: list[PlannedCandidate], study: Study, n_components: int) 
     do not depend on the number of columns.
     """
     known = [row for row in rows if row.source == "formula"]
-    curves: Curves = {row.label: ([], []) for row in known}
+    curves: Curves = {short_name(row.label): ([], []) for row in known}
     candidates = Selection([row.candidate for row in known], [])
     for size in sorted({max(4, n_components * 4**power // 16) for power in range(4)}):
         found = known if size == n_components else assess(study, candidates, size).rows
         for row in found:  # without those for which the columns are too few
-            columns, errors = curves[row.label]
+            columns, errors = curves[short_name(row.label)]
             columns.append(size)
             errors.append(row.relative_error)
     return curves

@@ -16,7 +16,8 @@ from .errors import UserMistake
 
 
 def save_model(path: str, encoder: Pipeline, gp: Any, facts: dict[str, Any]) -> None:
-    pipeline = Pipeline([*encoder.steps, ("gp", gp)])
+    steps = gp.steps if isinstance(gp, Pipeline) else [("gp", gp)]
+    pipeline = Pipeline([*encoder.steps, *steps])
     pipeline.facts_ = facts  # what `info` shows
     save(pipeline, path)
 

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import warnings
+from collections.abc import Callable, Iterable, Iterator
 from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
+from sklearn.base import clone, is_regressor
 from sklearn.frozen import FrozenEstimator
+from sklearn.pipeline import Pipeline
 
 from ..features import FAMILIES, FeatureMap, NystromFeatures, Study
 from ..features.degenerate import without_degenerate_warnings
-from ..gp import ExactGPClassifier, ExactGPRegressor, FeatureGPClassifier, FeatureGPRegressor
+from ..gp import (
+    ExactGPClassifier,
+    ExactGPRegressor,
+    FeatureGPClassifier,
+    FeatureGPRegressor,
+    ImputedGPRegressor,
+)
 from ..kernels import DistanceKernel, Kernel
 from ..planning import (
+    AutoFeatures,
     Plan,
     PlannedCandidate,
     Selection,
@@ -23,6 +32,7 @@ from ..planning import (
     select,
     variants,
 )
+from .encoding import Imputation
 from .errors import UserMistake
 from .kernel_names import parse_kernel
 from .tables import list_names
@@ -34,6 +44,17 @@ TUNING_ROWS = 5000
 TUNING_COLUMNS = 500
 LEAST_KERNEL = 1e-3  # root mean square over pairs of rows
 VISIBLE_ROWS = 400  # whose pairs are looked at for it
+SHORT_WORDS = {
+    "balanced_tensor_sketch": "balanced",
+    "tensor_sketch": "sketch",
+    "tensor_srht": "srht",
+    "complex_to_real": "complex",
+    ", real": "",
+    " landmarks": "",
+    "mean split": "split",
+    "random degrees": "random",
+    "constant norms": "constant",
+}
 Stream = Callable[[], Iterator[tuple[np.ndarray, np.ndarray]]]
 
 
@@ -77,20 +98,55 @@ def one_hot(labels: np.ndarray) -> np.ndarray:  # (n,) -> (n, C)
     return (labels[:, None] == np.unique(labels)[None, :]).astype(float)
 
 
-def choose_features(text: str, study: Study, n_components: int) -> PlannedCandidate:
-    """The best candidate of the plan ("auto") or of a family, or the one of a name."""
-    candidates: Any = "all" if text == "auto" else text
-    if text != "auto" and text not in FAMILIES:
-        candidates = [named_candidate(text, study)]
-    return rank(study, select(candidates, study), n_components).best
+def candidates_of(text: str, study: Study) -> Any:
+    """What "auto", the name of a family or that of a candidate stand for in a plan."""
+    if text == "auto":
+        return "all"
+    return text if text in FAMILIES else [named_candidate(text, study)]
+
+
+def plan_within(
+    text: str, study: Study, X: np.ndarray, tolerance: float, most: int, seed: int
+) -> PlannedCandidate:
+    """The candidate that reaches a tolerance on the rows of the study, X, with fewest columns."""
+    auto = AutoFeatures(
+        study.kernel,
+        n_components=most,
+        tolerance=tolerance,
+        candidates=candidates_of(text, study),
+        random_state=seed,
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # what is not reached is a mistake here
+        chosen = auto.fit(X).chosen_
+    if chosen.upper_error > tolerance:
+        raise UserMistake(
+            f"--tolerance {tolerance:g} is not reached with {most:,} columns, where the error is "
+            f"{chosen.relative_error:.3g}: give a larger --tolerance or more --components."
+        )
+    return chosen
+
+
+def short_name(label: str) -> str:
+    """A candidate's name as tables show it and `--features` takes it.
+
+    >>> short_name("maclaurin: balanced_tensor_sketch, complex_to_real, fitted")
+    'maclaurin:balanced,complex,fitted'
+    """
+    for long, short in SHORT_WORDS.items():
+        label = label.replace(long, short)
+    return label.replace(" ", "")
 
 
 def named_candidate(text: str, study: Study) -> FeatureMap:
-    """The candidate that is called so in the table of `compare`."""
-    named = {normalise_name(one.label()): one for one in variants(study)}
+    """The candidate that is called so in the table of `compare`, or so in full."""
+    named = {normalise_name(short_name(one.label())): one for one in variants(study)}
+    named |= {normalise_name(one.label()): one for one in variants(study)}
     if normalise_name(text) not in named:
         close = get_close_matches(normalise_name(text), [*named, *FAMILIES], 1)
-        nearest = named[close[0]].label() if close and close[0] in named else "".join(close)
+        nearest = (
+            short_name(named[close[0]].label()) if close and close[0] in named else "".join(close)
+        )
         hint = f" Did you mean {nearest!r}?" if close else ""
         raise UserMistake(
             f"the features {text!r} are not known for this kernel; give auto, a family "
@@ -135,15 +191,17 @@ def rank(study: Study, selection: Selection, n_components: int) -> Plan:
     return Plan(rows, left_out=left_out)
 
 
-def describe_cap(table: Plan, n_components: int, n_rows: int) -> str | None:
-    """A line about candidates that have fewer columns than asked for because rows are few."""
-    names = [row.family for row in table if n_components > n_rows == row.n_components]
+def is_capped(row: PlannedCandidate, n_components: int, n_rows: int) -> bool:
+    """Whether a candidate has fewer columns than asked for because rows are few."""
+    return n_components > n_rows == row.n_components
+
+
+def describe_cap(names: Iterable[str], n_components: int, n_rows: int) -> str | None:
+    """A line about families that have one column per row."""
+    names = list_names(dict.fromkeys(names))
     if not names:
         return None
-    return (
-        f"{list_names(dict.fromkeys(names))}: {n_rows} columns, one per row, and not the "
-        f"{n_components} of --components"
-    )
+    return f"{names}: {n_rows} columns, one per row, and not the {n_components} of --components"
 
 
 def normalise_name(name: str) -> str:
@@ -151,18 +209,28 @@ def normalise_name(name: str) -> str:
     return "".join(name.lower().split())
 
 
-def make_gp(task: str, features: Any) -> Any:
-    """The Gaussian process on these features, unfitted."""
+def make_gp(task: str, features: Any, imputation: Imputation | None = None) -> Any:
+    """The Gaussian process on these features, unfitted; of rows with gaps if they are imputed."""
     if task == "regression":
-        return FeatureGPRegressor(features)
-    return FeatureGPClassifier(features)
+        return imputed(FeatureGPRegressor(features), imputation)
+    return imputed(FeatureGPClassifier(features), imputation)
 
 
-def exact_gp(task: str, kernel: Kernel) -> Any:
+def exact_gp(task: str, kernel: Kernel, imputation: Imputation | None = None) -> Any:
     """The exact Gaussian process, unfitted."""
     if task == "regression":
-        return ExactGPRegressor(kernel)
-    return ExactGPClassifier(kernel)
+        return imputed(ExactGPRegressor(kernel), imputation)
+    return imputed(ExactGPClassifier(kernel), imputation)
+
+
+def imputed(gp: Any, imputation: Imputation | None) -> Any:
+    """A process of rows with gaps; a regressor knows what they cost."""
+    if imputation is None:
+        return gp
+    imputer = FrozenEstimator(imputation.imputer)
+    if is_regressor(gp):
+        return ImputedGPRegressor(gp, imputer=imputer, one_hot=imputation.one_hot)
+    return Pipeline([("impute", imputer), ("gp", gp)])
 
 
 class FittedFeatures(FrozenEstimator):
@@ -178,19 +246,43 @@ def use_threads(features: Any, jobs: int | None) -> None:
         features.set_params(n_jobs=jobs or -1)
 
 
+def process_of(gp: Any) -> Any:
+    """The Gaussian process on features inside of what `make_gp` makes."""
+    if isinstance(gp, Pipeline):
+        gp = gp[-1]
+    return gp.regressor_ if isinstance(gp, ImputedGPRegressor) else gp
+
+
 def fit_stream(
-    features: Any, X: np.ndarray, stream: Stream, classes: list[Any] | None, jobs: int | None
+    features: Any,
+    sample: tuple[np.ndarray, np.ndarray],
+    stream: Stream,
+    classes: list[Any] | None,
+    jobs: int | None,
+    imputation: Imputation | None = None,
 ) -> Any:
-    """A process fitted in one pass over the rows, with features fitted to the sample X.
+    """A process fitted in one pass over the rows, with features fitted to the sample (X, y).
 
     A classification names its classes, a regression has none.
     """
-    fitted = clone(features).fit(X)
+    X, _ = sample
+    fitted = clone(features).fit(X if imputation is None else imputation.imputer.transform(X))
     use_threads(fitted, jobs)
-    if classes is None:
-        gp = make_gp("regression", FittedFeatures(fitted)).fit(stream)
+    gp = make_gp("regression" if classes is None else "classification", FittedFeatures(fitted))
+    if classes is not None:
+
+        def filled() -> Iterator[tuple[np.ndarray, np.ndarray]]:
+            for X, y in stream():
+                yield X if imputation is None else imputation.imputer.transform(X), y
+
+        gp = imputed(gp.fit(filled, classes=classes), imputation)
+    elif imputation is None:
+        gp.fit(stream)
     else:
-        gp = make_gp("classification", FittedFeatures(fitted)).fit(stream, classes=classes)
+        gp = imputed(gp, imputation).fit(stream, sample=sample)
+        gp.regressor = FeatureGPRegressor(features)
     # Without the frame again: the model is what a fit from the start would have made
-    gp.features, gp.features_ = features, fitted.set_params(**features.get_params(deep=False))
+    process = process_of(gp)
+    process.features = features
+    process.features_ = fitted.set_params(**features.get_params(deep=False))
     return gp

@@ -10,7 +10,7 @@ import click
 import pyarrow as pa
 from threadpoolctl import threadpool_limits
 
-from .output import Output
+from .output import Output, count
 from .schema import Schema, scan
 from .tables import DATES, FORMATS, Table, list_names
 
@@ -157,6 +157,11 @@ def scan_aloud(table: Table, seed: int, output: Output, **learning: Any) -> Sche
         f"{schema.n_rows:,} rows, {len(schema.numeric)} numeric and {len(schema.categorical)} "
         f"categorical columns; {schema.task} of {schema.target.name!r} ({schema.reason})"
     )
+    if schema.n_imputed:
+        lines.append(
+            f"{count(schema.n_imputed, 'row')} of {schema.n_rows:,} were imputed: they lack "
+            + list_names(column.name for column in schema.features if column.n_missing)
+        )
     for line in lines:
         output.say(f"{schema.source}: {line}")
     return schema

@@ -3,27 +3,40 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import click
 import numpy as np
+import pandas as pd
 import pyarrow as pa
-import pyarrow.csv
+import pyarrow.compute
 import pyarrow.parquet
 
 from .._support.files import atomic_write
+from ..gp import ImputedGPRegressor
 from ..persistence import read_info
-from .encoding import NO_LEVEL, Wanted, frame_of, target_of, wanted_of
+from .encoding import NO_LEVEL, Batch, Wanted, frame_of, target_of, wanted_of
 from .errors import UserMistake, check_ending, check_output
 from .model_file import load_model
-from .modelling import use_threads
+from .modelling import process_of, use_threads
 from .options import jobs_option, reading, speaking, threads
 from .output import Output, count, facts
 from .scoring import Prediction, Score, describe_figures, predict_rows
 from .tables import Table, list_names, open_table
+
+
+def parse_levels(context: click.Context, option: click.Parameter, given: str | None) -> Any:
+    """Probabilities between 0 and 1, with commas between them."""
+    try:
+        levels = tuple(float(part) for part in (given or "").split(",") if part.strip())
+    except ValueError:
+        levels = (0.0,)
+    if not all(0 < level < 1 for level in levels):
+        raise click.BadParameter(f"{given!r} must be numbers between 0 and 1, such as 0.05,0.95.")
+    return levels
 
 
 @click.command()
@@ -33,6 +46,12 @@ from .tables import Table, list_names, open_table
     "-o", "--output", "path", metavar="FILE", help="CSV or Parquet.  [default: CSV to stdout]"
 )
 @click.option("--keep", metavar="COLUMN", multiple=True, help="Copy from DATA (repeatable).")
+@click.option(
+    "--quantiles",
+    metavar="LEVELS",
+    callback=parse_levels,
+    help="Of a regression, such as 0.05,0.5,0.95: a column each.",
+)
 @reading
 @jobs_option
 @speaking
@@ -41,6 +60,7 @@ def predict(
     data: str,
     path: str | None,
     keep: tuple[str, ...],
+    quantiles: tuple[float, ...],
     jobs: int | None,
     as_json: bool,
     verbose: bool,
@@ -50,34 +70,37 @@ def predict(
 
     Columns are found by their names. A regression gives `mean` and `standard_deviation` (of the
     target, noise included); a classification gives `predicted` and `probability_…` of every class.
-    Where DATA has the target, the predictions are scored.
+    Where DATA has the target, the predictions are scored; rows without a target are predicted like
+    all others, and not scored. Missing values are filled in if the model was fitted with --impute.
 
     \b
     Examples:
       dotsketch predict houses.model new.csv -o predictions.csv
+      dotsketch predict houses.model new.csv --quantiles 0.05,0.95 --json
       dotsketch predict houses.model new.csv --keep id > predictions.csv
     """
     output = Output(as_json, verbose)
     fitted = load_model(model)
     encoder, gp = fitted[:-1], fitted[-1]
-    wanted, target = wanted_of(encoder), fitted.facts_["target"]
+    wanted, target = wanted_of(encoder, fitted.facts_["impute"]), fitted.facts_["target"]
     classes = gp.classes_ if fitted.facts_["task"] == "classification" else [0.0]
-    use_threads(gp.features_, jobs)
+    if quantiles and fitted.facts_["task"] == "classification":
+        raise UserMistake("--quantiles are of numbers, and the model predicts classes.")
+    use_threads(process_of(gp).features_, jobs)
     table = open_table(data, **options)
     kept = [table.column(name) for name in keep]
     check_columns(wanted, table, {*kept, target}, output)
     score = Score(fitted.facts_["task"]) if target in table.names else None
-    rows = 0
+    rows = n_imputed = 0
     unknown: dict[str, int] = {}
-    if path is None and as_json:
-        raise UserMistake("--json reports on the file that was written: give -o FILE as well.")
+    records: list[dict[str, Any]] | None = [] if path is None and as_json else None
     if path is not None:
         check_output(Path(path), model, data)
         # no ending stands for CSV
         check_ending(path, "predictions", "", ".csv", ".txt", ".parquet", ".pq")
     with (
         threads(jobs),
-        open_output(path) as write,
+        open_output(path, records) as write,
         output.progress(f"Predicting {table.source}") as advance,
     ):
         for batch, first_row, fraction in table.chunks():
@@ -89,7 +112,8 @@ def predict(
             if score is not None:
                 y, missing = target_of(batch, first_row, target, classes, table.source)
                 score.add(prediction.at(~missing), y[~missing])
-            write(predicted_columns(prediction, batch, kept))
+            write(predicted_columns(prediction, batch, kept, quantiles))
+            n_imputed += count_imputed(frame, wanted)
             rows += batch.num_rows
             advance(fraction)
         if not rows:
@@ -105,12 +129,25 @@ def predict(
             f"{table.source}: {count(rows - score.n, 'row')} without a value of the target "
             f"{target!r}: not scored."
         )
+    if n_imputed:
+        output.say(
+            f"{table.source}: {count(n_imputed, 'row')} of {rows:,} were imputed"
+            + ("" if fitted.facts_["task"] == "classification" else ", with wider intervals")
+        )
     figures = None if score is None or not score.n else score.figures()
     told = {"rows": f"{rows:,}"} | ({"score": describe_figures(figures)} if figures else {})
-    if path is None:
+    if path is None and not as_json:
         output.say("; ".join(f"{name}: {value}" for name, value in told.items()))
         return
-    known = {"output": path, "rows": rows, "score": figures, "unknown_levels": unknown}
+    known: dict[str, Any] = {
+        "output": path,
+        "rows": rows,
+        "rows_imputed": n_imputed,
+        "score": figures,
+        "unknown_levels": unknown,
+    }
+    if records is not None:
+        known["predictions"] = records
     output.result(known, facts({"output": path, **told}))
 
 
@@ -128,11 +165,19 @@ def check_columns(wanted: Wanted, table: Table, others: set[str], output: Output
         output.say(f"{table.source}: not used by the model: {list_names(extra)}")
 
 
+def count_imputed(frame: pd.DataFrame, wanted: Wanted) -> int:
+    """Rows in which a value is missing."""
+    gaps = frame[list(wanted.numeric)].isna().any(axis=1)
+    for name in wanted.categorical:
+        gaps |= frame[name] == NO_LEVEL
+    return int(gaps.sum())
+
+
 def predicted_columns(
-    prediction: Prediction, batch: pa.RecordBatch, kept: list[str]
+    prediction: Prediction, batch: Batch, kept: list[str], levels: Sequence[float] = ()
 ) -> pa.RecordBatch:
     """The columns that are written."""
-    columns = prediction.columns()
+    columns = prediction.columns(levels)
     twice = [name for name in kept if name in columns]
     if twice:
         raise UserMistake(f"--keep {twice[0]}: the predictions have a column of that name, too.")
@@ -141,8 +186,11 @@ def predicted_columns(
 
 
 @contextmanager
-def open_output(path: str | None) -> Iterator[Any]:
+def open_output(path: str | None, records: list | None = None) -> Iterator[Any]:
     """Yields the function that writes batches; a file appears when all of it is there."""
+    if records is not None:
+        yield lambda batch: records.extend(batch.to_pylist())
+        return
     if path is None:
         with csv_or_parquet(sys.stdout.buffer, "stdout.csv") as write:
             yield write
@@ -154,14 +202,21 @@ def open_output(path: str | None) -> Iterator[Any]:
 @contextmanager
 def csv_or_parquet(target: Any, name: str) -> Iterator[Any]:
     """Yields the function that writes batches to a stream, by the ending of its name."""
-    kind: Any = pa.csv.CSVWriter
-    if name.lower().endswith((".parquet", ".pq")):
-        kind = pa.parquet.ParquetWriter
+    if not name.lower().endswith((".parquet", ".pq")):
+        header = True
+
+        def write_text(batch: pa.RecordBatch) -> None:
+            nonlocal header
+            target.write(csv_lines(batch, header))
+            header = False
+
+        yield write_text
+        return
     writers: list[Any] = []
 
     def write(batch: pa.RecordBatch) -> None:
         if not writers:
-            writers.append(kind(target, batch.schema))
+            writers.append(pa.parquet.ParquetWriter(target, batch.schema))
         writers[0].write_batch(batch)
 
     try:
@@ -171,9 +226,27 @@ def csv_or_parquet(target: Any, name: str) -> Iterator[Any]:
             writer.close()
 
 
+def csv_lines(batch: pa.RecordBatch, header: bool) -> bytes:
+    """The rows as CSV. Only what needs quotes has them (Arrow's own writer quotes every text), so
+    that numbers of a CSV file, which are read as text, stay numbers."""
+    compute = pa.compute
+    columns = [pa.array(batch.schema.names)] if header else []
+    columns += [column.cast(pa.string()).fill_null("") for column in batch.columns]
+    cells = []
+    for column in columns:
+        doubled = compute.replace_substring(column, '"', '""')
+        quoted = compute.binary_join_element_wise('"', doubled, '"', "")
+        special = compute.match_substring_regex(column, '[",\r\n]')
+        cells.append(compute.if_else(special, quoted, column))
+    lines = [",".join(cells.pop(0).to_pylist())] if header else []
+    lines += compute.binary_join_element_wise(*cells, ",").to_pylist()
+    return "".join(f"{line}\n" for line in lines).encode()
+
+
 def noise_of(gp: Any) -> float:
-    """The standard deviation of the noise, in units of the target."""
-    return float(np.sqrt(gp.noise_variance_) * gp.scales_[0])
+    """The standard deviation of the noise (of complete rows), in units of the target."""
+    scale = 1.0 if isinstance(gp, ImputedGPRegressor) else gp.scales_[0]
+    return float(np.sqrt(gp.noise_variance_) * scale)
 
 
 @click.command()
@@ -198,6 +271,13 @@ def info(model: str, as_json: bool, verbose: bool) -> None:
         "predicted error": f"{known['relative_error']:.3g} of the kernel ({known['error_source']})",
         "python": known["python"],
     }
+    if known["score"] is not None:
+        lines["score"] = (
+            f"{describe_figures(known['score'])} ({known['score']['rows']:,} rows, "
+            f"{known['score']['how']})"
+        )
+    if known["impute"]:
+        lines["imputed"] = f"{count(known['rows_imputed'], 'row')} when fitting"
     if known["classes"] is not None:
         lines["classes"] = list_names(known["classes"], 20)
     else:

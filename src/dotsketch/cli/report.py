@@ -10,16 +10,21 @@ from typing import Any
 
 import matplotlib
 import numpy as np
+from scipy.special import ndtri
 
 from .._support.files import atomic_write
 from .errors import one_line
-from .measure import Compared, Curves, HeldOut
+from .measure import Compared, Curves, Difference, HeldOut
 from .page import image, page
 from .scoring import ClassPrediction
 
-COLOURS = ("#1b9e77", "#d95f02", "#7570b3", "#e7298a", "#66a61e", "#e6ab02", "#a6761d", "#666666")
+COLOURS = (
+    *("#1b9e77", "#d95f02", "#7570b3", "#e7298a", "#66a61e", "#e6ab02", "#a6761d", "#666666"),
+    *("#1f78b4", "#b2df8a", "#fb9a99", "#cab2d6"),
+)
 MOST_POINTS = 500
 MOST_CLASSES = 30
+MOST_BARS = 15
 
 
 def write_report(
@@ -32,19 +37,41 @@ def write_report(
     caption: str,
     curves: Curves,
     split: HeldOut,
+    relevance: dict[str, float],
 ) -> None:
     """Write the page: table, recommendation, plots."""
     escape = html.escape
     data = summary["data"]
     colours = {one.name: COLOURS[k % len(COLOURS)] for k, one in enumerate(compared)}
+    lost = "accuracy" if data["task"] == "classification" else "R²"
     plots = [
-        ("Error of the kernel", plot_errors(compared, colours)),
-        ("Error against the number of columns", plot_curves(curves, colours)),
-        ("Score against time", plot_scores(compared, colours)),
-        (f"Predictions: {best.name}", plot_predictions(best, split, literal(data["target"]))),
+        (
+            "Error against time",
+            "Left: share of wrong classes, or of the variance of the target that is not explained, "
+            "± standard error. Right: how much larger the mean negative log likelihood is than "
+            "that of the best, ± standard error of the difference. The baselines of scikit-learn "
+            "have their default settings; those without a likelihood are on the left only.",
+            plot_scores(compared, best, colours),
+        ),
+        (f"Predictions: {best.name}", "", plot_predictions(best, split, literal(data["target"]))),
+        (
+            "Calibration",
+            "On the diagonal, the model is right as often as it says.",
+            plot_calibration(best, split),
+        ),
+        (
+            "Relevance of the columns",
+            f"How much {lost} falls on rows held out when the values of one column are shuffled.",
+            plot_relevances(relevance, lost),
+        ),
+        ("Error of the kernel", "", plot_errors(compared, colours)),
+        ("Error against the number of columns", "", plot_curves(curves, colours)),
     ]
     figures = "\n".join(
-        f"<h2>{escape(title)}</h2>\n{image(title, svg)}" for title, svg in plots if svg
+        f"<h2>{escape(title)}</h2>\n{image(title, svg)}"
+        + (f'\n<p class="note">{escape(note)}</p>' if note else "")
+        for title, note, svg in plots
+        if svg
     )
     classes = f", {len(data['classes'])} classes" if data["classes"] else ""
     body = f"""<h1>{escape(data["source"])}</h1>
@@ -53,9 +80,8 @@ def write_report(
 ({data["dimension"]} after encoding)</p>
 {table}
 <p class="note">{escape(caption)}</p>
-<h2>Recommended: {escape(best.name)}</h2>
-<p>The cheapest whose likelihood on the rows held out is as good as the best's, within the standard
-error of the difference. In Python, on the encoded columns:</p>
+<h2>{escape(summary["recommendation"])}</h2>
+<p>In Python, on the encoded columns:</p>
 <pre>{escape(summary["python"])}</pre>
 <p>On the command line:</p>
 <pre>{escape(summary["command"])}</pre>
@@ -65,15 +91,17 @@ error of the difference. In Python, on the encoded columns:</p>
         file.write(page(f"dotsketch: {data['source']}", body).encode())
 
 
-def new_figure(height: float) -> tuple[Any, Any]:
+def new_figure(height: float, columns: int = 1) -> tuple[Any, Any]:
+    """A figure and its axes, an array of them if there are several columns."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(9.5, height), layout="constrained")
-    axes = figure.subplots()
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.grid(color="0.92", linewidth=0.8)
-    axes.set_axisbelow(True)
-    return figure, axes
+    found = figure.subplots(1, columns)
+    for axes in np.atleast_1d(found):
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.grid(color="0.92", linewidth=0.8)
+        axes.set_axisbelow(True)
+    return figure, found
 
 
 def literal(text: Any) -> str:
@@ -136,37 +164,93 @@ def plot_curves(curves: Curves, colours: dict[str, str]) -> bytes:
 
 
 def plain_numbers(axis: Any) -> None:
-    """Ticks at 1, 2 and 5 times a power of ten, written out."""
+    """Ticks at 1, 2 and 5 times a power of ten, written out; powers alone on a long axis."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
+    low, high = axis.get_view_interval()
+    if low > 0 and high > 1e4 * low:
+        return
     axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axis.set_minor_formatter(NullFormatter())
 
 
-def plot_scores(compared: list[Compared], colours: dict[str, str]) -> bytes:
-    """Held-out loss against the time of a row."""
-    figure, axes = new_figure(legend_height(len(compared)))
+def plot_scores(compared: list[Compared], best: Compared, colours: dict[str, str]) -> bytes:
+    """Held-out error, and loss above the best, against the time of a fit, with their errors."""
+    figure, (left, right) = new_figure(legend_height(len(compared)), 2)
     for one in compared:
-        loss = one.figures["mnll"]
-        if one.row is None:
-            axes.axhline(loss, color="0.5", linestyle="--", label=one.name)
-        else:
-            axes.plot(
-                one.microseconds, loss, "o", markersize=8, color=colours[one.name], label=one.name
-            )
-    axes.set(
-        xscale="log",
-        xlabel="time of the features, µs per row",
-        ylabel="held-out MNLL (smaller is better)",
-    )
-    plain_numbers(axes.xaxis)
+        marker = "^" if one.is_baseline else "s" if one.row is None else "o"
+        style = {"fmt": marker, "markersize": 7, "capsize": 3, "color": colours[one.name]}
+        share, error = one.error
+        left.errorbar(one.fit_seconds, share, error, label=one.name, **style)
+        difference = Difference.of(one, best)
+        if difference is not None:
+            right.errorbar(one.fit_seconds, *difference, **style)
+    is_class = "accuracy" in best.figures
+    left.set_ylabel("share of wrong classes" if is_class else "unexplained variance, 1 − R²")
+    right.set_ylabel("MNLL above the best")
+    for axes in (left, right):
+        axes.set(xscale="log", xlabel="seconds to fit")
+        plain_numbers(axes.xaxis)
+    top = left.get_ylim()[1]
+    left.set_ylim(0, min(top, 1.5) if top > 0 else 1)
+    right.axhline(0, color="0.5", linewidth=1)
     figure.legend(loc="outside lower center", ncols=2, frameon=False)
+    return draw(figure)
+
+
+def plot_calibration(best: Compared, split: HeldOut) -> bytes:
+    """How often the model is right against how often it says so."""
+    prediction, y = best.prediction, split.y_test
+    if prediction is None:
+        return b""
+    figure, axes = new_figure(5)
+    axes.plot([0, 1], [0, 1], color="0.5", linewidth=1, label="as it should be")
+    if isinstance(prediction, ClassPrediction):
+        sure = prediction.probabilities.max(axis=1)
+        hits = prediction.values == y
+        order = np.argsort(sure)
+        # Bins of equally many rows, so that no point rests on a few
+        for part in np.array_split(order, int(np.clip(len(y) // 50, 1, 10))):
+            share = float(hits[part].mean())
+            error = np.sqrt(max(share * (1 - share), 0) / len(part))
+            axes.errorbar(sure[part].mean(), share, error, fmt="o", capsize=3, color=COLOURS[0])
+        axes.set(xlabel="probability of the predicted class", ylabel="share of right predictions")
+        low = max(0.0, float(sure.min()) - 0.05)
+        axes.set(xlim=(low, 1.01), ylim=(min(low, axes.get_ylim()[0]), 1.05))
+    else:
+        levels = np.linspace(0.05, 0.95, 19)
+        distance = np.abs(y - prediction.mean) / prediction.standard_deviation
+        covered = [np.mean(distance <= ndtri((1 + level) / 2)) for level in levels]
+        axes.plot(levels, covered, "o-", color=COLOURS[0], label=best.name)
+        axes.set(
+            xlabel="probability of a central interval",
+            ylabel="share of targets inside",
+            xlim=(0, 1),
+            ylim=(0, 1),
+        )
+        axes.legend(frameon=False, loc="upper left")
+    return draw(figure)
+
+
+def plot_relevances(relevance: dict[str, float], lost: str) -> bytes:
+    """The columns that count most."""
+    shown = list(relevance.items())[:MOST_BARS][::-1]
+    if len(shown) < 2:
+        return b""
+    figure, axes = new_figure(0.3 * len(shown) + 1.2)
+    axes.barh([literal(name) for name, _ in shown], [value for _, value in shown], color=COLOURS[0])
+    axes.grid(visible=False, axis="y")
+    rest = len(relevance) - len(shown)
+    more = f" ({rest} others count less)" if rest else ""
+    axes.set_xlabel(f"{lost} that is lost when the column is shuffled{more}")
     return draw(figure)
 
 
 def plot_predictions(best: Compared, split: HeldOut, target: str) -> bytes:
     """Predicted against observed values, or the confusion of classes."""
+    if best.prediction is None:
+        return b""
     if isinstance(best.prediction, ClassPrediction):
         return plot_confusion(best.prediction, split.y_test, target)
     figure, axes = new_figure(6)

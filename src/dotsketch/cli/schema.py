@@ -137,6 +137,7 @@ class Schema:
     sample: pa.Table
     left_out: frozenset[str]  # without the user's word
     impute: bool  # fill missing values
+    n_imputed: int  # rows with a missing value
 
     @property
     def numeric(self) -> list[Column]:
@@ -207,8 +208,9 @@ def scan(
     columns, target, left_out = choose_columns(table, target, ignore, categorical, max_levels)
     used = [column.name for column in columns]
     sampled = RowSample(max(2, min(sample_rows, (1 << 24) // len(used))), seed)
-    n_rows = 0
+    n_rows = n_imputed = 0
     for batch, first_row, fraction in table.chunks():
+        gaps = np.zeros(batch.num_rows, dtype=bool)
         for column in columns:
             place = Place(table.source, column.name, first_row)
             missing = column.add(batch.column(column.name), place)
@@ -216,8 +218,10 @@ def scan(
                 place.refuse(missing, NO_TARGET)
             elif not impute:
                 place.refuse(missing, "no value: fill it in, or give --impute.")
+            gaps |= missing
         sampled.add(batch.select(used))
         n_rows += batch.num_rows
+        n_imputed += int(gaps.sum())
         advance(fraction)
     if n_rows < 2:
         raise UserMistake(
@@ -236,7 +240,16 @@ def scan(
     check_target(of_target, decided, table.source)
     sample = sampled.table()
     return Schema(
-        table.source, n_rows, features, of_target, decided, reason, sample, left_out, impute
+        table.source,
+        n_rows,
+        features,
+        of_target,
+        decided,
+        reason,
+        sample,
+        left_out,
+        impute,
+        n_imputed,
     )
 
 

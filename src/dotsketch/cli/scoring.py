@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.special import ndtri
+
+INTERVAL = 1.959964  # standard deviations, 95 % of a normal distribution
 
 
 @dataclass(frozen=True)
@@ -29,9 +33,14 @@ class NumberPrediction:
         """Of these rows only."""
         return NumberPrediction(self.mean[rows], self.standard_deviation[rows])
 
-    def columns(self) -> dict[str, np.ndarray]:
-        """What is written to a file."""
-        return {"mean": self.mean, "standard_deviation": self.standard_deviation}
+    def quantiles(self, level: float) -> np.ndarray:  # -> (n,)
+        """The values that y is below with this probability."""
+        return self.mean + float(ndtri(level)) * self.standard_deviation
+
+    def columns(self, levels: Sequence[float] = ()) -> dict[str, np.ndarray]:
+        """What is written to a file, with the quantiles at these levels."""
+        found = {"mean": self.mean, "standard_deviation": self.standard_deviation}
+        return found | {f"quantile_{level:g}": self.quantiles(level) for level in levels}
 
 
 @dataclass(frozen=True)
@@ -57,8 +66,8 @@ class ClassPrediction:
         """Of these rows only."""
         return ClassPrediction(self.probabilities[rows], self.classes)
 
-    def columns(self) -> dict[str, np.ndarray]:
-        """What is written to a file."""
+    def columns(self, levels: Sequence[float] = ()) -> dict[str, np.ndarray]:
+        """What is written to a file; classes have no quantiles."""
         named = zip(self.classes, self.probabilities.T, strict=True)
         return {"predicted": self.values} | {
             f"probability_{label}": np.ascontiguousarray(column) for label, column in named
@@ -86,6 +95,7 @@ class Score:
     squared_error: float = 0.0
     sum: float = 0.0
     squares: float = 0.0
+    covered: float = 0.0
     shift: float | None = None  # squares are taken of y − shift, so that no digits are lost
 
     def add(self, prediction: Prediction, y: np.ndarray) -> None:
@@ -98,12 +108,16 @@ class Score:
             return
         if self.shift is None:
             self.shift = float(np.mean(y))
+        distance = np.abs(y - prediction.values)
+        if isinstance(prediction, NumberPrediction):
+            self.covered += float(np.sum(distance <= INTERVAL * prediction.standard_deviation))
         self.squared_error += float(np.sum((y - prediction.values) ** 2))
         self.sum += float(np.sum(y - self.shift))
         self.squares += float(np.sum((y - self.shift) ** 2))
 
     def figures(self) -> dict[str, float | None]:
-        """R², root mean squared error or accuracy; and the mean negative log likelihood."""
+        """R², root mean squared error and how much the 95 % intervals cover, or accuracy; and the
+        mean negative log likelihood."""
         loss = self.loss / self.n
         if self.task == "classification":
             return {"accuracy": self.hits / self.n, "mnll": loss}
@@ -112,12 +126,14 @@ class Score:
             "r2": 1 - self.squared_error / spread if spread > 0 else None,
             "rmse": float(np.sqrt(self.squared_error / self.n)),
             "mnll": loss,
+            "coverage": self.covered / self.n,
         }
 
 
 def describe_figures(figures: dict[str, float | None]) -> str:
     """The figures in words."""
     names = {"r2": "R²", "rmse": "RMSE", "accuracy": "accuracy", "mnll": "MNLL"}
-    return ", ".join(
-        f"{names[key]} {value:.4g}" for key, value in figures.items() if value is not None
-    )
+    words = [f"{names[key]} {figures[key]:.4g}" for key in names if figures.get(key) is not None]
+    if figures.get("coverage") is not None:
+        words.append(f"95 % intervals cover {figures['coverage']:.1%}")
+    return ", ".join(words)

@@ -92,7 +92,7 @@ class ImputedGPRegressor(RegressorMixin, BaseEstimator):
         imputer = self.imputer
         if imputer is None:
             imputer = SimpleImputer(add_indicator=True, keep_empty_features=True)
-        self.imputer_ = clone(imputer).fit(given)
+        self.imputer_ = clone(imputer).fit(given, None)  # frozen ones ask for a target
         self._find_variances(given, targets)
         self.regressor_ = clone(self.regressor).set_params(normalize_y="mean")  # units of y
         if rows.columns is not None:
