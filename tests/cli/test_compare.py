@@ -287,7 +287,7 @@ def test_the_lengthscale_is_chosen_on_enough_rows(rng, monkeypatch, n, expected)
     X = rng.normal(size=(n, 3))
     with pytest.raises(Seen):
         modelling.choose_kernel("gaussian", X, X[:, 0], "regression", 0)
-    assert searched == [(expected, expected, True)]
+    assert searched == [(expected, expected, "common")]
 
 
 def test_few_rows_leave_nystrom_in(folder, run):

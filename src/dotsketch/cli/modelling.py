@@ -77,9 +77,9 @@ def choose_kernel(text: str, X: np.ndarray, y: np.ndarray, task: str, seed: int)
     # The search fits them a dozen times: plain landmarks are enough, and fast
     features = NystromFeatures(kernel, n_components=columns, n_landmarks=1.0, random_state=seed)
     with without_degenerate_warnings():  # `visible` corrects a lengthscale that is too short
-        gp = FeatureGPRegressor(features).fit(X[rows], targets, optimize=True)
+        gp = FeatureGPRegressor(features).fit(X[rows], targets, optimize="common")
     # Four digits, so that a line of Python can show the value
-    lengthscale = float(f"{gp.features_.kernel_.lengthscale:.4g}")
+    lengthscale = float(f"{gp.kernel_.lengthscale:.4g}")
     return visible(kernel.set_params(lengthscale=lengthscale), X[rows[:VISIBLE_ROWS]])
 
 

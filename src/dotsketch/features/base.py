@@ -118,6 +118,10 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         """`fit`, with what is known from the plan that chose these features."""
         return self.fit(X)
 
+    def settled(self, X: Array) -> FeatureMap:
+        """Unfitted features whose kind no longer depends on data: for searches that fit many."""
+        return self
+
     def redrawn(self, X: Array, random_state: Any) -> Self:
         """Another draw of these fitted features, for the rows X that they were fitted to.
 

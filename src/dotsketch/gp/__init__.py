@@ -6,7 +6,8 @@ time, and work in the dimension of the features from there on. `ExactGPRegressor
 
 - `sums`, `class_sums`: what rows say about weights, as values that merge
 - `solvers`: from there to a `Posterior` (`posterior`); `packed`: Hermitian matrices by one triangle
-- `evidence`: the marginal likelihood, as a function of the sums; `lengthscales`: a search along it
+- `evidence`: the marginal likelihood, as a function of the sums
+- `search`: the parameters of the kernel, by the marginal likelihood
 - `functions`: functions drawn from a posterior, as values
 - `iterative`: rows for the solver that passes over them many times
 - `base`: features and blocks of rows; `targets`, `dirichlet`: y and labels
@@ -20,6 +21,7 @@ from .functions import SampledFunctions
 from .missing import ImputedGPRegressor
 from .posterior import Posterior
 from .regression import FeatureGPRegressor
+from .search import Search
 from .solvers import ConjugateGradients
 from .sums import SufficientStatistics
 
@@ -32,6 +34,7 @@ __all__ = [
     "ImputedGPRegressor",
     "Posterior",
     "SampledFunctions",
+    "Search",
     "SufficientStatistics",
     "log_marginal_likelihood",
 ]

@@ -8,7 +8,7 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils import check_array
 from sklearn.utils.validation import (
@@ -23,6 +23,7 @@ from ..features.base import FeatureMap, is_valid
 from ..rows.fold import Checkpoint, fingerprint
 from ..rows.sources import Block, Rows, is_on_disk, is_stream
 from .functions import joined
+from .search import TunedProcess
 from .solvers import Cholesky
 
 SAMPLE_ROWS = 10_000  # features are fitted on so many rows of data that are not in memory
@@ -32,7 +33,7 @@ LEAST_CARRIED = 0.01  # share of k(x, x); features that carry less get a warning
 DTYPES = [np.float64, np.float32]
 
 
-class FeatureGP(BaseEstimator):
+class FeatureGP(TunedProcess):
     """A Gaussian process with the kernel of a feature map; see the two estimators."""
 
     features: Any
@@ -45,6 +46,19 @@ class FeatureGP(BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+    @property
+    def kernel_(self) -> Any:
+        """The kernel that the fitted features approximate, with the parameters that were found.
+
+        Of features in a pipeline, that of the last step which has one.
+        """
+        features = unfrozen(self.features_)
+        steps = [step for _, step in features.steps] if hasattr(features, "steps") else [features]
+        for step in reversed(steps):
+            if hasattr(unfrozen(step), "kernel_"):
+                return unfrozen(step).kernel_
+        raise AttributeError(f"{type(features).__name__} has no kernel_.")
 
     @property
     def _solver(self) -> Cholesky:
@@ -90,9 +104,7 @@ class FeatureGP(BaseEstimator):
         in_memory = rows.columns is not None and not is_on_disk(rows.columns[0])
         X = rows.columns[0] if in_memory and rows.columns else rows.sample(SAMPLE_ROWS)[0]
         if not in_memory:
-            _check_feature_names(self, X, reset=True)  # forgets those of an earlier fit
-            X = check_array(X, accept_sparse="csr", dtype=DTYPES, estimator=self)
-            _check_n_features(self, X, reset=True)
+            X = self._check_sample(X)
         self.features_ = clone(features).fit(X, None)  # some transformers ask for a target
         self._joins_parts = self.posterior == "real"
         # tells the features of one fit from those of another; frozen features check their columns
@@ -100,6 +112,13 @@ class FeatureGP(BaseEstimator):
         self.n_columns_ = self._probe.shape[1]
         if is_final:
             self._check_carried(X[:PROBE_ROWS])
+
+    def _check_sample(self, X: Array) -> Array:
+        """Rows of a sample that nothing has checked yet: the first that are seen of the data."""
+        _check_feature_names(self, X, reset=True)  # forgets those of an earlier fit
+        X = check_array(X, accept_sparse="csr", dtype=DTYPES, estimator=self)
+        _check_n_features(self, X, reset=True)
+        return X
 
     def _check_carried(self, X: Array) -> None:  # the rows of the probe
         """Warn if the features carry almost nothing of k(x, x).

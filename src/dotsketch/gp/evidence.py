@@ -165,11 +165,6 @@ class Spectrum:
         )
 
 
-def greatest_likelihood(spectrum: Spectrum, noise: float | None, prior: float | None) -> float:
-    """The marginal likelihood at the best of the variances that are free."""
-    return spectrum.log_likelihood(*best_variances(lambda: spectrum, noise, prior))
-
-
 def best_variances(
     find_spectrum: Callable[[], Spectrum],
     noise_variance: float | None,

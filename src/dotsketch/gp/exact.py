@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import clone
 from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
@@ -24,9 +24,9 @@ from .base import DTYPES, check_test_rows
 from .choice import HeldOut
 from .class_sums import VALIDATION_ROWS, row_hashes
 from .dirichlet import DirichletClassifier, DirichletLabels
-from .evidence import Spectrum, best_variances, greatest_likelihood, log_density
-from .lengthscales import best_lengthscale
+from .evidence import Spectrum, best_variances, log_density
 from .packed import PackedFactor, PackedMatrix
+from .search import TunedProcess, best_on_rows, has_parameters
 from .solvers.cholesky import factorise
 from .targets import GaussianRegressor, check_noise, check_targets, moments
 
@@ -69,7 +69,7 @@ class ExactPosterior:
         return float(log_density(m * self.factor.log_determinant(), self.square, n * m, False))
 
 
-class ExactGP(BaseEstimator):
+class ExactGP(TunedProcess):
     """What the exact estimators share: the kernel and its Gram matrices in double precision."""
 
     kernel: Any
@@ -97,11 +97,15 @@ class ExactGPRegressor(GaussianRegressor, ExactGP):
     noise_variance : float or "auto", default="auto"
     prior_variance : float or "auto", default="auto"
     normalize_y : {"standard", "mean", None}, default="standard"
-        All as for `FeatureGPRegressor`.
+    optimize : bool, "ard" or "common", default=False
+    time_budget : float or None, default=None
+        All as for `FeatureGPRegressor`; the search takes at most 2000 of the rows.
+    verbose : bool, default=False
+        Shows the steps of a search.
 
     Attributes
     ----------
-    kernel_, noise_variance_, prior_variance_, posterior_, jitter_
+    kernel_, noise_variance_, prior_variance_, posterior_, jitter_, relevances_, search_
 
     Examples
     --------
@@ -121,11 +125,17 @@ class ExactGPRegressor(GaussianRegressor, ExactGP):
         noise_variance: float | str = "auto",
         prior_variance: float | str = "auto",
         normalize_y: str | None = "standard",
+        optimize: bool | str = False,
+        time_budget: float | None = None,
+        verbose: bool = False,
     ):
         self.kernel = kernel
         self.noise_variance = noise_variance
         self.prior_variance = prior_variance
         self.normalize_y = normalize_y
+        self.optimize = optimize
+        self.time_budget = time_budget
+        self.verbose = verbose
 
     def fit(
         self,
@@ -134,7 +144,7 @@ class ExactGPRegressor(GaussianRegressor, ExactGP):
         sample_weight: Any = None,
         *,
         noise_variance: Any = None,
-        optimize: bool = False,
+        optimize: bool | str | None = None,
     ) -> ExactGPRegressor:
         """Fit to X (n, d) and y (n,) or (n, m); see `FeatureGPRegressor.fit`."""
         self._check_kernel()
@@ -147,10 +157,11 @@ class ExactGPRegressor(GaussianRegressor, ExactGP):
         means, deviations = moments(Y, counts)
         self.means_, self.scales_ = self._normalisation(means, deviations)
         Y = (Y - self.means_) / self.scales_
-        free = self._given_variances(noise is not None, optimize)
+        asked = self._asked(optimize)
+        free = self._given_variances(noise is not None, bool(asked))
         if self._is_constant(means, deviations):
             free = free[0] or 1.0, free[1] or 1.0
-        chosen = self._choose_kernel(Y, noise, counts, free, optimize)
+        chosen = self._choose_kernel(Y, noise, counts, asked)
         self.kernel_ = resolved(chosen, self.X_train_)
         K = gram(self.kernel_, self.X_train_)
         shared, self.prior_variance_ = best_variances(lambda: spectrum(K, Y, noise, counts), *free)
@@ -204,21 +215,25 @@ class ExactGPRegressor(GaussianRegressor, ExactGP):
         return density - self._n * float(np.sum(np.log(self.scales_)))
 
     def _choose_kernel(
-        self,
-        Y: np.ndarray,
-        noise: np.ndarray | None,
-        counts: np.ndarray,
-        free: tuple,
-        optimize: bool,
+        self, Y: np.ndarray, noise: np.ndarray | None, counts: np.ndarray, asked: bool | str
     ) -> Any:
-        """The kernel as given, or with the lengthscale of the greatest marginal likelihood."""
-        X = self.X_train_
-
-        def evidence(kernel: Any) -> float:
-            K = gram(resolved(kernel, X), X)
-            return greatest_likelihood(spectrum(K, Y, noise, counts), *free)
-
-        return best_lengthscale(self.kernel, X, evidence) if optimize else self.kernel
+        """The kernel as given, or with the parameters of the greatest marginal likelihood."""
+        self.search_ = None
+        if not asked or not has_parameters(self.kernel):
+            return self.kernel
+        recorder = self._recorder()
+        kernel = best_on_rows(
+            self.kernel,
+            self.X_train_,
+            Y,
+            noise,
+            counts,
+            per_column=self._per_column(asked),
+            rng=np.random.default_rng(0),
+            recorder=recorder,
+        )
+        self.search_ = recorder.finish("Exact marginal likelihood.")
+        return kernel
 
     def _covariance(self, X: Array, cross: np.ndarray) -> np.ndarray:
         half = self.posterior_.half(cross)

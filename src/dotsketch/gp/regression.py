@@ -9,14 +9,12 @@ import numpy as np
 
 from .._arrays import Array, as_generator, positive_integer
 from ..features.base import check_fitted
-from ..features.degenerate import without_degenerate_warnings
 from ..rows.sources import Block, Rows, is_on_disk, is_stream, sample_weights
 from .base import SAMPLE_ROWS, FeatureGP, check_test_rows
 from .evidence import (
     CorrectedRows,
     Spectrum,
     best_variances,
-    greatest_likelihood,
     log_evidence,
 )
 from .functions import SampledFunctions
@@ -29,13 +27,14 @@ from .iterative import (
     chosen_solver,
     compressed,
 )
-from .lengthscales import best_lengthscale
 from .posterior import Posterior, evaluate
+from .search import Score, tuned_features
 from .solvers import ConjugateGradients, RowBlock, System
 from .sums import SufficientStatistics
 from .targets import GaussianRegressor, check_noise, check_targets, moments
 
 CORRECTIONS = ("auto", None, "posterior", "fitc")
+SCORED_ROWS = 50_000  # a common factor of the lengthscales is chosen on so many
 CORRECTED_ROWS = 2000  # variances are chosen on so many rows if those are corrected
 DEFICIT_ROWS = 500  # rows that tell how much of the noise is what the features lack
 MOST_ABSORBED = 0.5  # of the noise
@@ -86,10 +85,19 @@ class FeatureGPRegressor(GaussianRegressor, FeatureGP):
         also by row, are in the squared units of y as it is normalised: 0.01 is 1 % of the variance
         of y. "mean" only subtracts the mean, and None takes y as it is: variances are then in the
         squared units of y, and several outputs share them.
+    optimize : bool, "ard" or "common", default=False
+        True searches for the parameters of the features' kernel by the marginal likelihood before
+        the pass, and chooses both variances whatever the parameters say. "ard" searches one
+        lengthscale for every column, "common" those that the kernel has (one, usually), and True
+        is "ard" if there are more than 20 rows for every column and at most 200 columns. See
+        docs/guide/tuning.md for what it does and what it costs.
+    time_budget : float or None, default=None
+        Seconds after which the search ends with the best it has found (the pass is not counted).
+        What is found then depends on the speed of the machine.
     chunk_rows : int or None, default=None
         Rows of a block, and between two checkpoints; None chooses blocks of about 64 MB.
     verbose : bool, default=False
-        A progress bar (needs rich).
+        A progress bar (needs rich), and the steps of a search as they are done.
 
     Attributes
     ----------
@@ -102,6 +110,9 @@ class FeatureGPRegressor(GaussianRegressor, FeatureGP):
     solver_ : "cholesky" or "cg", the solver that was used
     n_iterations_, residuals_ : with "cg", the number of iterations and the relative residual after
         0, 1, … of them
+    kernel_ : the kernel of the features, with the parameters that were found
+    relevances_ : (d,), 1/lengthscale of every column, summing to one
+    search_ : Search, the table of what was tried, or None without a search
 
     Examples
     --------
@@ -129,6 +140,8 @@ class FeatureGPRegressor(GaussianRegressor, FeatureGP):
         variance_correction: str | None = "auto",
         solver: Any = "auto",
         normalize_y: str | None = "standard",
+        optimize: bool | str = False,
+        time_budget: float | None = None,
         chunk_rows: int | None = None,
         verbose: bool = False,
     ):
@@ -139,6 +152,8 @@ class FeatureGPRegressor(GaussianRegressor, FeatureGP):
         self.variance_correction = variance_correction
         self.solver = solver
         self.normalize_y = normalize_y
+        self.optimize = optimize
+        self.time_budget = time_budget
         self.chunk_rows = chunk_rows
         self.verbose = verbose
 
@@ -149,7 +164,7 @@ class FeatureGPRegressor(GaussianRegressor, FeatureGP):
         sample_weight: Any = None,
         *,
         noise_variance: Any = None,
-        optimize: bool = False,
+        optimize: bool | str | None = None,
         checkpoint: Any = None,
     ) -> FeatureGPRegressor:
         """Fit in one pass, or in one for every iteration of `solver="cg"`.
@@ -167,17 +182,15 @@ class FeatureGPRegressor(GaussianRegressor, FeatureGP):
         noise_variance : array (n,) or None
             The variance of the noise of every row, instead of the parameter and in its units:
             divide variances in the units of y by `y.var()`, or set `normalize_y="mean"`.
-        optimize : bool
-            Choose noise and prior variance, and the lengthscale of the features' kernel if it has
-            one, by the marginal likelihood (the lengthscale on at most 10000 rows, or 2000 beyond
-            4096 columns).
+        optimize : bool, "ard", "common" or None
+            Takes the place of the parameter if it is not None.
         checkpoint : path or None
             Sums are written there after every chunk, or the state of "cg" after every iteration; a
             later fit with the same path goes on.
         """
         self._check_parameters()
         rows = self._training_rows(X, y, noise_variance, sample_weight, reset=True)
-        self._begin(rows, optimize=optimize)
+        self._begin(rows, self._asked(optimize))
         solver = chosen_solver(self.solver, rows, self.n_columns_, np.iscomplexobj(self._probe))
         if solver is not None:
             return self._fit_by_passes(rows, solver, checkpoint)
@@ -190,6 +203,7 @@ class FeatureGPRegressor(GaussianRegressor, FeatureGP):
     ) -> FeatureGPRegressor:
         """Add rows to those seen before. The features are fitted by the first call.
 
+        So is a kernel that is searched for (`optimize`): on the rows of the first call.
         The posterior is computed anew by every call: give `fit` a generator for many batches.
         Rows are reduced to sums, so `solver="auto"` is "cholesky" here.
         """
@@ -198,7 +212,7 @@ class FeatureGPRegressor(GaussianRegressor, FeatureGP):
         first = not hasattr(self, "statistics_")
         rows = self._training_rows(X, y, noise_variance, sample_weight, reset=first)
         if first:
-            self._begin(rows, optimize=False)
+            self._begin(rows, self._asked(None))
             self.solver_ = "cholesky"
             self.statistics_ = self._no_rows()
         self.statistics_ = self.statistics_ + self._sums(rows)
@@ -377,7 +391,7 @@ class FeatureGPRegressor(GaussianRegressor, FeatureGP):
             X, y = self._check_rows(X, y, reset=reset)
         return self._rows(X, y, noise_variance, sample_weight)
 
-    def _begin(self, rows: Rows, *, optimize: bool) -> None:
+    def _begin(self, rows: Rows, optimize: bool | str) -> None:
         """Fit the features, and note what the sums depend on."""
         self.optimized_ = bool(optimize)
         sample = rows.sample(SAMPLE_ROWS)
@@ -386,7 +400,9 @@ class FeatureGPRegressor(GaussianRegressor, FeatureGP):
         self._noise_by_row = len(sample) > 2 and sample[2] is not None
         self._corrects_rows = self.variance_correction == "fitc"
         self._row_variances: tuple[float, float] | None = None  # what the sums assume, for fitc
-        self._fit_features(rows, self._tuned_features(sample) if optimize else self.features)
+        self.search_ = None
+        features = self._tuned_features(rows, sample, optimize) if optimize else self.features
+        self._fit_features(rows, features)
         self._lacking = self._measured_deficit(sample[0])
         if self._corrects_rows:
             # the corrected noise of a row holds both variances: they are chosen before the pass
@@ -452,19 +468,41 @@ class FeatureGPRegressor(GaussianRegressor, FeatureGP):
     def _no_rows(self) -> SufficientStatistics:
         return SufficientStatistics.zeros(self.n_columns_, len(self.offset_), self._dtype)
 
-    def _tuned_features(self, sample: Block) -> Any:
-        """The features with the lengthscale of the greatest marginal likelihood on the sample."""
-        rows = Rows(sample)
+    def _tuned_features(self, rows: Rows, sample: Block, optimize: bool | str) -> Any:
+        """The features with the kernel of the greatest marginal likelihood."""
+        in_memory = rows.columns is not None and not is_on_disk(rows.columns[0])
+        X = sample[0] if in_memory else self._check_sample(sample[0])
+        (Y, _), noise = check_targets(sample[1]), sample[2] if self._noise_by_row else None
+        scored = rows.sample(SCORED_ROWS) if in_memory else (X, *sample[1:])
+        recorder = self._recorder()
+        features, message = tuned_features(
+            self.features,
+            X,
+            Y / self._normalisation(Y.mean(axis=0), Y.std(axis=0))[1],
+            check_noise(noise, self._noise_by_row, len(Y)),
+            sample_weights(sample),
+            score=lambda features: self._score(features, Rows(scored)),
+            n_scored=scored[0].shape[0],
+            per_column=self._per_column(optimize),
+            rng=np.random.default_rng(0),
+            recorder=recorder,
+        )
+        self.search_ = recorder.finish(message)
+        return features
 
-        def evidence(features: Any) -> float:
-            self._fit_features(rows, features, is_final=False)
-            is_wide = self.n_columns_ > MOST_COLUMNS  # too many for sums over all of the sample
-            found = self._sample_sums(rows.sample(DIRECT_ROWS) if is_wide else sample)
-            spectrum = self._spectrum(found)
-            return greatest_likelihood(spectrum, *self._given_variances(self._noise_by_row, True))
-
-        with without_degenerate_warnings():  # the fit that follows warns
-            return best_lengthscale(self.features, self._check_block(sample[0]), evidence)
+    def _score(self, features: Any, rows: Rows) -> Score:
+        """What features reach on rows: the evidence at the best variances, and those."""
+        self._fit_features(rows, features, is_final=False)
+        if self.n_columns_ > MOST_COLUMNS:  # too many for sums over all rows
+            statistics = self._sample_sums(rows.sample(DIRECT_ROWS))
+        else:
+            statistics = self._no_rows()
+            for block in rows.blocks(self._block_rows()):
+                statistics.update(*self._block(block))
+        spectrum = self._spectrum(statistics)
+        free = self._given_variances(self._noise_by_row, True)
+        noise, prior = best_variances(lambda: spectrum, *free)
+        return spectrum.log_likelihood(noise, prior) / spectrum.n, noise, prior
 
     def _finish(self) -> FeatureGPRegressor:
         """From the sums to the posterior."""

@@ -6,6 +6,7 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
+from scipy.special import ndtri
 from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils import check_array
 from sklearn.utils.validation import validate_data
@@ -27,6 +28,29 @@ class GaussianRegressor(RegressorMixin, MultiOutputMixin):
     means_: np.ndarray
     scales_: np.ndarray
     _flat: bool
+
+    def predict(
+        self,
+        X: Any,
+        return_std: bool = False,
+        return_cov: bool = False,
+        *,
+        include_noise: bool = False,
+    ) -> Any:
+        raise NotImplementedError
+
+    def predict_quantiles(
+        self, X: Any, quantiles: Any = (0.025, 0.5, 0.975), *, include_noise: bool = True
+    ) -> np.ndarray:  # (n, d) -> (n, q) or (n, m, q)
+        """Quantiles of y at the rows of X, or of f without the noise.
+
+        The predictive distribution is Gaussian: mean + Φ⁻¹(q) · standard deviation.
+        """
+        levels = np.atleast_1d(np.asarray(quantiles, dtype=np.float64))
+        if levels.ndim != 1 or not np.all((levels > 0) & (levels < 1)):
+            raise ValueError(f"quantiles must lie between 0 and 1; got {quantiles!r}.")
+        mean, std = self.predict(X, return_std=True, include_noise=include_noise)
+        return mean[..., None] + std[..., None] * ndtri(levels)
 
     def _check_regressor(self) -> None:
         check_positive("noise_variance", self.noise_variance, ("auto",))

@@ -72,6 +72,15 @@ class CompositeKernel(Kernel):
         left, right = logarithms[:n], logarithms[n:]
         return self.of(self.left.with_logarithms(left), self.right.with_logarithms(right))
 
+    def per_column(self, dimension: int) -> Any:
+        return self.of(self.left.per_column(dimension), self.right.per_column(dimension))
+
+    def stretched(self, factor: float) -> Any:
+        return self.of(self.left.stretched(factor), self.right.stretched(factor))
+
+    def search_range(self, X: np.ndarray) -> np.ndarray:
+        return np.concatenate([self.left.search_range(X), self.right.search_range(X)])
+
     @staticmethod
     def of(left: Kernel, right: Kernel) -> Any:
         """left + right or left · right: they may be a dot product kernel, or no longer."""

@@ -78,6 +78,30 @@ class Kernel(BaseEstimator):
         K = np.asarray(self(X))
         return K, lambda M: np.array([np.sum(M * K)])
 
+    def per_column(self, dimension: int) -> Any:
+        """This kernel with one lengthscale for every column, where it has lengthscales."""
+        return self
+
+    def stretched(self, factor: float) -> Any:
+        """k(x / factor, y / factor): all lengthscales times the factor."""
+        return self
+
+    def search_range(self, X: np.ndarray) -> np.ndarray:  # (n, d) -> (number of logarithms, 3)
+        """Least, typical and greatest values of the logarithms for rows X.
+
+        The variance is typically such that k(x, x) is 1 on average, as for targets that are
+        normalised. It is the last of the parameters.
+        """
+        others = [np.log(self.range_of(name, X)) for name in self.searched[:-1]]
+        typical = np.concatenate([*(part[:, 1] for part in others), [0.0]])
+        level = float(np.mean(self.with_logarithms(typical).diag(X)))
+        middle = -np.log(level) if 0 < level < np.inf else 0.0
+        return np.concatenate([*others, middle + np.log([[1e-3, 1.0, 1e3]])])
+
+    def range_of(self, name: str, X: np.ndarray) -> np.ndarray:  # (n, d) -> (size, 3)
+        """Least, typical and greatest values of one searched parameter, not the variance."""
+        raise NotImplementedError
+
     # -- sums, products and multiples ------------------------------------------------------------
 
     def __add__(self, other: Any) -> Any:
@@ -222,6 +246,41 @@ class DotProductKernel(ExpandedKernel):
         return self.value(namespace(X).sum(S * S, axis=1), 2 * self.log_weight(S))
 
 
+class GammaKernel(DotProductKernel):
+    """variance · f(gamma x·y): a subclass says what f is and what t f′(t) is."""
+
+    gamma: Any
+
+    def times_slope(self, t: np.ndarray) -> np.ndarray:
+        """t times the derivative of `profile`."""
+        raise NotImplementedError
+
+    @property
+    def metric(self) -> tuple[str, Any]:
+        return "rows", self.gamma
+
+    def scale(self, X: Array) -> Array:
+        return times_root(X, self.gamma)
+
+    def stretched(self, factor: float) -> Any:
+        changed = {"gamma": self.gamma / factor**2}
+        return type(self)(**{**self.get_params(), **changed})
+
+    def range_of(self, name: str, X: np.ndarray) -> np.ndarray:
+        """gamma x·x is typically 1."""
+        level = float(np.mean(np.sum(X * X, axis=1)))
+        typical = 1 / level if 0 < level < np.inf else float(host(self.gamma))
+        return typical * np.array([[1e-3, 1.0, 1e3]])
+
+    def with_pullback(self, X: np.ndarray) -> tuple[np.ndarray, Pullback]:
+        if "gamma" not in self.searched:
+            return super().with_pullback(X)
+        S = np.asarray(self.scale(X))
+        t = S @ S.T
+        K = np.asarray(self.profile(t))
+        return K, lambda M: np.array([np.sum(M * self.times_slope(t)), np.sum(M * K)])
+
+
 def directions(S: Array) -> tuple[Array, Array]:  # (n, d) -> (n, d), (n,)
     """Rows over their norms, and the norms; zero rows stay zero, with finite gradients."""
     xp = namespace(S)
@@ -277,6 +336,21 @@ def lengthscale_of(value: Any, X: Array) -> Any:
         raise ValueError(f"lengthscale has {len(value)} values for {X.shape[1]} features.")
     xp = namespace(X)
     return xp.asarray(np.asarray(value), dtype=X.dtype, device=array_api_compat.device(X))
+
+
+def column_lengthscales(lengthscale: Any, dimension: int) -> np.ndarray | str:
+    """One lengthscale for every column; a rule such as "median" stays."""
+    if isinstance(lengthscale, str):
+        return lengthscale
+    return np.broadcast_to(host(lengthscale), (dimension,)).astype(float)
+
+
+def column_deviations(X: np.ndarray) -> np.ndarray:  # (n, d) -> (d,)
+    """The standard deviations of the columns; those of constant columns are a typical one."""
+    deviations = np.std(X, axis=0)
+    varies = deviations > 1e-12 * np.max(np.abs(X), axis=0)
+    typical = float(np.median(deviations[varies])) if np.any(varies) else 1.0
+    return np.where(varies, deviations, typical)
 
 
 def inverse_square(lengthscale: Any) -> np.ndarray:

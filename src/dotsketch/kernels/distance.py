@@ -9,7 +9,15 @@ import numpy as np
 from array_api_compat import is_numpy_array
 
 from .._arrays import Array, host, is_sparse, namespace, plain, without_gradient
-from .base import Kernel, Pullback, check_positive, lengthscale_of, matching
+from .base import (
+    Kernel,
+    Pullback,
+    check_positive,
+    column_deviations,
+    column_lengthscales,
+    lengthscale_of,
+    matching,
+)
 
 # Squared distances from a product lose their digits to the norms. Those below this share of the
 # norms are computed again from differences wherever the kernel sees the distance itself: its
@@ -135,6 +143,22 @@ class DistanceKernel(Kernel):
             if T is None:
                 K[:start, start:stop] = block[:, :start].T
         return K
+
+    def per_column(self, dimension: int) -> Any:
+        values = column_lengthscales(self.lengthscale, dimension)
+        return type(self)(**{**self.get_params(), "lengthscale": values})
+
+    def stretched(self, factor: float) -> Any:
+        values = plain(factor * np.asarray(host(self.lengthscale)))
+        return type(self)(**{**self.get_params(), "lengthscale": values})
+
+    def range_of(self, name: str, X: np.ndarray) -> np.ndarray:
+        """Distances grow with √d if all columns matter; a column may matter not at all."""
+        if np.ndim(plain(self.lengthscale)) == 0:
+            return median_distance(X) * np.array([[1e-2, 1.0, 1e2]])
+        deviations = column_deviations(X)
+        typical = np.sqrt(X.shape[1]) * deviations
+        return np.stack([1e-2 * deviations, typical, 1e3 * typical], axis=1)
 
     def with_pullback(self, X: np.ndarray) -> tuple[np.ndarray, Pullback]:
         S, _, unit = self._centred(X, None)

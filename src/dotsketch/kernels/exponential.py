@@ -7,8 +7,15 @@ from typing import Any
 import numpy as np
 from scipy.special import gammaln
 
-from .._arrays import Array, namespace, plain
-from .base import DotProductKernel, check_positive, inverse_square, lengthscale_of
+from .._arrays import Array, host, namespace, plain
+from .base import (
+    DotProductKernel,
+    Pullback,
+    check_positive,
+    column_lengthscales,
+    inverse_square,
+    lengthscale_of,
+)
 
 
 class Exponential(DotProductKernel):
@@ -18,6 +25,8 @@ class Exponential(DotProductKernel):
     >>> Exponential().coefficients(3) * [1, 1, 2, 6]
     array([1., 1., 1., 1.])
     """
+
+    searched = ("lengthscale", "variance")
 
     def __init__(self, *, lengthscale: Any = 1.0, variance: float = 1.0):
         self.lengthscale = lengthscale
@@ -41,3 +50,35 @@ class Exponential(DotProductKernel):
 
     def profile(self, t: Array) -> Array:
         return plain(self.variance) * namespace(t).exp(t)
+
+    def per_column(self, dimension: int) -> Any:
+        values = column_lengthscales(self.lengthscale, dimension)
+        return type(self)(lengthscale=values, variance=self.variance)
+
+    def stretched(self, factor: float) -> Any:
+        values = plain(factor * np.asarray(host(self.lengthscale)))
+        return type(self)(lengthscale=values, variance=self.variance)
+
+    def range_of(self, name: str, X: np.ndarray) -> np.ndarray:
+        """Exponents are at most 50² and typically 1 for rows of the usual norm."""
+        largest, usual = np.max(np.abs(X), axis=0), np.sqrt(np.mean(X * X, axis=0))
+        if np.ndim(plain(self.lengthscale)) == 0:
+            largest, usual = (np.sqrt([np.sum(size**2)]) for size in (largest, usual))
+        else:  # the exponent is a sum over columns
+            largest, usual = (np.sqrt(X.shape[1]) * size for size in (largest, usual))
+        usual = np.where(usual > 0, usual, 1.0)
+        least = np.maximum(largest / 25, 1e-2 * usual)
+        return np.stack([least, np.maximum(usual, least), 1e3 * np.maximum(usual, least)], axis=1)
+
+    def with_pullback(self, X: np.ndarray) -> tuple[np.ndarray, Pullback]:
+        S = np.asarray(self.scale(X))
+        K = np.asarray(self(X))
+
+        def pullback(M: np.ndarray) -> np.ndarray:
+            weighted = M * K
+            lengthscales = -2 * np.sum(S * (weighted @ S), axis=0)
+            if np.ndim(plain(self.lengthscale)) == 0:
+                lengthscales = lengthscales.sum(keepdims=True)
+            return np.append(lengthscales, np.sum(weighted))
+
+        return K, pullback

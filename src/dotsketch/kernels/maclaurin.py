@@ -7,16 +7,18 @@ from typing import Any
 import numpy as np
 
 from .._arrays import Array, plain
-from .base import DotProductKernel, check_positive, times_root
+from .base import GammaKernel, check_positive
 
 
-class Maclaurin(DotProductKernel):
+class Maclaurin(GammaKernel):
     """variance · Σ_n a_n (gamma x·y)ⁿ for a given finite list of coefficients a_0, a_1, …
 
     >>> import numpy as np
     >>> Maclaurin([1, 0, 0.5])(np.array([[2.0]]))
     array([[9.]])
     """
+
+    searched = ("gamma", "variance")
 
     def __init__(self, coefficients: Any, *, gamma: float = 1.0, variance: float = 1.0):
         # `coefficients` is the name of a method too, so the list has a name of its own
@@ -52,13 +54,6 @@ class Maclaurin(DotProductKernel):
         check_positive("variance", self.variance)
 
     @property
-    def metric(self) -> tuple[str, Any]:
-        return "rows", self.gamma
-
-    def scale(self, X: Array) -> Array:
-        return times_root(X, self.gamma)
-
-    @property
     def last_degree(self) -> int:
         return int(np.flatnonzero(np.asarray(self._list, dtype=float)).max(initial=0))
 
@@ -69,7 +64,16 @@ class Maclaurin(DotProductKernel):
         return a
 
     def profile(self, t: Array) -> Array:
-        total = 0 * t
-        for a in reversed(np.asarray(self._list, dtype=float).tolist()):
-            total = total * t + a
-        return plain(self.variance) * total
+        return plain(self.variance) * _polynomial(np.asarray(self._list, dtype=float), t)
+
+    def times_slope(self, t: np.ndarray) -> np.ndarray:
+        a = np.asarray(self._list, dtype=float)
+        return plain(self.variance) * _polynomial(np.arange(len(a)) * a, t)
+
+
+def _polynomial(a: np.ndarray, t: Array) -> Array:
+    """Σ_n a_n tⁿ by Horner's rule."""
+    total = 0 * t
+    for coefficient in reversed(a.tolist()):
+        total = total * t + coefficient
+    return total

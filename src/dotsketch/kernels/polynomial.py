@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
 from .._arrays import Array, host, plain, positive_integer
-from .base import DotProductKernel, check_nonnegative, check_positive, times_root
+from .base import GammaKernel, check_nonnegative, check_positive
 
 
-class Polynomial(DotProductKernel):
+class Polynomial(GammaKernel):
     """variance · (gamma x·y + coef0)^degree.
 
     >>> import numpy as np
@@ -41,11 +40,9 @@ class Polynomial(DotProductKernel):
         check_nonnegative("coef0", self.coef0, "a negative coef0 gives negative coefficients")
 
     @property
-    def metric(self) -> tuple[str, Any]:
-        return "rows", self.gamma
-
-    def scale(self, X: Array) -> Array:
-        return times_root(X, self.gamma)
+    def searched(self) -> tuple[str, ...]:  # type: ignore[override]
+        """Only gamma/coef0 and the scale of the kernel matter: coef0 stays as it is."""
+        return ("gamma", "variance") if float(host(self.coef0)) > 0 else ("variance",)
 
     @property
     def last_degree(self) -> int:
@@ -60,6 +57,10 @@ class Polynomial(DotProductKernel):
 
     def profile(self, t: Array) -> Array:
         return plain(self.variance) * _integer_power(t + plain(self.coef0), self.degree)
+
+    def times_slope(self, t: np.ndarray) -> np.ndarray:
+        power = (t + plain(self.coef0)) ** (self.degree - 1)
+        return plain(self.variance) * self.degree * t * power
 
 
 def _integer_power(t: Array, n: int) -> Array:

@@ -56,6 +56,7 @@ OWN: dict[str, Arrays] = {
     "MeanSplitExpansion": {"direction": "f: d", "functions": "f: b n"},
     "RadialDensity": {"radii": "f: r", "weights": "f: r"},
     # Gaussian processes
+    **without_arrays("Search SearchStep"),
     "DirichletLabels": {"means": "f: c"},
     "ExactGPClassifier": {"X_train_": "f: n d", "_codes": "iu: n", "_counts": "f: n", **CLASSES},
     "ExactGPRegressor": {"X_train_": "f: n d", **SCALES},

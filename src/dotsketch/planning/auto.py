@@ -8,6 +8,7 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
@@ -136,6 +137,10 @@ class AutoFeatures(FeatureMap):
 
     def _features(self, X: Array) -> Array:
         return self.features_._features(X)
+
+    def settled(self, X: Array) -> FeatureMap:
+        """The features that are chosen for X: a plan for every kernel would take too long."""
+        return clone(clone(self).fit(X).features_)
 
     def expected_diagonal(self, X: Array, Z: Array) -> np.ndarray:  # (n, d), (n, D) -> (n,)
         """That of the features chosen."""

@@ -1,0 +1,24 @@
+"""The search for the parameters of a kernel: `optimize=True` of the Gaussian processes.
+
+First the exact marginal likelihood of some rows, with gradients (`subset`): lengthscales, one for
+every column if the rows allow it, kernel variance and noise. Then one common factor of the
+lengthscales through the features, on all rows (`factor`, `features`): the best lengthscales depend
+on the number of rows and columns. `placement` finds the kernel inside of a transformer, `record`
+keeps what was tried, and `estimator` is what all four processes share.
+"""
+
+from .estimator import TunedProcess
+from .features import Score, tuned_features
+from .record import Recorder, Search, SearchStep
+from .subset import best_on_rows, has_parameters
+
+__all__ = [
+    "Recorder",
+    "Score",
+    "Search",
+    "SearchStep",
+    "TunedProcess",
+    "best_on_rows",
+    "has_parameters",
+    "tuned_features",
+]

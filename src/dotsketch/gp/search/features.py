@@ -1,0 +1,89 @@
+"""The two stages of a search for the kernel of features."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..._arrays import Array
+from ...features.degenerate import without_degenerate_warnings
+from ...kernels import DotProductKernel
+from .factor import best_factor
+from .placement import Placement
+from .record import OutOfTime, Recorder
+from .subset import best_on_rows, has_parameters
+
+Score = tuple[float, float, float]  # log-likelihood per row, noise variance, prior variance
+
+
+def tuned_features(
+    features: Any,
+    X: Array,
+    Y: np.ndarray,
+    noise: np.ndarray | None,
+    counts: np.ndarray | None,
+    *,
+    score: Callable[[Any], Score],
+    n_scored: int,
+    per_column: bool | None,
+    rng: np.random.Generator,
+    recorder: Recorder,
+) -> tuple[Any, str]:
+    """A clone of the features with the kernel that was found, and what was done.
+
+    The first stage takes some of the rows X (n, d) with targets Y (n, m) and, if they are given,
+    noise variances (n,) and sample weights (n,). `score(features)` is for the second stage: what
+    unfitted features reach on `n_scored` rows.
+    """
+    place = Placement(features)
+    kernel = place.kernel
+    seen = None if kernel is None else place.rows_of_kernel(X)
+    if seen is None:
+        return features, "The features have no single kernel to search: only variances are chosen."
+    if not has_parameters(kernel):
+        return features, "The kernel has no parameters to search beside its variance."
+    found = best_on_rows(kernel, seen, Y, noise, per_column=per_column, rng=rng, recorder=recorder)
+    if isinstance(kernel, DotProductKernel) and not isinstance(found, DotProductKernel):
+        # a sum whose parts no longer see the same dot product, which these features need
+        found = kernel.resolve(seen)
+    factor = 1.0
+    try:
+        recorder.check()
+        with without_degenerate_warnings():
+            trial = place.settled(found, X)
+            factor = best_factor(
+                _scored(trial, found, score, n_scored, recorder),
+                trial.n_columns,
+                trial.columns_at_once,
+                recorder,
+            )
+    except OutOfTime:
+        pass
+    return place.with_kernel(found.stretched(factor)), f"Factor of the lengthscales: {factor:.3g}."
+
+
+def _scored(
+    place: Placement, kernel: Any, score: Callable[[Any], Score], n_rows: int, recorder: Recorder
+) -> Callable[[float, int | None], float]:
+    """The likelihood as a function of the factor and the number of columns, which it records."""
+
+    def log_likelihood(factor: float, n_columns: int | None) -> float:
+        began = time.perf_counter()
+        value, noise, prior = score(place.with_kernel(kernel.stretched(factor), n_columns))
+        recorder.add(
+            began,
+            stage="factor",
+            n_rows=n_rows,
+            n_columns=place.n_columns if n_columns is None else n_columns,
+            n_evaluations=1,
+            factor=factor,
+            log_likelihood=value,
+            noise_variance=noise,
+            prior_variance=prior,
+        )
+        return value
+
+    return log_likelihood

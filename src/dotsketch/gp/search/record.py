@@ -1,0 +1,99 @@
+"""What a search has tried, and the time it has."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+
+class SearchStep(NamedTuple):
+    """One run of the optimiser on some rows, or one evaluation through the features."""
+
+    stage: str  # "subset" or "factor"
+    n_rows: int
+    n_columns: int | None  # of the features; None for the exact kernel
+    n_evaluations: int
+    factor: float  # of the lengthscales that the first stage has found
+    log_likelihood: float  # per row
+    noise_variance: float
+    prior_variance: float
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Search:
+    """The steps of a search in their order, and why it ended; prints as a table."""
+
+    steps: tuple[SearchStep, ...]
+    message: str
+
+    @property
+    def seconds(self) -> float:
+        """The time of all steps together."""
+        return sum(step.seconds for step in self.steps)
+
+    def __str__(self) -> str:
+        lines = [_line("stage", "rows", "columns", "evals", "factor", "log p/n", "noise", "prior")]
+        for step in self.steps:
+            columns = "exact" if step.n_columns is None else str(step.n_columns)
+            numbers = (
+                f"{step.factor:.3g}",
+                f"{step.log_likelihood:.4f}",
+                f"{step.noise_variance:.3g}",
+                f"{step.prior_variance:.3g}",
+            )
+            counts = str(step.n_rows), columns, str(step.n_evaluations)
+            lines.append(f"{_line(step.stage, *counts, *numbers)}  {step.seconds:6.1f} s")
+        return "\n".join([*lines, self.message])
+
+    def to_pandas(self) -> Any:
+        """The steps as a data frame."""
+        import pandas as pd
+
+        return pd.DataFrame(self.steps, columns=SearchStep._fields)
+
+
+class OutOfTime(Exception):
+    """The time budget is used up."""
+
+
+class Recorder:
+    """Collects the steps of a search and watches its time.
+
+    The first stage may take half of the budget, so that something is left for the second.
+    """
+
+    def __init__(self, time_budget: float | None = None, verbose: bool = False):
+        self.time_budget, self.verbose = time_budget, verbose
+        self.began = time.perf_counter()
+        self.steps: list[SearchStep] = []
+        self.was_stopped = False
+
+    def check(self, share: float = 1.0) -> None:
+        """Raise OutOfTime once this share of the budget is used."""
+        if self.time_budget is None:
+            return
+        if time.perf_counter() - self.began > share * self.time_budget:
+            self.was_stopped = True
+            raise OutOfTime
+
+    def add(self, began: float, **fields: Any) -> None:
+        """Note a step that began at a time of `time.perf_counter()`."""
+        step = SearchStep(seconds=time.perf_counter() - began, **fields)
+        self.steps.append(step)
+        if self.verbose:
+            print(str(Search((step,), "")).splitlines()[1], flush=True)
+
+    def finish(self, message: str) -> Search:
+        """The steps so far."""
+        if self.was_stopped:
+            message += f" The time budget of {self.time_budget:g} s ended the search early."
+        if self.verbose:
+            print(message, flush=True)
+        return Search(tuple(self.steps), message)
+
+
+def _line(*cells: str) -> str:
+    widths = (7, 7, 8, 6, 7, 9, 9, 9)
+    return " ".join(cell.rjust(width) for cell, width in zip(cells, widths, strict=True))

@@ -1,0 +1,300 @@
+"""The search for the parameters of a kernel: `optimize=True`."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import FeatureUnion, make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from dotsketch import (
+    ExactGPRegressor,
+    Exponential,
+    FeatureGPRegressor,
+    FourierFeatures,
+    Gaussian,
+    MaclaurinFeatures,
+    Matern,
+    NystromFeatures,
+    Polynomial,
+    load,
+    save,
+)
+from dotsketch.gp.search import Recorder, best_on_rows
+from dotsketch.gp.search.factor import MARGIN, best_factor
+from dotsketch.gp.search.subset import ITERATIONS, SubsetEvidence
+
+
+def drawn_data(kernel, n=260, d=3, noise=0.01, seed=0):
+    """Rows, and targets drawn from the process."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, d))
+    K = kernel(X) + noise * np.eye(n)
+    return X, np.linalg.cholesky(K) @ rng.standard_normal(n)
+
+
+def nystrom(kernel=None, n_components=60):
+    kernel = Matern(1.5) if kernel is None else kernel
+    return NystromFeatures(kernel, n_components=n_components, random_state=0)
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        Matern(1.5, lengthscale=np.array([0.6, 1.0, 2.0])),
+        Gaussian(lengthscale=1.3),
+        Polynomial(2, gamma=0.5),
+        Exponential(lengthscale=2.0) + Matern(0.5, lengthscale=1.0),
+    ],
+    ids=repr,
+)
+@pytest.mark.parametrize("by_row", [False, True])
+def test_the_gradient_is_that_of_the_density(kernel, by_row, rng):
+    X, Y = rng.standard_normal((30, 3)), rng.standard_normal((30, 2))
+    noise = rng.uniform(0.1, 0.5, 30) if by_row else None
+    evidence = SubsetEvidence(kernel, X, Y, noise)
+    start = kernel.logarithms if by_row else np.append(kernel.logarithms, np.log(0.3))
+    value, gradient = evidence(start)
+    C = kernel(X) + np.diag(noise if by_row else np.full(30, 0.3))
+    determinant = np.linalg.slogdet(2 * np.pi * C)[1]
+    density = -np.trace(Y.T @ np.linalg.solve(C, Y)) / 2 - determinant  # of two outputs
+    assert value == pytest.approx(-density / 30)
+    for i, step in enumerate(1e-5 * np.eye(len(start))):
+        slope = (evidence(start + step)[0] - evidence(start - step)[0]) / 2e-5
+        assert gradient[i] == pytest.approx(slope, rel=1e-5, abs=1e-8)
+
+
+def test_rows_that_count_twice_are_two_rows(rng):
+    X, Y, counts = rng.standard_normal((20, 2)), rng.standard_normal((20, 2)), np.ones(20)
+    counts[[3, 8]] = 2
+    kernel, twice = Gaussian(lengthscale=1.3), np.repeat(np.arange(20), counts.astype(int))
+    start = np.append(kernel.logarithms, np.log(0.3))
+    value, gradient = SubsetEvidence(kernel, X, Y, None, counts)(start)
+    expected, slopes = SubsetEvidence(kernel, X[twice], Y[twice], None)(start)
+    # up to a constant of the data: Σ (w − 1) log 2π + log w for every output
+    constant = 2 * (2 * np.log(2 * np.pi) + 2 * np.log(2)) / 2
+    assert 20 * value + constant == pytest.approx(22 * expected)
+    np.testing.assert_allclose(20 * gradient, 22 * slopes, rtol=1e-9)
+
+
+def test_the_columns_that_matter_are_found():
+    """Targets drawn from a kernel of the first and third of five columns."""
+    lengthscales = np.array([0.8, 1e6, 2.0, 1e6, 1e6])
+    X, y = drawn_data(Matern(1.5, lengthscale=lengthscales), d=5)
+    gp = ExactGPRegressor(Matern(1.5), optimize=True).fit(X, y)
+    found = gp.kernel_.lengthscale
+    assert np.all(found[[1, 3, 4]] > 8 * found[2])
+    assert found[0] < found[2]
+    assert gp.relevances_.sum() == pytest.approx(1)
+    assert gp.relevances_.argmax() == 0
+    # the scale of the process is that of the prior variance: that of the kernel stays
+    assert gp.kernel_.variance == 1.0
+    truth = Matern(1.5, lengthscale=lengthscales)
+    at_truth = ExactGPRegressor(truth).fit(X, y).log_marginal_likelihood()
+    assert gp.log_marginal_likelihood() > at_truth - 1e-3
+
+
+def test_features_find_them_too_and_again():
+    X, y = drawn_data(Matern(1.5, lengthscale=np.array([0.8, 1e6, 1.5])))
+    gp = FeatureGPRegressor(nystrom(), optimize=True).fit(X, y)
+    assert gp.relevances_.argmin() == 1
+    plain = FeatureGPRegressor(nystrom()).fit(X, y)
+    assert gp.log_marginal_likelihood() > plain.log_marginal_likelihood() + 10
+    again = FeatureGPRegressor(nystrom()).fit(X, y, optimize=True)
+    np.testing.assert_array_equal(gp.predict(X), again.predict(X))
+    assert plain.search_ is None
+    stages = [step.stage for step in gp.search_.steps]
+    assert stages.count("subset") == 3
+    assert stages.count("factor") >= 3
+    table = str(gp.search_)
+    assert len(table.splitlines()) == len(stages) + 2
+    assert len(gp.search_.to_pandas()) == len(stages)
+
+
+def test_the_argument_of_fit_wins():
+    X, y = drawn_data(Gaussian(lengthscale=1.0), n=80)
+    gp = FeatureGPRegressor(nystrom(), optimize=True).fit(X, y, optimize=False)
+    assert gp.search_ is None
+    gp = ExactGPRegressor(Gaussian(), optimize=False).fit(X, y, optimize="common")
+    assert gp.search_ is not None
+    assert np.ndim(gp.kernel_.lengthscale) == 0
+
+
+def test_few_rows_and_many_columns_share_a_lengthscale(rng):
+    X = rng.standard_normal((60, 10))
+    y = np.sin(X[:, 0])
+    for optimize, dimensions in ((True, 0), ("common", 0), ("ard", 1)):
+        gp = ExactGPRegressor(Gaussian(), optimize=optimize).fit(X, y)
+        assert np.ndim(gp.kernel_.lengthscale) == dimensions
+    np.testing.assert_allclose(
+        ExactGPRegressor(Gaussian(), optimize=True).fit(X, y).relevances_, 0.1
+    )
+
+
+def test_searches_within_scikit_learn():
+    X, y = drawn_data(Gaussian(lengthscale=1.0), n=90, d=2)
+    gp = FeatureGPRegressor(nystrom(Gaussian(), 20), optimize=True, time_budget=5.0)
+    assert clone(gp).get_params()["optimize"] is True
+    search = GridSearchCV(gp, {"optimize": [False, True]}, cv=2).fit(X, y)
+    assert set(search.cv_results_["param_optimize"]) == {False, True}
+
+
+@pytest.mark.parametrize("form", ["sparse", "stream", "memory map", "partial"])
+def test_rows_from_anywhere(form, tmp_path):
+    X, y = drawn_data(Gaussian(lengthscale=np.array([0.7, 1e6])), n=120, d=2)
+    gp = FeatureGPRegressor(nystrom(Gaussian(), 30), optimize=True)
+    expected = clone(gp).fit(X, y).kernel_.lengthscale
+    if form == "sparse":
+        gp.fit(sp.csr_array(X), y)
+    elif form == "stream":
+        gp.fit(iter([(X[:50], y[:50]), (X[50:], y[50:])]))
+    elif form == "memory map":
+        np.save(tmp_path / "X.npy", X)
+        gp.fit(np.load(tmp_path / "X.npy", mmap_mode="r"), y)
+    else:
+        gp.partial_fit(X, y)
+    np.testing.assert_allclose(gp.kernel_.lengthscale, expected, rtol=1e-6)
+
+
+def test_several_outputs_and_noise_by_row(rng):
+    X, y = drawn_data(Gaussian(lengthscale=np.array([0.7, 1e6, 1.0])), n=150)
+    Y = np.stack([y, -3 * y], axis=1)
+    noise = np.full(len(y), 0.02)
+    for gp in (
+        FeatureGPRegressor(nystrom(Gaussian(), 50), optimize=True),
+        ExactGPRegressor(Gaussian(), optimize=True),
+    ):
+        gp.fit(X, Y, noise_variance=noise)
+        assert gp.relevances_.argmin() == 1
+        assert gp.noise_variance_ is None
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    ["duplicated", "constant", "outlier", "rank", "no noise", "units", "constant target"],
+)
+def test_difficult_rows(spoil):
+    X, y = drawn_data(Matern(1.5, lengthscale=np.array([0.8, 1.2, 5.0])), n=120)
+    if spoil == "duplicated":
+        X = np.hstack([X, X])
+    elif spoil == "constant":
+        X[:, 2] = 7.0
+    elif spoil == "outlier":
+        X[3, 1] = 100.0
+    elif spoil == "rank":
+        X = np.repeat(X[:15], 8, axis=0)
+    elif spoil == "no noise":
+        y = X[:, 0] + X[:, 1] ** 2
+    elif spoil == "units":
+        X = X * [1e-6, 1e5, 1.0]
+    else:
+        y = np.full(len(X), 3.0)
+    gp = FeatureGPRegressor(nystrom(n_components=15), optimize=True).fit(X, y)
+    mean, std = gp.predict(X, return_std=True, include_noise=True)
+    assert np.all(np.isfinite(mean))
+    assert np.all(std > 0)
+    if spoil not in ("rank", "constant target"):
+        gp = ExactGPRegressor(Matern(1.5), optimize=True).fit(X[:90], y[:90])
+        assert gp.score(X[90:], y[90:]) > 0.4
+
+
+def test_behind_other_steps(rng):
+    X, y = drawn_data(Matern(1.5, lengthscale=np.array([0.8, 1e6, 1.5])))
+    scaled = StandardScaler().fit_transform(X)
+    direct = FeatureGPRegressor(nystrom(), optimize=True).fit(scaled, y)
+    model = make_pipeline(StandardScaler(), nystrom())
+    behind = FeatureGPRegressor(model, optimize=True).fit(X * [1e3, 1.0, 1e-3], y)
+    np.testing.assert_allclose(behind.kernel_.lengthscale, direct.kernel_.lengthscale, rtol=1e-4)
+    union = FeatureUnion([("a", nystrom()), ("b", nystrom(Gaussian()))])
+    gp = FeatureGPRegressor(union, optimize=True).fit(X, y)
+    assert "no single kernel" in gp.search_.message
+
+
+def test_a_sum_that_must_keep_its_series(rng):
+    """Maclaurin features need both kernels to see one dot product: only the factor is searched."""
+    X = 0.3 * rng.standard_normal((150, 3))
+    kernel = Polynomial(1) + Exponential(lengthscale=1.0)
+    features = MaclaurinFeatures(kernel, n_components=40, random_state=0)
+    gp = FeatureGPRegressor(features, optimize=True).fit(X, np.sin(4 * X[:, 0]))
+    assert np.all(np.isfinite(gp.predict(X)))
+
+
+def test_columns_are_fewer_while_the_factor_is_searched():
+    seen = []
+
+    def score(factor, n_columns):
+        seen.append((factor, n_columns))
+        return -(np.log2(factor / 2) ** 2)
+
+    assert best_factor(score, 4098, 2, Recorder()) == pytest.approx(2)
+    assert {columns for _, columns in seen} == {1024}
+    assert len(seen) == len({factor for factor, _ in seen})
+    assert best_factor(lambda factor, columns: 0.0, 100, 1, Recorder()) == 1.0
+    assert best_factor(lambda factor, columns: MARGIN * 0.9 * factor, None, 1, Recorder()) == 1.0
+
+
+def test_a_budget_ends_the_search():
+    X, y = drawn_data(Gaussian(lengthscale=1.0), n=100, d=2)
+    gp = FeatureGPRegressor(nystrom(Gaussian(), 20), optimize=True, time_budget=1e-9).fit(X, y)
+    assert len(gp.search_.steps) == 1
+    assert gp.search_.steps[0].n_evaluations == 1
+    assert "ended the search early" in gp.search_.message
+    assert np.all(np.isfinite(gp.predict(X)))
+
+
+def test_files_keep_what_was_found(tmp_path):
+    X, y = drawn_data(Gaussian(lengthscale=1.0), n=100, d=2)
+    for gp in (FeatureGPRegressor(nystrom(Gaussian(), 20)), ExactGPRegressor(Gaussian())):
+        gp.fit(X, y, optimize=True)
+        save(gp, tmp_path / "gp")
+        found = load(tmp_path / "gp")
+        assert found.search_ == gp.search_
+        np.testing.assert_array_equal(found.relevances_, gp.relevances_)
+
+
+def test_relevances_are_drawn():
+    pd, plt = pytest.importorskip("pandas"), pytest.importorskip("matplotlib.pyplot")
+    X, y = drawn_data(Gaussian(lengthscale=np.array([0.7, 1e6])), n=100, d=2)
+    frame = pd.DataFrame(X, columns=["width", "height"])
+    ax = ExactGPRegressor(Gaussian(), optimize=True).fit(frame, y).plot_relevances()
+    assert [text.get_text() for text in ax.get_yticklabels()] == ["height", "width"]
+    plt.close(ax.figure)
+
+
+def test_mistakes_are_explained():
+    X, y = drawn_data(Gaussian(lengthscale=1.0), n=30, d=2)
+    with pytest.raises(ValueError, match="optimize must be one of"):
+        ExactGPRegressor(Gaussian(), optimize="all").fit(X, y)
+    with pytest.raises(ValueError, match="time_budget must be a positive number"):
+        FeatureGPRegressor(nystrom(n_components=5), time_budget=0).fit(X, y)
+    features = FourierFeatures(Gaussian(), n_components=4)
+    with pytest.raises(AttributeError, match="no lengthscale"):
+        _ = ExactGPRegressor(Polynomial(2)).fit(X, y).relevances_
+    assert not hasattr(FeatureGPRegressor(features), "kernel_")
+
+
+def test_rows_of_a_subset_do_not_depend_on_how_many_are_asked(rng):
+    """A larger subset contains the smaller one, and iterations are bounded."""
+    X, y = drawn_data(Gaussian(lengthscale=1.0), n=50, d=2)
+    recorder = Recorder()
+    shared = {"per_column": None, "rng": np.random.default_rng(0), "recorder": recorder}
+    best_on_rows(Gaussian(), X, y[:, None], None, **shared)
+    assert all(step.n_evaluations < 3 * ITERATIONS for step in recorder.steps)
+
+
+def test_quantiles_are_those_of_a_gaussian():
+    X, y = drawn_data(Gaussian(lengthscale=1.0), n=60, d=2)
+    for targets in (y, np.stack([y, 2 * y], axis=1)):
+        for gp in (FeatureGPRegressor(nystrom(Gaussian(), 20)), ExactGPRegressor(Gaussian())):
+            gp.fit(X, targets)
+            found = gp.predict_quantiles(X[:5], [0.1, 0.5, 0.9])
+            mean, std = gp.predict(X[:5], return_std=True, include_noise=True)
+            assert found.shape == (*mean.shape, 3)
+            np.testing.assert_allclose(found[..., 1], mean)
+            np.testing.assert_allclose(found[..., 2] - mean, 1.2815515655446004 * std)
+            np.testing.assert_allclose(found[..., 0] + found[..., 2], 2 * mean)
+            plain = gp.predict_quantiles(X[:5], 0.9, include_noise=False)
+            assert np.all(plain[..., 0] < found[..., 2])
+    with pytest.raises(ValueError, match="between 0 and 1"):
+        gp.predict_quantiles(X, [5, 95])
