@@ -11,6 +11,7 @@ import pytest
 import scipy.sparse
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.frozen import FrozenEstimator
 
 import dotsketch.gp.iterative
 import dotsketch.gp.solvers.preconditioner as preconditioner
@@ -169,6 +170,15 @@ def test_noise_by_row_and_corrections(correction):
     np.testing.assert_allclose(found.predict(X), exact.predict(X), atol=1e-6)
 
 
+def test_weights_of_rows_are_copies():
+    X, y = regression_data(n=100)
+    times = np.random.default_rng(0).integers(1, 4, len(y))
+    found = regressor().fit(X, y, times.astype(float))
+    copies = regressor(features=FrozenEstimator(found.features_))
+    copies.fit(np.repeat(X, times, axis=0), np.repeat(y, times))
+    np.testing.assert_allclose(found.predict(X), copies.predict(X), atol=1e-6)
+
+
 def test_complex_features():
     X, y = regression_data(n=100)
     features = gaussian_features("complex", n_components=20)
@@ -311,7 +321,13 @@ def test_parameters():
     X, y = regression_data()
     with pytest.raises(ValueError, match="solver must be one of"):
         regressor(solver="lu").fit(X, y)
-    for wrong in ({"tolerance": 0}, {"rank": 0}, {"n_samples": 0}, {"memory": 1.5}):
+    for wrong in (
+        {"tolerance": 0},
+        {"rank": 0},
+        {"n_samples": 0},
+        {"memory": 1.5},
+        {"random_state": None},
+    ):
         with pytest.raises(ValueError, match=next(iter(wrong))):
             ConjugateGradients(**wrong)
     assert clone(regressor()).solver == STRICT

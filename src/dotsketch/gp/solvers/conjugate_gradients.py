@@ -79,6 +79,10 @@ class ConjugateGradients:
             if value not in words and (not isinstance(value, (int, np.integer)) or value < 1):
                 options = "".join(f' or "{word}"' for word in words)
                 raise ValueError(f"{name} must be a positive integer{options}; got {value!r}.")
+        if not isinstance(self.random_state, (int, np.integer)) or self.random_state < 0:
+            raise ValueError(
+                f"random_state must be an integer, at least 0; got {self.random_state!r}."
+            )
 
     def draws(self, n_systems: int) -> int:
         """The number of draws of each system."""
@@ -120,7 +124,7 @@ class ConjugateGradients:
 
         def columns(block: RowBlock, first: int) -> np.ndarray:
             weighted = block.targets * block.weights[:, :, None]
-            # numbered by row, so that draws do not depend on earlier blocks
+            # a stream for each block, so that its draws do not depend on earlier blocks
             noise = np.random.default_rng([self.random_state, first])
             draws = noise.standard_normal((len(block.weights), S, k), dtype=np.float32)
             draws *= np.sqrt(block.weights)[:, :, None]
