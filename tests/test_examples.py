@@ -13,6 +13,8 @@ NEEDS = {
     "compare_sketches": "matplotlib",
     "error_against_time": "matplotlib",
     "predicted_and_measured": "matplotlib",
+    "bilinear_pooling": "torch",
+    "gp_gpytorch": "gpytorch",
     "gp_torch_lbfgs": "torch",
     "linear_attention": "torch",
     "torch_gradients": "torch",
@@ -20,9 +22,12 @@ NEEDS = {
 
 # What is written in place of the constants of a script, to make it small.
 SMALL = {
+    "bilinear_pooling": {"DRAWS, COLUMNS": "1, (16, 64)"},
     "compare_sketches": {"COLUMNS": "(16, 32)", "N_ROWS": "30", "N_DRAWS": "2"},
     "error_against_time": {"COLUMNS": "(32, 64)", "N_TRAIN, REPEATS": "200, 1"},
+    "gp_gpytorch": {"STEPS, COLUMNS": "2, 20"},
     "gp_streaming": {"ROWS, DIMENSION": "80_000, 4"},
+    "linear_attention": {"EPOCHS, N_TRAIN": "1, 100"},
     "predicted_and_measured": {"COLUMNS": "(40, 80)", "N_DRAWS": "1"},
     "thompson_sampling": {"ROUNDS, BATCH": "2, 10"},
     "which_features": {
