@@ -3,9 +3,10 @@
     python benchmarks/ratios.py [TEXT]        # only the lines whose name contains TEXT
     python benchmarks/ratios.py --cpu         # processor time, for a machine that is busy
 
-One thread, float32, `transform` as a user calls it. The two sides take turns, so that what else
-runs on the machine meets both; median of nine calls each after one that is not counted, with the
-range, in microseconds a row. Needs the compiled kernels. Asserts nothing.
+One thread, float32 unless the line says otherwise, `transform` as a user calls it. The two sides
+take turns, so that what else runs on the machine meets both; median of nine calls each after one
+that is not counted, with the range, in microseconds per row. Needs the compiled kernels, and torch
+for the lines about it. Asserts nothing.
 """
 
 from __future__ import annotations
@@ -17,10 +18,19 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
-from sklearn.kernel_approximation import PolynomialCountSketch
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import RBF, WhiteKernel
+from sklearn.kernel_approximation import PolynomialCountSketch, RBFSampler
 from threadpoolctl import threadpool_limits
 
-from dotsketch import PolynomialSketch
+from dotsketch import (
+    FeatureGPRegressor,
+    FourierFeatures,
+    Gaussian,
+    MaclaurinFeatures,
+    NystromFeatures,
+    PolynomialSketch,
+)
 from dotsketch._backends import cpp, hadamard
 from dotsketch._support.threads import run_all
 
@@ -87,6 +97,8 @@ def comparisons() -> Iterator[Comparison]:
         yield Comparison(
             f"TensorSRHT real, N = {n}, d = {d}, D = {D}, p = {p}, two threads: one", n, two, one
         )
+    yield from fourier()
+    yield from one_row()
     square = inputs(512, 512)
     matrices = [(square, np.empty_like(square)) for _ in range(64)]
     yield machine(
@@ -94,6 +106,80 @@ def comparisons() -> Iterator[Comparison]:
     )
     blocks = list(zip(np.ones((64, 1 << 20)), np.ones((64, 1 << 20)), strict=True))
     yield machine("copies of 512 MiB", lambda block: np.copyto(block[1], block[0]), blocks)
+
+
+def fourier() -> Iterator[Comparison]:
+    """Fourier features by compiled and by NumPy's cosines, by torch, and by SORF."""
+    for d, D, n in ((9, 1024, 2000), (9, 1024, 10_000), (64, 64, 10_000)):
+        for dtype in (np.float32, np.float64):
+            X = inputs(n, d).astype(dtype)
+            call = waves(X, D)
+            name = f"Fourier {np.dtype(dtype)}, N = {n}, d = {d}, D = {D}"
+            yield Comparison(f"{name}: NumPy's functions", n, call, portable(call))
+    n = 10_000
+    try:
+        import torch
+    except ImportError:
+        torch = None
+    for d, D in ((64, 64), (9, 1024)) if torch is not None else ():
+        X = inputs(n, d)
+        rows, frequencies = torch.from_numpy(X), torch.randn(D // 2, d)
+
+        def formula(rows=rows, frequencies=frequencies, D=D) -> object:  # as GPyTorch's RFFKernel
+            angles = (rows / 0.5) @ frequencies.T
+            return torch.cat([torch.cos(angles), torch.sin(angles)], dim=-1) / (D / 2) ** 0.5
+
+        name = f"Fourier float32, N = {n}, d = {d}, D = {D}: GPyTorch's formula in torch"
+        yield Comparison(name, n, waves(X, D), formula)
+    for d in (9, 32, 64):
+        X = inputs(2000, d)
+        name = f"Fourier float32, N = 2000, d = {d}, D = 1024, orthogonal: sorf"
+        yield Comparison(name, 2000, waves(X, 1024), waves(X, 1024, projection="sorf"))
+
+
+def waves(X: np.ndarray, n_components: int, **kw) -> Callable[[], object]:
+    kernel = Gaussian(lengthscale=0.5)
+    features = FourierFeatures(kernel, n_components=n_components, random_state=0, **kw).fit(X)
+    return partial(features.transform, X)
+
+
+def one_row() -> Iterator[Comparison]:
+    """One row per call, float64, against what users of scikit-learn have."""
+    times = 200
+    X = inputs(500, 9).astype(np.float64)
+    y = np.sin(3 * X[:, 0])
+    kernel = Gaussian(lengthscale=0.5)
+
+    def often(function: Callable, *arguments: object, **options: object) -> Callable[[], None]:
+        def run() -> None:
+            for _ in range(times):
+                function(*arguments, **options)
+
+        return run
+
+    sampler = RBFSampler(gamma=2.0, n_components=256, random_state=0).fit(X)
+    exact = GaussianProcessRegressor(RBF(0.5) + WhiteKernel(0.01), optimizer=None).fit(X, y)
+    families = {
+        "Fourier": FourierFeatures(kernel, n_components=256, random_state=0),
+        "Maclaurin": MaclaurinFeatures(kernel, n_components=256, random_state=0),
+        "Nyström": NystromFeatures(kernel, n_components=256, random_state=0),
+    }
+    for name, features in families.items():
+        features.fit(X)
+        yield Comparison(
+            f"One row, {name} transform, d = 9, D = 256: RBFSampler",
+            times,
+            often(features.transform, X[:1]),
+            often(sampler.transform, X[:1]),
+        )
+        model = FeatureGPRegressor(features).fit(X, y)
+        for what, options in (("predict", {}), ("predict with std", {"return_std": True})):
+            yield Comparison(
+                f"One row, {name} {what}, d = 9, D = 256: scikit-learn's exact process, 500 rows",
+                times,
+                often(model.predict, X[:1], **options),
+                often(exact.predict, X[:1], **options),
+            )
 
 
 def machine(name: str, function: Callable, items: list) -> Comparison:

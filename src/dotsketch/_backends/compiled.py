@@ -17,7 +17,7 @@ from . import cpp, portable
 from .portable import dense_product, linear
 from .prepared import Prepared, empty_parts
 
-LARGEST_FUSED = 32  # up to so many coordinates angles are computed with their waves, not by BLAS
+LARGEST_FUSED = 64  # up to so many coordinates angles are computed with their waves, not by BLAS
 
 
 class _Kernel(Prepared):

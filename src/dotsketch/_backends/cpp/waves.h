@@ -226,8 +226,8 @@ DOTSKETCH_INLINE void waves_of_rows(const WavesArguments<T>& arguments, const Wa
 
 template <class T>
 void waves(const WavesArguments<T>& arguments) {
-    constexpr int ROWS = 4;                     // share a vector of frequencies in a register
-    constexpr Index CACHED_BYTES = 16 * 1024;   // of frequencies: half of the first-level cache
+    constexpr int ROWS = 8;                    // share a vector of frequencies, and hide the latency of additions
+    constexpr Index CACHED_BYTES = 16 * 1024;  // of frequencies: half of the first-level cache
     const Index columns = arguments.out.columns, rows = arguments.X.rows;
     const WaveScale<T> by(arguments.scale);
     Index panel = columns;
