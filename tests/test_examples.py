@@ -28,6 +28,7 @@ SMALL = {
     "gp_gpytorch": {"STEPS, COLUMNS": "2, 20"},
     "gp_streaming": {"ROWS, DIMENSION": "80_000, 4"},
     "linear_attention": {"EPOCHS, N_TRAIN": "1, 100"},
+    "molecules": {"N_MOLECULES, ROUNDS, BATCH": "2_500, 1, 5", "COLUMNS": "64"},
     "predicted_and_measured": {"COLUMNS": "(40, 80)", "N_DRAWS": "1"},
     "thompson_sampling": {"ROUNDS, BATCH": "2, 10"},
     "which_features": {
