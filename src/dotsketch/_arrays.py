@@ -79,15 +79,53 @@ def like(values: Array, X: Array) -> Array:
     return xp.asarray(values, dtype=dtype, device=array_api_compat.device(X))
 
 
+_NO_VALUES = (
+    "An array inside of {} has no values, and these are needed here: features that look at the "
+    "data (an allocation, landmarks, a median) are fitted outside of it; transform works inside."
+)
+
+
 def host(X: Array) -> Array:
     """X as a NumPy array (a sparse matrix, and what is no array, stays as it is)."""
     if is_sparse(X) or is_numpy_array(X) or not array_api_compat.is_array_api_obj(X):
         return X
     if is_torch_array(X):
-        return X.detach().cpu().numpy()
+        return _host_of_tensor(X)
     if is_cupy_array(X):
         return X.get()
-    return np.asarray(X) if is_jax_array(X) else np.from_dlpack(X)
+    return _host_of_jax(X) if is_jax_array(X) else np.from_dlpack(X)
+
+
+def _host_of_tensor(X: Any) -> np.ndarray:
+    X = _unwrapped(X)
+    X = _unwrapped(X.detach()) if X.requires_grad else X
+    X = X if X.device.type == "cpu" else _unwrapped(X.cpu())
+    try:
+        return X.numpy()
+    except (
+        RuntimeError
+    ):  # inside of torch.func.grad every operation wraps its result: this has none
+        return np.from_dlpack(X)
+
+
+def _unwrapped(X: Any) -> Any:
+    import torch
+
+    functorch = torch._C._functorch
+    while functorch.is_functorch_wrapped_tensor(X):
+        if functorch.is_batchedtensor(X):
+            raise ValueError(_NO_VALUES.format("torch.func.vmap"))
+        X = functorch.get_unwrapped(X)
+    return X
+
+
+def _host_of_jax(X: Any) -> np.ndarray:
+    import jax
+
+    X = jax.lax.stop_gradient(X)  # has values inside of jax.grad then, but not inside of jax.jit
+    if isinstance(X, jax.core.Tracer):
+        raise ValueError(_NO_VALUES.format("jax.jit or jax.vmap"))
+    return np.asarray(X)
 
 
 def plain(value: Any) -> Any:

@@ -174,6 +174,7 @@ class NystromFeatures(FeatureMap):
             W = whitening.combined(leading(S, D))
         probe = take_rows(X, np.arange(min(X.shape[0], _PROBE_ROWS)))
         self.basis_ = Basis(rows, indices, W, single_error(kernel, rows, W, probe))
+        self._whitened_kernel = kernel  # of which W is the whitening, if parameters change later
         return self
 
     def _count_landmarks(self, D: int) -> int:
@@ -294,13 +295,16 @@ class NystromFeatures(FeatureMap):
         single = (
             str(X.dtype).endswith("float32")
             and self.kernel_.shift_invariant
+            and not self.kernel_.is_differentiable
             and self.basis_.single_error <= _SINGLE_IS_SAFE
         )
+
+        W = self._current_matrix(kernel, X)
 
         def parts(rows: Array) -> Parts:
             wide = dense(rows) if single else double(dense(rows))
             K = kernel(wide, like(self.components_, wide))
-            Z = scale * (K @ like(self.normalization_, wide))
+            Z = scale * (K @ like(W, wide))
             return namespace(Z).astype(Z, rows.dtype), None
 
         width = max(self.n_features_in_, len(self.components_))
@@ -308,6 +312,21 @@ class NystromFeatures(FeatureMap):
         with np.errstate(over="ignore", invalid="ignore"):  # check_finite raises a clearer error
             Z = map_rows(parts, X, "real", self.n_projections_, chunk, n_jobs=self.n_jobs)
         return Z if self.kernel_.shift_invariant else check_finite(Z, X)
+
+    def _current_matrix(self, kernel: Kernel, X: Array) -> Array:  # -> (m, D)
+        """W for the kernel's parameters as they are now, if they have a gradient.
+
+        The fit has Wᵀ(K_BB + jitter) W = 1. With other parameters this is M = 1 + Wᵀ ΔK_BB W, and
+        W C⁻ᵀ with M = C Cᵀ whitens again; its derivative is that of the features.
+        """
+        if not self.kernel_.is_differentiable:
+            return self.normalization_
+        wide = double(dense(X[:1, :]))
+        xp = namespace(wide)
+        B, W = like(self.components_, wide), like(self.normalization_, wide)
+        change = kernel(B) - self._whitened_kernel(B)
+        one = like(np.eye(W.shape[1]), wide)
+        return xp.linalg.solve(xp.linalg.cholesky(one + W.T @ change @ W), W.T).T
 
     @staticmethod
     def _unit_kernel(kernel: Kernel) -> Kernel:
