@@ -10,6 +10,7 @@ from dotsketch import (
     ExactGPClassifier,
     FeatureGPClassifier,
     Gaussian,
+    NystromFeatures,
     Polynomial,
     PolynomialSketch,
     gaussian_kl,
@@ -450,3 +451,16 @@ def test_divergence_from_the_exact_process_falls():
         m, s = gp.predict_latent(test)
         values.append(gaussian_kl(m, s**2, mean, std**2))
     assert values[0] > values[1] > values[2]
+
+
+def test_what_is_chosen_on_rows_held_out_is_not_corrected_afterwards(rng):
+    """A large prior variance times what Nyström features lack would flatten all probabilities."""
+    X = rng.standard_normal((400, 6))
+    y = (3 * X[:, 0] + X[:, 1] > 0).astype(int)
+    features = NystromFeatures(Gaussian(lengthscale=1.5), n_components=30, random_state=0)
+    automatic, none, posterior = (
+        FeatureGPClassifier(features, prior_variance=500.0, variance_correction=c).fit(X, y)
+        for c in ("auto", None, "posterior")
+    )
+    np.testing.assert_array_equal(automatic.predict_proba(X), none.predict_proba(X))
+    assert np.all(posterior.predict_latent(X)[1] > none.predict_latent(X)[1])
