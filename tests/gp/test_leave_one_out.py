@@ -51,3 +51,11 @@ def test_some_rows_in_units_of_y(rng):
     assert np.mean(np.abs(errors) < 1.96 * std) > 0.9
     fitted = y - gp.predict(X)
     assert np.mean(fitted**2) < np.mean(errors**2)  # rows that are left out are harder
+
+
+def test_estimated_variances_are_not_enough(rng):
+    X = rng.standard_normal((60, 2))
+    features = FourierFeatures(Gaussian(lengthscale=3.0), n_components=20, random_state=0)
+    gp = FeatureGPRegressor(features, solver="cg").fit(X, X[:, 0])
+    with pytest.raises(ValueError, match='fit with solver="cholesky"'):
+        gp.leave_one_out(X, X[:, 0])

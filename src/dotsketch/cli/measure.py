@@ -252,7 +252,7 @@ def score_points(model: Any, split: HeldOut) -> dict[str, Any]:
     return {
         "figures": total.figures() | {"mnll": None, "coverage": None},
         "losses": None,
-        "errors": errors_of(prediction, split.y_test),
+        "errors": errors_of(mean, split.y_test, "regression"),
         "prediction": None,
     }
 
@@ -266,16 +266,16 @@ def score_process(
     return {
         "figures": total.figures(),
         "losses": prediction.losses(split.y_test),
-        "errors": errors_of(prediction, split.y_test),
+        "errors": errors_of(prediction.values, split.y_test, task),
         "prediction": prediction,
     }
 
 
-def errors_of(prediction: Prediction, y: np.ndarray) -> np.ndarray:  # -> (n,)
+def errors_of(predicted: np.ndarray, y: np.ndarray, task: str) -> np.ndarray:  # -> (n,)
     """Wrong or not, or squared errors over the variance of y."""
-    if prediction.task == "classification":
-        return (prediction.values != y).astype(float)
-    return (y - prediction.values) ** 2 / (float(np.var(y)) or 1.0)
+    if task == "classification":
+        return (predicted != y).astype(float)
+    return (y - predicted) ** 2 / (float(np.var(y)) or 1.0)
 
 
 def microseconds_a_row(

@@ -38,7 +38,7 @@ jobs_option = click.option(
     "--jobs",
     metavar="N",
     type=click.IntRange(min=1),
-    help="Threads to use.  [default: one a processor]",
+    help="Threads to use.  [default: one per processor]",
 )
 
 working = combine(

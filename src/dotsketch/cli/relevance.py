@@ -6,7 +6,6 @@ import numpy as np
 
 from .measure import Compared, HeldOut, errors_of
 from .schema import Schema
-from .scoring import predict_rows
 
 MOST_ROWS = 500
 MOST_COLUMNS = 200
@@ -19,7 +18,7 @@ def relevances(best: Compared, split: HeldOut, schema: Schema) -> dict[str, floa
     X, y = split.test_rows[:MOST_ROWS], split.y_test[:MOST_ROWS]
     if len(columns) > MOST_COLUMNS or len(X) < 10 or best.model is None:
         return {}
-    before = errors_of(predict_rows(best.model, X), y)
+    before = errors_of(best.model.predict(X), y, schema.task)
     order = np.random.default_rng(0).permutation(len(X))
     found, first = {}, 0
     for column in columns:
@@ -27,6 +26,6 @@ def relevances(best: Compared, split: HeldOut, schema: Schema) -> dict[str, floa
         shuffled = X.copy()
         shuffled[:, first : first + width] = X[order, first : first + width]
         first += width
-        after = errors_of(predict_rows(best.model, shuffled), y)
+        after = errors_of(best.model.predict(shuffled), y, schema.task)
         found[column.name] = float(np.mean(after - before))
     return dict(sorted(found.items(), key=lambda item: -item[1]))

@@ -346,7 +346,8 @@ class FeatureGPRegressor(GaussianRegressor, FeatureGP):
         target, the posterior without this row has the mean y − (y − μ)/(1 − v/σ²) and the variance
         v/(1 − v/σ²); the noise is added. Features, variances, mean and scale of y stay those of all
         rows. X and y are the training rows or some of them, noise_variance (n,) theirs if it was
-        given by row.
+        given by row; a row with a sample_weight loses one of its copies. Needs the variances of
+        solver="cholesky".
 
         Examples
         --------
@@ -360,6 +361,11 @@ class FeatureGPRegressor(GaussianRegressor, FeatureGP):
         True
         """
         check_fitted(self)
+        if self.solver_ != "cholesky":
+            raise ValueError(
+                f"leave_one_out needs exact variances, and those of solver={self.solver_!r} are "
+                'estimates: fit with solver="cholesky".'
+            )
         means, variances = [], []
         for columns in Rows((check_test_rows(self, X), y, noise_variance)).blocks(
             self._block_rows()
