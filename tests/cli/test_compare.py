@@ -4,16 +4,17 @@ import importlib
 import json
 import re
 import shlex
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 from click.testing import CliRunner
 
-from dotsketch import FourierFeatures, Gaussian, MaclaurinFeatures, plan
+from dotsketch import FourierFeatures, Gaussian, MaclaurinFeatures, load, plan
 from dotsketch.cli import modelling
 from dotsketch.cli.choice import Choice, choose
-from dotsketch.cli.compare import recommendation
+from dotsketch.cli.compare import better_baseline, recommendation
 from dotsketch.cli.main import main
 from dotsketch.cli.measure import (
     ERROR_DRAWS,
@@ -163,6 +164,23 @@ def test_the_lengthscale_is_chosen_by_the_likelihood(rng):
     assert lengths[0] < 0.5 < 2 < lengths[1]
 
 
+def test_every_column_has_a_lengthscale_if_rows_allow_it(rng, folder, run_json):
+    """The one that does not matter has a long one; the model file keeps them."""
+    X = rng.normal(size=(300, 2))
+    y = np.sin(2 * X[:, 0]) + 0.1 * rng.normal(size=300)
+    kernel = choose_kernel("matern:2.5", X, y, "regression", 0)
+    assert kernel.lengthscale[1] > 5 * kernel.lengthscale[0]
+    assert all(isinstance(value, float) for value in kernel.lengthscale)
+    wide = np.concatenate([X, rng.normal(size=(300, 40))], axis=1)
+    assert np.ndim(choose_kernel("gaussian", wide, y, "regression", 0).lengthscale) == 0
+    pd.DataFrame(X, columns=["a", "b"]).assign(y=y).to_csv("a.csv", index=False)
+    words = ("a.csv", "--target", "y", "--components", "40", "--features", "nystrom")
+    fitted = run_json("fit", *words, "-o", "a.model")
+    lengthscales = load("a.model")[-1].features_.kernel_.lengthscale
+    assert np.shape(lengthscales) == (2,)
+    assert f"lengthscale={np.asarray(lengthscales).tolist()}" in fitted["python"]
+
+
 def test_a_target_of_noise_leaves_a_kernel_to_approximate(rng):
     X = rng.normal(size=(60, 30))
     kernel = choose_kernel("gaussian", X, rng.normal(size=60), "regression", 0)
@@ -220,6 +238,18 @@ def test_the_recommendation_is_a_sentence(rng):
     worse = fake("worse", [2.0] * 4, table[1], 3.0)
     text = recommendation(Choice(None, None, table, [best, worse], best))
     assert text.endswith("on rows held out. 64 columns do as well: --components 64.")
+
+
+def test_a_baseline_that_predicts_better_is_named():
+    best = fake("ours", [1.0] * 4)
+    trees = replace(best, name="trees", errors=np.array([0.1, 0.2, 0.1, 0.2]), is_baseline=True)
+    trees = replace(trees, figures={"r2": 0.85})
+    assert better_baseline(best, [trees]) == (
+        " trees predicts better here: R² 0.850 against 0.500."
+    )
+    noisy = replace(trees, errors=np.array([0.0, 3.0, 0.0, 0.9]))
+    assert better_baseline(best, [noisy]) == ""
+    assert better_baseline(best, [replace(trees, is_baseline=False)]) == ""
 
 
 def test_fewer_columns_that_do_as_well_are_named(rng):
@@ -287,7 +317,7 @@ def test_the_lengthscale_is_chosen_on_enough_rows(rng, monkeypatch, n, expected)
     X = rng.normal(size=(n, 3))
     with pytest.raises(Seen):
         modelling.choose_kernel("gaussian", X, X[:, 0], "regression", 0)
-    assert searched == [(expected, expected, "common")]
+    assert searched == [(expected, expected, True)]
 
 
 def test_few_rows_leave_nystrom_in(folder, run):

@@ -15,7 +15,7 @@ from dotsketch import (
     Tanimoto,
 )
 from dotsketch.cli.errors import UserMistake
-from dotsketch.cli.kernel_names import kernel_words, parse_kernel
+from dotsketch.cli.kernel_names import describe_kernel, kernel_words, parse_kernel
 from dotsketch.cli.python_source import imports_of, source_of
 
 
@@ -25,6 +25,8 @@ from dotsketch.cli.python_source import imports_of, source_of
         ("gaussian", (Gaussian(), True)),
         ("gaussian:median", (Gaussian(), False)),
         ("Gaussian:0.5", (Gaussian(lengthscale=0.5), False)),
+        ("gaussian:0.5,2,3,4", (Gaussian(lengthscale=[0.5, 2.0, 3.0, 4.0]), False)),
+        ("matern:2.5,1,2,3,4", (Matern(2.5, lengthscale=[1.0, 2.0, 3.0, 4.0]), False)),
         ("matern", (Matern(), True)),
         ("matern:2.5", (Matern(2.5), True)),
         ("matern:0.5,median", (Matern(0.5), False)),
@@ -40,7 +42,8 @@ from dotsketch.cli.python_source import imports_of, source_of
 )
 def test_kernels_are_read(text, kernel):
     assert parse_kernel(text, 4) == kernel
-    resolved = kernel[0].resolve(np.array([[0.0], [1.5]]))
+    width = np.size(getattr(kernel[0], "lengthscale", 1.0))
+    resolved = kernel[0].resolve(np.array([[0.0], [1.5]]) * np.ones((1, width)))
     assert parse_kernel(kernel_words(resolved), 4) == (resolved, False)
 
 
@@ -51,6 +54,7 @@ def test_kernels_are_read(text, kernel):
         "laplace",
         "matern:2",
         "matern:1.5,1,1",
+        "gaussian:1,2,3",
         "poly",
         "poly:",
         "poly:x",
@@ -80,6 +84,12 @@ def test_source_builds_an_equal_estimator(estimator):
     exec(f"{imports_of(estimator)}\nvalue = {source_of(estimator)}", built)
     assert repr(built["value"]) == repr(estimator)
     assert source_of(built["value"]) == source_of(estimator)
+
+
+def test_kernels_in_short():
+    assert describe_kernel(Gaussian(lengthscale=2.0)) == "Gaussian(lengthscale=2.0)"
+    short = describe_kernel(Matern(2.5, lengthscale=[1.0, 30.0, 2.0]))
+    assert short == "Matern(nu=2.5), one lengthscale per column (1 to 30)"
 
 
 @pytest.mark.parametrize(

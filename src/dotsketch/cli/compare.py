@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import click
+import numpy as np
 from rich import box
 from rich.table import Table as RichTable
 
 from .choice import TOP, Choice, choose, hold_out
 from .errors import check_ending, check_output
-from .kernel_names import kernel_words, parse_kernel
+from .kernel_names import describe_kernel, kernel_words, parse_kernel
 from .measure import (
     EXACT_ROWS,
     Compared,
@@ -132,6 +133,7 @@ def compare(
     summary = {
         "data": summary_of(schema, split),
         "kernel": source_of(choice.kernel),
+        "kernel_in_short": describe_kernel(choice.kernel),
         "n_components": components,
         "candidates": [describe_candidate(one, best) for one in compared],
         "fewer": None if choice.fewer is None else describe_candidate(choice.fewer, best),
@@ -139,7 +141,7 @@ def compare(
             {"features": row.label, "predicted_error": row.relative_error} for row in choice.plan
         ],
         "recommended": None if best.row is None else best.row.label,
-        "recommendation": recommendation(choice),
+        "recommendation": recommendation(choice) + better_baseline(best, references),
         "python": "\n".join(lines),
         "command": command,
         "report": None if path is None else str(path),
@@ -198,6 +200,19 @@ def recommendation(choice: Choice) -> str:
         n = choice.fewer.row.n_components
         text += f". {n} columns do as well: --components {n}"
     return text + "."
+
+
+def better_baseline(best: Compared, references: list[Compared]) -> str:
+    """A sentence if a model of scikit-learn predicts better, by more than the standard error."""
+    found = [one for one in references if one.is_baseline]
+    for one in sorted(found, key=lambda one: one.error[0])[:1]:
+        difference = best.errors - one.errors
+        error = np.std(difference, ddof=1) / np.sqrt(len(difference)) if len(difference) > 1 else 0
+        if np.mean(difference) > error:
+            name, key = ("accuracy", "accuracy") if "accuracy" in best.figures else ("R²", "r2")
+            theirs, ours = one.figures[key] or 0.0, best.figures[key] or 0.0
+            return f" {one.name} predicts better here: {name} {theirs:.3f} against {ours:.3f}."
+    return ""
 
 
 def summary_of(schema: Schema, split: HeldOut) -> dict[str, Any]:
@@ -262,7 +277,7 @@ def cells(one: Compared, best: Compared, task: str) -> tuple[str, ...]:
 def caption(summary: dict[str, Any]) -> str:
     data = summary["data"]
     return (
-        f"{summary['kernel']}, {summary['n_components']} columns, fitted to "
+        f"{summary['kernel_in_short']}, {summary['n_components']} columns, fitted to "
         f"{data['rows_fitted']:,} rows, scored on {data['rows_held_out']:,} held out. error: of "
         "the kernel, relative. MNLL: mean negative log likelihood, smaller is better. ±: standard "
         "error of its difference from the first row; smaller differences are ties. µs/row: time of "

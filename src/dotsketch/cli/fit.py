@@ -14,7 +14,7 @@ from sklearn.pipeline import Pipeline
 from .choice import LEAST_ROWS, Choice, choose, hold_out
 from .encoding import encode, encode_chunks, make_encoder, make_imputation
 from .errors import check_output
-from .kernel_names import parse_kernel
+from .kernel_names import describe_kernel, parse_kernel
 from .measure import HeldOut
 from .model_file import save_model
 from .modelling import check_features, describe_cap, fit_stream, is_capped, process_of, short_name
@@ -146,7 +146,7 @@ def fit(
         "model": path,
         "rows": f"{schema.n_rows:,}",
         "features": f"{short_name(row.label)}, {estimator.n_components} columns",
-        "kernel": source_of(choice.kernel),
+        "kernel": describe_kernel(choice.kernel),
         "predicted error": f"{row.relative_error:.3g} of the kernel ({row.source})",
     }
     if score is not None:

@@ -5,11 +5,15 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+from sklearn.base import clone
+
 from ..kernels import Exponential, Gaussian, Kernel, Matern, Polynomial, Tanimoto
 from .errors import UserMistake
+from .python_source import source_of
 
 FORMS = (
-    "gaussian[:LENGTHSCALE], matern[:NU[,LENGTHSCALE]], poly:DEGREE[,GAMMA[,COEF0]], "
+    "gaussian[:LENGTHSCALE,…], matern[:NU[,LENGTHSCALE]], poly:DEGREE[,GAMMA[,COEF0]], "
     "exponential[:LENGTHSCALE] and tanimoto"
 )
 NAMES = {
@@ -26,7 +30,8 @@ NAMES = {
     "jaccard": "tanimoto",
 }
 LENGTHSCALE = "the lengthscale"
-MOST_VALUES = {"gaussian": 1, "matern": 2, "exponential": 1, "poly": 3, "tanimoto": 0}
+# A Gaussian or Matérn kernel may have a lengthscale for every column
+MOST_VALUES = {"exponential": 1, "poly": 3, "tanimoto": 0}
 
 
 def parse_kernel(text: str, dimension: int) -> tuple[Kernel, bool]:
@@ -34,7 +39,8 @@ def parse_kernel(text: str, dimension: int) -> tuple[Kernel, bool]:
 
     Without a gamma it is 1/dimension, and the exponential kernel has the root of the dimension for
     a lengthscale, so that both see numbers near one (x·x is the dimension on average). The
-    lengthscale of a Gaussian or Matérn kernel is free unless it is given.
+    lengthscale of a Gaussian or Matérn kernel is free unless it is given; several are those of the
+    columns after encoding.
 
     >>> parse_kernel("poly:3", 4)
     (Polynomial(gamma=0.25), False)
@@ -42,7 +48,7 @@ def parse_kernel(text: str, dimension: int) -> tuple[Kernel, bool]:
     given, _, rest = text.partition(":")
     values = [part.strip() for part in rest.split(",")] if rest else []
     name = NAMES.get(given.strip().lower())
-    if name is None or len(values) > MOST_VALUES[name]:
+    if name is None or len(values) > MOST_VALUES.get(name, len(values)):
         raise UserMistake(
             f"the kernel {text!r} is not known; there are {FORMS}. Other names: rbf for gaussian, "
             "polynomial for poly, exp and softmax for exponential, jaccard for tanimoto."
@@ -64,7 +70,13 @@ def parse_kernel(text: str, dimension: int) -> tuple[Kernel, bool]:
         kind = Matern if name == "matern" else Gaussian
         if not values or values == ["median"]:
             return kind(**nu), not values
-        return kind(lengthscale=number(values[0], LENGTHSCALE), **nu), False
+        lengthscales = [number(value, LENGTHSCALE) for value in values]
+        if len(values) > 1 and dimension > 1 and len(values) != dimension:
+            raise ValueError(
+                f"it has {len(values)} lengthscales, and the table has {dimension} columns after "
+                "encoding: give one for each, or one for all."
+            )
+        return kind(lengthscale=lengthscales if len(values) > 1 else lengthscales[0], **nu), False
     except ValueError as error:
         raise UserMistake(f"the kernel {text!r} cannot be made: {error}") from error
 
@@ -88,7 +100,20 @@ def kernel_words(kernel: Kernel) -> str:
         return f"poly:{kernel.degree},{kernel.gamma!r},{kernel.coef0!r}"
     if isinstance(kernel, Tanimoto):
         return "tanimoto"
-    if isinstance(kernel, Matern):
-        return f"matern:{kernel.nu},{kernel.lengthscale}"
-    assert isinstance(kernel, (Gaussian, Exponential))
-    return f"{type(kernel).__name__.lower()}:{kernel.lengthscale}"
+    assert isinstance(kernel, (Gaussian, Exponential, Matern))
+    lengthscales = ",".join(str(value) for value in np.atleast_1d(kernel.lengthscale).tolist())
+    nu = f"{kernel.nu}," if isinstance(kernel, Matern) else ""
+    return f"{type(kernel).__name__.lower()}:{nu}{lengthscales}"
+
+
+def describe_kernel(kernel: Kernel) -> str:
+    """The line of Python, or how many lengthscales there are.
+
+    >>> describe_kernel(Gaussian(lengthscale=[0.5, 12.0, 3.0]))
+    'Gaussian, one lengthscale per column (0.5 to 12)'
+    """
+    values: Any = getattr(kernel, "lengthscale", 1.0)
+    if np.ndim(values) == 0:
+        return source_of(kernel)
+    name = source_of(clone(kernel).set_params(lengthscale="median")).removesuffix("()")
+    return f"{name}, one lengthscale per column ({min(values):g} to {max(values):g})"

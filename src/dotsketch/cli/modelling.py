@@ -42,6 +42,7 @@ from .tables import list_names
 # 400 rows of the protein data is greatest at 1.0, 2.0 or 5.0, depending on the seed.
 TUNING_ROWS = 5000
 TUNING_COLUMNS = 500
+MOST_LENGTHSCALES = 30  # columns after encoding, with a lengthscale each
 LEAST_KERNEL = 1e-3  # root mean square over pairs of rows
 VISIBLE_ROWS = 400  # whose pairs are looked at for it
 SHORT_WORDS = {
@@ -59,10 +60,11 @@ Stream = Callable[[], Iterator[tuple[np.ndarray, np.ndarray]]]
 
 
 def choose_kernel(text: str, X: np.ndarray, y: np.ndarray, task: str, seed: int) -> Kernel:
-    """The kernel that is asked for; a free lengthscale maximises the likelihood of some rows.
+    """The kernel that is asked for; free lengthscales maximise the likelihood of some rows.
 
-    The features of the search are cheap and fixed, so the lengthscale depends on the data alone
-    and not on the features that are chosen for it.
+    Every column has its own if the columns are few enough to be shown and the rows many enough. The
+    features of the search are cheap and fixed, so the lengthscales depend on the data alone and not
+    on the features that are chosen for them.
     """
     kernel, is_free = parse_kernel(text, X.shape[1])
     kernel = kernel.resolve(X)
@@ -76,21 +78,27 @@ def choose_kernel(text: str, X: np.ndarray, y: np.ndarray, task: str, seed: int)
     columns = min(TUNING_COLUMNS, len(rows))
     # The search fits them a dozen times: plain landmarks are enough, and fast
     features = NystromFeatures(kernel, n_components=columns, n_landmarks=1.0, random_state=seed)
-    with without_degenerate_warnings():  # `visible` corrects a lengthscale that is too short
-        gp = FeatureGPRegressor(features).fit(X[rows], targets, optimize="common")
-    # Four digits, so that a line of Python can show the value
-    lengthscale = float(f"{gp.kernel_.lengthscale:.4g}")
-    return visible(kernel.set_params(lengthscale=lengthscale), X[rows[:VISIBLE_ROWS]])
+    few = X.shape[1] <= MOST_LENGTHSCALES
+    with without_degenerate_warnings():  # `visible` corrects lengthscales that are too short
+        gp = FeatureGPRegressor(features)
+        gp.fit(X[rows], targets, optimize=True if few else "common")
+    return visible(with_lengthscales(kernel, gp.kernel_.lengthscale), X[rows[:VISIBLE_ROWS]])
+
+
+def with_lengthscales(kernel: DistanceKernel, values: Any) -> DistanceKernel:
+    """The kernel with these lengthscales; four digits, so that a line of Python can show them."""
+    rounded = [float(f"{value:.4g}") for value in np.atleast_1d(values)]
+    return clone(kernel).set_params(lengthscale=rounded if np.ndim(values) else rounded[0])
 
 
 def visible(kernel: DistanceKernel, X: np.ndarray) -> DistanceKernel:
-    """The kernel with its lengthscale raised until different rows have something in common.
+    """The kernel with its lengthscales raised until different rows have something in common.
 
     Where the target is noise, the likelihood is greatest for a kernel that is zero between rows.
     """
     different = ~np.eye(len(X), dtype=bool)
     while np.sqrt(np.mean(kernel(X)[different] ** 2)) < LEAST_KERNEL:
-        kernel.set_params(lengthscale=float(f"{1.25 * kernel.lengthscale:.4g}"))
+        kernel = with_lengthscales(kernel, 1.25 * np.asarray(kernel.lengthscale))
     return kernel
 
 

@@ -105,7 +105,7 @@ kernel_option = click.option(
     default="gaussian",
     show_default=True,
     metavar="KERNEL",
-    help="gaussian[:LENGTHSCALE], matern[:NU[,LENGTHSCALE]], poly:DEGREE[,GAMMA[,COEF0]], "
+    help="gaussian[:LENGTHSCALE,…], matern[:NU[,LENGTHSCALE]], poly:DEGREE[,GAMMA[,COEF0]], "
     "exponential[:LENGTHSCALE] or tanimoto (nonnegative columns, which stay as they are).",
 )
 
