@@ -6,6 +6,7 @@ import pytest
 from dotsketch import SufficientStatistics
 from dotsketch.gp import log_marginal_likelihood
 from dotsketch.gp.evidence import Spectrum, best_variances, maximise
+from dotsketch.gp.tridiagonal import eigenvalues_and_energies
 
 
 @pytest.mark.parametrize("n", [5, 40])
@@ -54,3 +55,27 @@ def test_maximise():
         np.exp(1.234), rel=1e-4
     )
     assert maximise(lambda x: x, (0.1, 10.0)) == pytest.approx(10.0, rel=1e-4)
+
+
+@pytest.mark.parametrize("D", [1, 2, 3, 40])
+@pytest.mark.parametrize("field", [float, complex])
+def test_eigenvalues_and_energies(D, field):
+    """Those of an eigendecomposition; the upper triangle is not looked at."""
+    rng = np.random.default_rng(0)
+    Z = rng.normal(size=(50, D)).astype(field)
+    b = rng.normal(size=(D, 3)).astype(field)
+    if field is complex:
+        Z, b = Z + 1j * rng.normal(size=Z.shape), b + 1j * rng.normal(size=b.shape)
+    A = Z.conj().T @ Z
+    expected, vectors = np.linalg.eigh(A)
+    values, energies = eigenvalues_and_energies(np.tril(A), b)
+    np.testing.assert_allclose(values, expected, rtol=1e-10)
+    np.testing.assert_allclose(energies, np.sum(np.abs(vectors.conj().T @ b) ** 2, axis=1))
+    np.testing.assert_allclose(np.sum(energies), np.sum(np.abs(b) ** 2))
+
+
+def test_energies_of_a_matrix_without_rank():
+    """Repeated eigenvalues: the energies of each group are those of its subspace."""
+    values, energies = eigenvalues_and_energies(np.diag([5.0, 0, 0, 5.0]), np.eye(4)[:, :3])
+    np.testing.assert_allclose(values, [0, 0, 5, 5], atol=1e-12)
+    np.testing.assert_allclose([energies[:2].sum(), energies[2:].sum()], [2, 1])

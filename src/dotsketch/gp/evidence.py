@@ -1,7 +1,7 @@
 """The marginal likelihood: of features, at all variances at once, and where it is greatest.
 
-It is a function of the sums over the rows: one eigendecomposition gives it at every noise and prior
-variance (`Spectrum`). Where rows have noise of their own that depends on both, every value takes
+It is a function of the sums over the rows: one spectrum gives it at every noise and prior variance
+(`Spectrum`). Where rows have noise of their own that depends on both, every value takes
 the sums anew, on a sample of the rows (`CorrectedRows`).
 """
 
@@ -16,13 +16,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from array_api_compat import device, is_numpy_array
-from scipy.linalg import eigh
 from scipy.optimize import minimize_scalar
 
 from .._arrays import Array, double, namespace
 from .solvers import Cholesky, System
 from .solvers.cholesky import CholeskyPosterior, check_finite
 from .sums import SufficientStatistics
+from .tridiagonal import eigenvalues_and_energies
 
 
 def log_density(log_determinant: Any, square: Any, n: float, is_complex: bool) -> Any:
@@ -127,10 +127,9 @@ class Spectrum:
     ) -> Spectrum:
         """From the sums over the features; with B = UΛUᴴ the energies are |Uᴴ Σ w z y|²/λ."""
         check_finite(statistics.second_moment)
-        values, vectors = eigh(statistics.second_moment.lower(), lower=True)
+        values, along = eigenvalues_and_energies(statistics.second_moment.lower(), cross)
         seen = values > values[-1] * len(values) * np.finfo(np.float64).eps
-        along = np.sum(np.abs(vectors[:, seen].conj().T @ cross) ** 2, axis=1)
-        energies = along / values[seen]
+        energies = along[seen] / values[seen]
         rest = max(float(np.sum(squares) - np.sum(energies)), 0.0)
         return cls(
             values[seen],
@@ -145,8 +144,7 @@ class Spectrum:
     @classmethod
     def of_kernel(cls, K: np.ndarray, y: np.ndarray) -> Spectrum:  # (n, n), (n, m)
         """From the Gram matrix itself."""
-        values, vectors = eigh(K)
-        energies = np.sum((vectors.T @ y) ** 2, axis=1)
+        values, energies = eigenvalues_and_energies(K, y)
         return cls(np.maximum(values, 0), energies, 0.0, len(K), y.shape[1])
 
     def weighted(self, log_weights: float, n: float) -> Spectrum:

@@ -56,10 +56,10 @@ class FeatureGPRegressor(GaussianRegressor, FeatureGP):
         keeps features that are fitted already.
     noise_variance : float or "auto", default="auto"
         Variance of the noise; "auto" maximises the marginal likelihood, which one
-        eigendecomposition gives for all values.
+        spectrum gives for all values.
     prior_variance : float or "auto", default="auto"
         Multiplies the kernel (which has a variance of its own); "auto" as for the noise, from the
-        same eigendecomposition. If y is constant, "auto" is 1 for both.
+        same spectrum. If y is constant, "auto" is 1 for both.
     posterior : {"real", "complex"}, default="real"
         For complex features: the Gaussian process with the kernel Re k̂, on the columns [Re, Im]; or
         the real part of the complex Gaussian process (the paper's). The latter also learns that the
