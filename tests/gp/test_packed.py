@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from dotsketch.gp.packed import PackedMatrix
+from dotsketch.gp.packed import PackedFactor, PackedMatrix
+from dotsketch.gp.solvers.cholesky import CholeskyPosterior
 
 
 @pytest.fixture(params=[1, 2, 3, 4, 7, 8])
@@ -94,3 +95,28 @@ def test_inputs_are_left_alone(packed, rng, size):
 def test_indefinite_matrix_has_no_factor():
     assert PackedMatrix.of(np.diag([1.0, -1.0, 1.0])).cholesky() is None
     assert PackedMatrix.of(np.diag([1.0, np.nan])).cholesky() is None
+
+
+@pytest.mark.parametrize("field", [np.float32, np.complex64])
+@pytest.mark.parametrize("scale", [1.0, 1e32])
+def test_variances_of_rows_in_single_precision(field, scale, monkeypatch):
+    """Solved in single precision, unless the factor does not fit into it."""
+    rng = np.random.default_rng(0)
+    Z = rng.normal(size=(80, 30)).astype(field)
+    if field is np.complex64:
+        Z += 1j * rng.normal(size=Z.shape).astype(np.float32)
+    wide = Z.astype(np.result_type(field, np.float64))
+    B = PackedMatrix.of(scale * wide.T @ wide.conj())
+    B.add_to_diagonal(1.0)
+    factor = B.cholesky()
+    posterior = CholeskyPosterior(factor, np.zeros((30, 1)), 2.0, 0.0)
+    expected = posterior.variance(wide)
+    calls = []
+    solve = PackedFactor.single_half_solve
+    monkeypatch.setattr(
+        PackedFactor, "single_half_solve", lambda self, b: calls.append(1) or solve(self, b)
+    )
+    found = posterior.variance(Z)
+    assert found.dtype == np.float64
+    assert len(calls) == (scale == 1.0)
+    np.testing.assert_allclose(found, expected, rtol=1e-4)

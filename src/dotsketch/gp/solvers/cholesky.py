@@ -76,7 +76,17 @@ class CholeskyPosterior(Posterior):
         return self.factor.log_determinant()
 
     def variance(self, Z: np.ndarray) -> np.ndarray:  # (n, D) -> (n,)
-        """Var f(x) = s |L⁻¹ z(x)|²."""
+        """Var f(x) = s |L⁻¹ z(x)|².
+
+        In single precision for features of single precision: the rounding of the features has an
+        effect of the same order (relative errors of the variance below 1e-4 for condition numbers
+        of L up to 1e4).
+        """
+        if Z.dtype in (np.float32, np.complex64) and self.factor.fits_single:
+            half = self.factor.single_half_solve(Z.T).T
+            parts = half.view(np.float32) if np.iscomplexobj(half) else half
+            squares = np.asarray(np.sum(parts * parts, axis=1, dtype=np.float64))
+            return self.prior_variance * squares
         half = self._half(Z).T
         parts = half.view(np.float64) if np.iscomplexobj(half) else half
         return self.prior_variance * np.einsum("ij,ij->i", parts, parts)
