@@ -8,9 +8,9 @@ Errors are root mean squares of regressions and shares of wrong classes. Columns
 variance. Every method tunes as its users would:
 
 - `direct`, `iterative`: our Gaussian processes with Fourier features of the Gaussian kernel and
-  solver="cholesky" or "cg". The lengthscale maximises the marginal likelihood of 5000 rows (labels
-  as columns of 0 and 1), with 1024 columns; noise or α are "auto".
-- `command`: what `dotsketch fit` does with its defaults.
+  solver="cholesky" or "cg". Lengthscales maximise the marginal likelihood of 5000 rows (labels as
+  columns of 0 and 1) with Nyström features; noise or α are "auto".
+- `auto`: the same with the features that `AutoFeatures` chooses, and solver="cholesky".
 - `ridge`: scikit-learn's Nystroem and RidgeCV, gamma by validation on a tenth of up to 5000 rows.
 - `boosting`: scikit-learn's histogram gradient boosting, 300 iterations with early stopping.
 - `svgp`: GPyTorch's variational process with inducing points, if installed (regression).
@@ -34,9 +34,14 @@ from sklearn.kernel_approximation import Nystroem
 from sklearn.linear_model import RidgeClassifierCV, RidgeCV
 from sklearn.pipeline import make_pipeline
 
-from dotsketch import FeatureGPClassifier, FeatureGPRegressor, FourierFeatures, Gaussian
-from dotsketch.cli.modelling import choose_features, choose_kernel, make_gp
-from dotsketch.features import Study
+from dotsketch import (
+    AutoFeatures,
+    FeatureGPClassifier,
+    FeatureGPRegressor,
+    FourierFeatures,
+    Gaussian,
+    NystromFeatures,
+)
 
 from .solvers import rows_of
 
@@ -45,25 +50,28 @@ SETS = ("kin8nm", "protein", "letter", "magic", "fashion_mnist", "covertype")
 GRID = (0.1, 0.2, 0.35, 0.6, 1.0)  # of the median distance, for methods without a likelihood
 
 
-def tuned_features(X: np.ndarray, y: np.ndarray, task: str, columns: int) -> FourierFeatures:
-    kernel = choose_kernel("gaussian", X, y, task, 0)
+def tuned_kernel(X: np.ndarray, y: np.ndarray, task: str) -> Any:
+    rows = np.random.default_rng(0).permutation(len(X))[:5000]
+    targets = y[rows] if task == "regression" else (y[rows, None] == np.unique(y)).astype(float)
+    features = NystromFeatures(Gaussian(), n_components=min(500, len(rows)), random_state=0)
+    return FeatureGPRegressor(features, optimize=True).fit(X[rows], targets).kernel_
+
+
+def waves(kernel: Any, X: np.ndarray, columns: int) -> FourierFeatures:
     projection = "sorf" if X.shape[1] > 64 else "orthogonal"
     return FourierFeatures(kernel, projection=projection, n_components=columns, random_state=0)
 
 
-def process(solver: str) -> Callable[..., Any]:
+def planned(kernel: Any, X: np.ndarray, columns: int) -> AutoFeatures:
+    return AutoFeatures(kernel, n_components=columns, random_state=0)
+
+
+def process(solver: str, features: Callable[..., Any]) -> Callable[..., Any]:
     def fit(X: np.ndarray, y: np.ndarray, task: str, columns: int) -> Any:
         make = FeatureGPRegressor if task == "regression" else FeatureGPClassifier
-        return make(tuned_features(X, y, task, columns), solver=solver).fit(X, y)
+        return make(features(tuned_kernel(X, y, task), X, columns), solver=solver).fit(X, y)
 
     return fit
-
-
-def command(X: np.ndarray, y: np.ndarray, task: str, columns: int) -> Any:
-    """The steps of `dotsketch fit`: kernel, best features of the plan, process."""
-    kernel = choose_kernel("gaussian", X, y, task, 0)
-    study = Study(kernel, X)
-    return make_gp(task, choose_features("auto", study, columns).candidate).fit(X, y)
 
 
 def ridge(X: np.ndarray, y: np.ndarray, task: str, columns: int) -> Any:
@@ -157,9 +165,9 @@ def xgpr(X: np.ndarray, y: np.ndarray, task: str, columns: int) -> Any:
 
 
 METHODS: dict[str, Callable[..., Any]] = {
-    "direct": process("cholesky"),
-    "iterative": process("cg"),
-    "command": command,
+    "direct": process("cholesky", waves),
+    "iterative": process("cg", waves),
+    "auto": process("cholesky", planned),
     "ridge": ridge,
     "boosting": boosting,
     "svgp": svgp,
@@ -173,7 +181,7 @@ def sizes(method: str, columns: list[int], most_direct: int) -> list[int]:
     """The numbers of columns that a method is measured with; 0 if it has none."""
     if method == "boosting":
         return [0]
-    if method in ("direct", "command", "ridge"):
+    if method in ("direct", "auto", "ridge"):
         return [c for c in columns if c <= most_direct]
     return columns[:1] if method == "svgp" else columns
 

@@ -38,7 +38,7 @@ class ConjugateGradients:
 
     Parameters
     ----------
-    tolerance : float, default=1e-5
+    tolerance : float, default=3e-6
         Iterations end where the norm of the residual, relative to that of the right-hand side, is
         at most this. The norm is that of the preconditioner, √(rᵀP⁻¹r), so this is about the error
         of the means at the training rows, relative to their spread.
@@ -57,7 +57,7 @@ class ConjugateGradients:
         For the preconditioner and the draws.
     """
 
-    tolerance: float = 1e-5
+    tolerance: float = 3e-6
     max_iterations: int = 200
     rank: int | str = "auto"
     n_samples: int | str = "auto"

@@ -25,6 +25,7 @@ from ..packed import PackedFactor, PackedMatrix
 from .passes import RowSystems
 
 FIRST_RANK = 64
+SMALL = 1024  # the rank may be the number of columns up to here
 LEAST_SHIFT = 1e-12  # of the largest eigenvalue; grows tenfold until ΩᵀY + shift is definite
 FEATURE_COLUMNS = 10  # computing features takes as long as multiplying so many columns
 EDGE = 4.0  # eigenvalues of A beyond the rank are up to so many times the last one found
@@ -66,7 +67,9 @@ def random_basis(
     orthogonal to the eigenvectors found so far: rounding is relative to the eigenvalues left.
     """
     D = systems.n_features
-    largest = min(D, max(int(systems.memory // (BYTES_PER_ENTRY * D)), FIRST_RANK))
+    fits = max(int(systems.memory // (BYTES_PER_ENTRY * D)), FIRST_RANK)
+    # beyond D/2 a direct solution is cheaper, unless there are few columns
+    largest = min(fits, max(D // 2, min(D, SMALL)))
     width = min(FIRST_RANK, largest) if rank is None else min(rank, D)
     basis = np.zeros((D, 0))
     test, sketch = np.zeros((D, 0), np.float32), np.zeros((D, 0))
