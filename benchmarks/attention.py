@@ -18,10 +18,9 @@ from __future__ import annotations
 
 import argparse
 import math
+import multiprocessing
 import resource
 import statistics
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from typing import Any
@@ -135,18 +134,24 @@ def measure_length(name: str, length: int) -> None:
     run(*inputs).sum().backward()
     training = peak() - before
     both = seconds(lambda: run(*inputs).sum().backward(), 1 if length > 4096 else 3)
-    print(f"{name:16s} {length:6d} {forward:9.3f} {both:9.3f} {inference:9.0f} {training:9.0f}")
+    line = f"{name:16s} {length:6d} {forward:9.3f} {both:9.3f} {inference:9.0f} {training:9.0f}"
+    print(line, flush=True)
 
 
 def compare_lengths() -> None:
     print("\nlength: causal attention, 4 heads, 64 channels")
     print("seconds forward, and forward and backward; megabytes of inference, and of training\n")
-    print(f"{'':16s} {'length':>6s} {'forward':>9s} {'both':>9s} {'MB':>9s} {'MB both':>9s}")
+    print(
+        f"{'':16s} {'length':>6s} {'forward':>9s} {'both':>9s} {'MB':>9s} {'MB both':>9s}",
+        flush=True,
+    )
+    fork = multiprocessing.get_context("fork")
     for length in LENGTHS:
         for name in ("softmax", "polynomial 16", "maclaurin 256", "positive 256", "performer 256"):
-            command = [sys.executable, "-m", "benchmarks.attention", "--one", name, str(length)]
-            found = subprocess.run(command, capture_output=True, text=True, check=True)
-            print(found.stdout, end="", flush=True)
+            # a fork starts with the memory of now, and without the seconds of an import
+            process = fork.Process(target=measure_length, args=(name, length))
+            process.start()
+            process.join()
 
 
 # -- recall ----------------------------------------------------------------------------------------
@@ -245,12 +250,8 @@ def compare_recall() -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description="Layers and attention: time, memory, recall.")
     parser.add_argument("parts", nargs="*", help="layer, length, recall (all)")
-    parser.add_argument("--one", nargs=2, help=argparse.SUPPRESS)
     options = parser.parse_args()
     torch.set_num_threads(1)
-    if options.one:
-        measure_length(options.one[0], int(options.one[1]))
-        return
     parts = {"layer": compare_layers, "length": compare_lengths, "recall": compare_recall}
     for part in options.parts or parts:
         parts[part]()
