@@ -94,6 +94,14 @@ def test_negative_entries_are_refused(X):
         Tanimoto(variance=0)
 
 
+def test_norms_that_overflow_are_refused():
+    X = np.array([[1e200, 0.0], [1.0, 1.0]])
+    for rows in (X, sparse.csr_array(X)):
+        with np.errstate(over="ignore"), pytest.raises(ValueError, match="overflow float64"):
+            Tanimoto()(rows)
+    assert Tanimoto()(X / 1e200).max() == 1
+
+
 @pytest.mark.parametrize("split", [0.0, 0.5])
 def test_taylor_series(X, split):
     """f(t, N) = Σ_j c_j(s, N) (t − s)ʲ at s = 0 and elsewhere."""

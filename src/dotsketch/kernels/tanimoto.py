@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -55,8 +56,15 @@ class Tanimoto(ExpandedKernel):
     def trait(self, S: Array) -> Array:
         """|x|², row by row."""
         if is_sparse(S):
-            return np.asarray(S.multiply(S).sum(axis=1)).ravel()
-        return namespace(S).sum(S * S, axis=1)
+            squares = np.asarray(S.multiply(S).sum(axis=1)).ravel()
+        else:
+            squares = namespace(S).sum(S * S, axis=1)
+        if not is_traced(squares) and not bool(namespace(squares).all(squares < math.inf)):
+            raise ValueError(
+                f"The squares of the norms overflow {S.dtype}: divide X by its largest entry, of "
+                "which Tanimoto sees nothing."
+            )
+        return squares
 
     def value(self, t: Array, traits: Array) -> Array:
         return plain(self.variance) * _ratio(t, traits, one=1.0)
