@@ -25,6 +25,7 @@ COLOURS = (
 MOST_POINTS = 500
 MOST_CLASSES = 30
 MOST_BARS = 15
+FEWEST_IN_BIN = 5
 
 
 def write_report(
@@ -56,7 +57,7 @@ def write_report(
         (f"Predictions: {best.name}", "", plot_predictions(best, split, literal(data["target"]))),
         (
             "Calibration",
-            "On the diagonal, the model is right as often as it says.",
+            "On the diagonal, what the model says comes true as often as it says.",
             plot_calibration(best, split),
         ),
         (
@@ -207,17 +208,22 @@ def plot_calibration(best: Compared, split: HeldOut) -> bytes:
     figure, axes = new_figure(5)
     axes.plot([0, 1], [0, 1], color="0.5", linewidth=1, label="as it should be")
     if isinstance(prediction, ClassPrediction):
-        sure = prediction.probabilities.max(axis=1)
-        hits = prediction.values == y
-        order = np.argsort(sure)
-        # Bins of equally many rows, so that no point rests on a few
-        for part in np.array_split(order, int(np.clip(len(y) // 50, 1, 10))):
-            share = float(hits[part].mean())
-            error = np.sqrt(max(share * (1 - share), 0) / len(part))
-            axes.errorbar(sure[part].mean(), share, error, fmt="o", capsize=3, color=COLOURS[0])
-        axes.set(xlabel="probability of the predicted class", ylabel="share of right predictions")
-        low = max(0.0, float(sure.min()) - 0.05)
-        axes.set(xlim=(low, 1.01), ylim=(min(low, axes.get_ylim()[0]), 1.05))
+        says = prediction.probabilities.ravel()  # of every class for every row
+        is_so = (y[:, None] == prediction.classes).ravel()
+        bins = np.minimum((says * 10).astype(int), 9)
+        for tenth in range(10):
+            part = bins == tenth
+            if part.sum() < FEWEST_IN_BIN:  # no point that rests on a few
+                continue
+            share = float(is_so[part].mean())
+            error = np.sqrt(share * (1 - share) / part.sum())
+            axes.errorbar(says[part].mean(), share, error, fmt="o", capsize=3, color=COLOURS[0])
+        axes.set(
+            xlabel="probability of a class",
+            ylabel="share of rows that are of it",
+            xlim=(-0.02, 1.02),
+            ylim=(-0.02, 1.02),
+        )
     else:
         levels = np.linspace(0.05, 0.95, 19)
         distance = np.abs(y - prediction.mean) / prediction.standard_deviation
