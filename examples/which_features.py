@@ -66,8 +66,9 @@ def cells(kernel, X):
     train, test = train_test_split(X, test_size=N_TEST, random_state=0)
     table = plan(kernel, train, n_components=COLUMNS, n_pairs_sample=N_SAMPLE)
     best = {}
-    for row in table:  # best first
-        if getattr(row.candidate, "allocation", "optimal") == "optimal":
+    for row in table:  # best first; of landmarks, as many as columns
+        plain = getattr(row.candidate, "n_landmarks", 1.0) == 1.0
+        if plain and getattr(row.candidate, "allocation", "optimal") == "optimal":
             best.setdefault(group(row.candidate), row)
     resolved = kernel.resolve(train)
     found = {name: measured(row, resolved, train, test) for name, row in best.items()}

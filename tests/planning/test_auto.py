@@ -112,7 +112,8 @@ def test_heavy_tails_between_draws_are_seen():
     X = np.zeros((2000, 3))
     X[::10] = 30.0
     kernel = Exponential(lengthscale=20.0)
-    row = plan(kernel, X, n_components=1, candidates="nystrom", n_pairs_sample=200).best
+    plain = NystromFeatures(kernel, n_landmarks=1.0)
+    row = plan(kernel, X, n_components=1, candidates=plain, n_pairs_sample=200).best
     K = kernel(
         X[[1, 0]]
     )  # of one row per cluster; with landmark l, k̂(x, y) = k(x, l) k(l, y) / k(l, l)
@@ -156,12 +157,12 @@ def test_what_costs_far_more_is_left_out_unless_named(X, monkeypatch):
         raise Predicted
 
     monkeypatch.setattr(NystromFeatures, "expected_error", refuse)
-    rows = np.repeat(X, 10, axis=0)[:, 20:30]
+    rows = np.repeat(X, 1 + 6000 // len(X), axis=0)[:, 20:30]
     options = {"n_components": 6000, "n_pairs_sample": 20, "max_degree": 2}
     candidates = ["all", "fourier"]
     table = plan(Gaussian(), rows, candidates=candidates, **options)
-    (left_out,) = table.left_out
-    assert left_out.candidate.family == "nystrom"
+    assert {one.candidate.family for one in table.left_out} == {"nystrom"}
+    left_out = table.left_out[0]
     assert left_out.candidate.n_components == 6000
     assert str(left_out) in repr(table)
     assert 'candidates=["all", "nystrom"]' in str(left_out)
@@ -388,3 +389,22 @@ def test_verbose_shows_a_bar(X, capsys):
     loud = AutoFeatures(Gaussian(), n_components=20, verbose=True, **options).fit(X)
     assert "candidates, 20 columns" in capsys.readouterr().out
     assert lines(loud.plan_) == lines(quiet.plan_)
+
+
+BOTH = ["fourier", "nystrom"]
+
+
+def test_never_more_columns_than_rows_without_a_warning(rng):
+    """Landmarks at every row are exact, whatever is asked for."""
+    X = rng.standard_normal((40, 6))
+    kernel = Gaussian(lengthscale=1.5)
+    auto = AutoFeatures(kernel, tolerance=0.001, candidates=BOTH, random_state=0).fit(X)
+    assert auto.chosen_.family == "nystrom"
+    Z = auto.transform(X)
+    assert Z.shape[1] <= 40
+    many = AutoFeatures(kernel, n_components=500, candidates=BOTH, random_state=0).fit(X)
+    assert many.chosen_.n_components == 40
+    np.testing.assert_allclose(many.transform(X) @ many.transform(X).T, kernel(X), atol=1e-9)
+    named = AutoFeatures(kernel, n_components=100, candidates="fourier", random_state=0)
+    with pytest.warns(UserWarning, match=r"100 columns for 40 rows: NystromFeatures with 40"):
+        named.fit(X)

@@ -58,7 +58,7 @@ def test_plan_is_a_readable_table(X):
     assert errors == sorted(errors)
     assert table.best is table[0]
     text = repr(table)
-    assert text.count("\n") == 3
+    assert text.count("\n") == 4  # and the limit
     assert "random degrees" in text
     columns = table.to_dict()
     assert columns["relative_error"] == errors

@@ -28,7 +28,6 @@ from ..planning import (
     PlannedCandidate,
     Selection,
     assess,
-    identity,
     select,
     variants,
 )
@@ -181,20 +180,10 @@ def check_features(text: str, kernel: str) -> None:
 
 
 def rank(study: Study, selection: Selection, n_components: int) -> Plan:
-    """The candidates at so many columns, by their predicted error.
-
-    Landmarks are rows: where there are fewer rows than columns asked for, candidates that cannot
-    have as many get one column per row.
-    """
+    """The candidates at so many columns, by their predicted error."""
     rows, left_out = assess(study, selection, n_components)
-    candidates = selection.candidates
-    if n_components > study.n_rows:
-        compared = [one.candidate for one in rows] + [one.candidate for one in left_out]
-        done = set(map(identity, compared))
-        rest = [one for one in candidates if identity(one) not in done]
-        rows = [*rows, *assess(study, Selection(rest, selection.unasked), study.n_rows).rows]
     if not rows:
-        names = list_names((one.label() for one in candidates), 3)
+        names = list_names((one.label() for one in selection.candidates), 3)
         raise UserMistake(f"--components {n_components} is too few for {names}: give more.")
     return Plan(rows, left_out=left_out)
 

@@ -97,6 +97,10 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
     def check_study(self, study: Study) -> None:
         """Raise Unsuited, with the reason, where these features suit not the kernel or the data."""
 
+    def most_components(self, study: Study) -> int | None:
+        """The largest number of columns that there can be on these data, if there is one."""
+        return None
+
     def expected_error(self, study: Study) -> ExpectedError:
         """The error and cost with n_components columns; Unsuited if they are too few."""
         raise NotImplementedError

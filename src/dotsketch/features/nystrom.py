@@ -220,8 +220,12 @@ class NystromFeatures(FeatureMap):
         if not study.once("finite diagonal", lambda: has_finite_diagonal(study)):
             raise Unsuited("k(x, x)² overflows for some rows")
 
+    def most_components(self, study: Study) -> int | None:
+        """One column per row: every row is then a landmark, and the kernel matrix exact."""
+        return study.n_rows
+
     def expected_error(self, study: Study) -> ExpectedError:
-        """Measured with as many landmarks as X leaves beside the rows held out.
+        """Measured with as many landmarks as X leaves beside the rows held out; 0 with all rows.
 
         The second moment is that of 16 rows per column here (2000 at least), which is enough to
         tell its top eigenvectors, and much cheaper than all rows.
@@ -230,6 +234,8 @@ class NystromFeatures(FeatureMap):
         if study.n_rows < D:
             raise Unsuited(f"X has fewer than {D} rows")
         m = min(self._count_landmarks(D), study.n_rows)
+        if study.n_rows == D:
+            return study.error(0.0, 0.0, 2.0 * D * (d + D))
         rule = landmark_rule(self.landmarks)
         # Uniform landmarks are the rows that a draw fits to; a rule chooses among more of them
         wanted = m if rule is uniform_rows else n_candidates(m)
@@ -273,7 +279,7 @@ class NystromFeatures(FeatureMap):
 
     @classmethod
     def variants(cls, study: Study) -> list[FeatureMap]:
-        return suited([cls(study.kernel)], study)
+        return suited([cls(study.kernel, n_landmarks=factor) for factor in (1.0, 2.0, 4.0)], study)
 
     @property
     def components_(self) -> np.ndarray:

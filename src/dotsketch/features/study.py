@@ -179,6 +179,10 @@ class Study:
         enough = self.n_rows >= 2 * m
         return take_rows(self._X, self._numbers[m : 2 * m]) if enough else self.sample
 
+    def rows(self, n_rows: int) -> np.ndarray:  # -> (n_rows or fewer, d)
+        """Rows of X in the order in which they are used, those of the sample first."""
+        return take_rows(self._X, self._numbers[: min(n_rows, most_rows(self.dimension))])
+
     @property
     def is_reduced(self) -> bool:
         """Whether the sample has fewer rows than were asked for because rows are wide."""

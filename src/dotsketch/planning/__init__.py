@@ -2,6 +2,7 @@
 
 A candidate is an unfitted estimator of `features`; no family is named here.
 
+- `limit`: the least error that so many columns of any kind can have
 - `table`: the plan, candidates in the order of their error
 - `search`: `plan` and `required_components`
 - `auto`: the transformer that follows the plan
@@ -10,6 +11,7 @@ A candidate is an unfitted estimator of `features`; no family is named here.
 
 from .auto import AutoFeatures
 from .bounds import ComplexAdvantage, complex_advantage, error_bound
+from .limit import BestPossible, best_possible
 from .search import (
     Assessment,
     Selection,
@@ -28,12 +30,14 @@ from .table import LeftOut, Plan, PlannedCandidate
 __all__ = [
     "Assessment",
     "AutoFeatures",
+    "BestPossible",
     "ComplexAdvantage",
     "LeftOut",
     "Plan",
     "PlannedCandidate",
     "Selection",
     "assess",
+    "best_possible",
     "complex_advantage",
     "error_bound",
     "identity",

@@ -40,7 +40,8 @@ class AutoFeatures(FeatureMap):
     ----------
     kernel : Kernel
     n_components : int or None, default=None
-        The number of columns; the best candidate with at most so many is chosen.
+        The number of columns; the best candidate with at most so many is chosen. If X has fewer
+        rows than that, Nyström features with one column per row are exact, and are chosen.
     tolerance : float or None, default=None
         The relative error √(E(k − k̂)²/E k²) to reach: the candidate that does it with the fewest
         columns is chosen. Where an error is measured, it and twice its standard error are within
@@ -127,6 +128,14 @@ class AutoFeatures(FeatureMap):
         self.plan_ = self._plan(study)
         self.chosen_: PlannedCandidate = self.plan_.best
         candidate = self.chosen_.candidate
+        if candidate.n_components > study.n_rows:
+            warnings.warn(
+                f"{candidate.label()} has {candidate.n_components} columns for {study.n_rows} "
+                f"rows: NystromFeatures with {study.n_rows} columns represents the kernel matrix "
+                "of these rows exactly. Add it to candidates, or use an exact Gaussian process.",
+                UserWarning,
+                stacklevel=2,
+            )
         shared = {"n_jobs": self.n_jobs, "random_state": int(features_rng.integers(2**31))}
         if "n_pairs_sample" in candidate.options():  # that of the plan, whose design is kept
             shared["n_pairs_sample"] = self.n_pairs_sample
@@ -230,6 +239,13 @@ class AutoFeatures(FeatureMap):
             lines.append(
                 f"Next family: {others[0].label}, {others[0].n_components} columns, "
                 f"{others[0].relative_error:.3g}."
+            )
+        limit = self.plan_.limit
+        if limit is not None and limit.relative_error > 0:
+            times = best.relative_error / limit.relative_error
+            lines.append(
+                f"{times:.2g} times the {limit} ({limit.relative_error:.3g}, between "
+                f"{limit.lowest:.2g} and {limit.highest:.2g})."
             )
         lines += map(str, self.plan_.left_out)
         return "\n".join(lines)

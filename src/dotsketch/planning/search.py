@@ -14,6 +14,7 @@ from ..features import FAMILIES, FeatureMap, MaclaurinFeatures
 from ..features.base import Setup, check_kernel
 from ..features.study import Study, Unsuited, check_rows
 from ..kernels import ExpandedKernel, Kernel
+from .limit import best_possible
 from .table import LeftOut, Plan, PlannedCandidate
 
 # What nobody asked for is compared up to these: some ten seconds and a small part of the memory
@@ -52,6 +53,10 @@ def plan(
     very wide rows) or 1 GiB, or whose features take more than 10⁷ operations per row and 100
     times those of the cheapest candidate. The plan lists them as `left_out`. A family that is
     named, as in candidates=["all", "nystrom"], is always compared.
+
+    The last line is the best possible with so many columns (`plan.limit`): an estimate of the error
+    of the top eigenvectors of the kernel, for up to a quarter of the rows and 512 columns. See
+    `BestPossible` for what it stands on.
 
     Examples
     --------
@@ -99,7 +104,7 @@ def tabulate(
     if not assessed.rows:
         why = "".join(f" {line}" for line in assessed.left_out)
         raise ValueError(f"n_components={n_components} is too few for every candidate.{why}")
-    return Plan(
+    found = Plan(
         assessed.rows,
         cost_weight,
         by_columns=by_columns,
@@ -107,6 +112,8 @@ def tabulate(
         n_pairs_sample=len(study.sample),
         reduced_from=study.n_pairs_sample if study.is_reduced else None,
     )
+    found.limit = best_possible(study, found.best.n_components)
+    return found
 
 
 def variants(study: Study, family: str = "all") -> list[FeatureMap]:
@@ -158,6 +165,7 @@ def identity(candidate: FeatureMap) -> tuple:
 
 def at_columns(candidate: FeatureMap, study: Study, n_components: int) -> FeatureMap | None:
     """The candidate with the kernel of the study and at most so many columns, if it has any."""
+    n_components = min(n_components, candidate.most_components(study) or n_components)
     n = n_components // candidate.columns_at_once * candidate.columns_at_once
     return candidate.for_kernel(study.kernel, n) if n else None
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from ..features import FeatureMap
 from ..features.study import ExpectedError, Study
+from .limit import BestPossible
 
 STANDARD_ERRORS = 2.0  # by which a measured error must be below a tolerance
 
@@ -69,6 +70,8 @@ class Plan(Sequence):
     left_out : tuple of LeftOut, candidates that cost too much to be compared unasked
     n_pairs_sample : the number of rows whose pairs errors are averaged over, or None
     reduced_from : the number that was asked for, if rows are too wide for so many; or None
+    limit : BestPossible, the least error that the columns of the best candidate can have; or None
+        where X has too few rows to tell
     """
 
     def __init__(
@@ -81,6 +84,7 @@ class Plan(Sequence):
         n_pairs_sample: int | None = None,
         reduced_from: int | None = None,
     ):
+        self.limit: BestPossible | None = None
         self.left_out = tuple(left_out)
         self.n_pairs_sample = n_pairs_sample
         self.reduced_from = reduced_from
@@ -112,7 +116,8 @@ class Plan(Sequence):
         return {name: [row.get(name) for row in rows] for name in names}
 
     def __repr__(self) -> str:
-        width = max((len(row.label) for row in self._rows), default=9)
+        names = [row.label for row in self._rows] + ([str(self.limit)] if self.limit else [])
+        width = max(map(len, names), default=9)
         lines = [
             f"{'candidate':{width}s} {'columns':>8s} {'rel. error':>10s} {'± s.e.':>8s} "
             f"{'bias':>9s} {'deviation':>9s} {'Mop/row':>8s}  source"
@@ -128,6 +133,13 @@ class Plan(Sequence):
                 f"{row.label:{width}s} {row.n_components:8d} {row.relative_error:10.4g} "
                 f"{error} {parts[0]} {parts[1]} {row.cost / 1e6:8.3f}  {row.source}{fewer}"
             )
+        if self.limit is not None:
+            limit = self.limit
+            lines.append(
+                f"{limit!s:{width}s} {limit.n_components:8d} {limit.relative_error:10.4g} "
+                f"{limit.standard_error:8.2g} {'':9s} {'':9s} {'':8s}  spectrum of {limit.n_rows} "
+                f"rows: {limit.lowest:.3g} to {limit.highest:.3g}"
+            )
         if self.reduced_from is not None:
             lines.append(
                 f"Errors are averaged over the pairs of {self.n_pairs_sample} rows, not of "
@@ -136,7 +148,7 @@ class Plan(Sequence):
         return "\n".join([*lines, *map(str, self.left_out)])
 
     def plot(self, ax: Any = None, most: int = 15) -> Any:
-        """Horizontal bars of the relative error, best first; returns the axes."""
+        """Horizontal bars of the relative error, best first, and the limit; returns the axes."""
         import matplotlib.pyplot as plt
 
         rows = self._rows[:most][::-1]
@@ -152,6 +164,8 @@ class Plan(Sequence):
         ax.barh(names, error * share, color="#08519c", label="bias")
         if np.any(measured):
             ax.barh(names, np.where(measured, error, 0.0), color="#bdbdbd", label="measured")
+        if self.limit is not None:
+            ax.axvline(self.limit.relative_error, color="black", linestyle=":", label="limit")
         ax.set_xlabel("relative error (bars split by share of the squared error)")
         ax.legend(loc="lower right", frameon=False)
         return ax

@@ -1,0 +1,90 @@
+"""The least error that D columns of any kind can have, from the kernel matrix of a sample."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import eigh
+
+from ..features.study import Study, off_diagonal_mean, relative_error
+from ..features.whitening import Whitening, leading
+
+ROWS_PER_COLUMN = 4  # a sample of fewer rows says too little about the best possible
+_MOST_ROWS = 2048
+# The truth is between an error that is too small and one that is too large, nearer to the first:
+# the weight of the second in their geometric mean, by measurement (docs: how many columns)
+_HELD_OUT_WEIGHT = 0.25
+
+
+@dataclass(frozen=True, kw_only=True)
+class BestPossible:
+    """The error of the best features with n_components columns, and what it stands on.
+
+    No k̂ of rank D is nearer to the kernel matrix of all rows than that of its top D eigenvectors.
+    A sample brackets its error over pairs of distinct rows: the eigenvectors of the sample's own
+    matrix have an error that is too small (`lowest`), those of half of it an error on the other
+    half that is too large (`highest`). `relative_error` is their geometric mean with the weights
+    3/4 and 1/4; standard_error is that of `lowest`, from the spread over rows.
+    """
+
+    n_components: int
+    relative_error: float
+    standard_error: float
+    lowest: float
+    highest: float
+    n_rows: int
+
+    def __str__(self) -> str:
+        return f"best possible with {self.n_components} columns"
+
+
+def best_possible(study: Study, n_components: int) -> BestPossible | None:
+    """The limit for so many columns; None if X has fewer than four rows per column, or 2048 rows
+    are fewer."""
+    least = ROWS_PER_COLUMN * n_components
+    n = min(study.n_rows, max(len(study.sample), least), _MOST_ROWS)
+    rows = study.rows(n) if n >= least else np.empty((0, 0))
+    if len(rows) < least:  # wide rows are fewer
+        return None
+    K = study.kernel(rows)
+    with np.errstate(over="ignore", invalid="ignore"):
+        lowest, deviation = _own_error(K, n_components)
+        highest = _held_out_error(K, n_components)
+    if not np.isfinite(lowest + highest):
+        return None
+    highest = max(lowest, highest)
+    return BestPossible(
+        n_components=n_components,
+        relative_error=float(lowest ** (1 - _HELD_OUT_WEIGHT) * highest**_HELD_OUT_WEIGHT),
+        standard_error=deviation,
+        lowest=lowest,
+        highest=highest,
+        n_rows=len(K),
+    )
+
+
+def _own_error(K: np.ndarray, n_components: int) -> tuple[float, float]:
+    """The error of the top eigenvectors of K between its own rows, and its standard error."""
+    n = len(K)
+    w, V = eigh(K, driver="evr", subset_by_index=[n - n_components, n - 1])
+    squares = (K - (V * np.maximum(w, 0)) @ V.T) ** 2
+    kernel_squares = K**2
+    np.fill_diagonal(squares, 0)
+    np.fill_diagonal(kernel_squares, 0)
+    error = relative_error(float(np.mean(squares)), float(np.mean(kernel_squares)))
+    if error == 0:
+        return 0.0, 0.0
+    by_row = [values.mean(axis=1) / values.mean() for values in (squares, kernel_squares)]
+    # A mean over pairs moves twice as much as one over rows, a root half as much as its square
+    return error, float(error * np.std(by_row[0] - by_row[1]) / np.sqrt(n))
+
+
+def _held_out_error(K: np.ndarray, n_components: int) -> float:
+    """The error between half of the rows of the best features that the other half has."""
+    h = len(K) // 2
+    whitening = Whitening(K[:h, :h])
+    A = whitening(K[:h, h:].copy())
+    Z = A.T @ leading(whitening.lower.T @ whitening.lower, n_components)
+    held = K[h:, h:]
+    return relative_error(off_diagonal_mean((Z @ Z.T - held) ** 2), off_diagonal_mean(held**2))

@@ -1,0 +1,85 @@
+"""The best possible error with D columns."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+
+from dotsketch import AutoFeatures, Gaussian, NystromFeatures, Polynomial, load, plan, save
+from dotsketch.features import Study
+from dotsketch.planning import best_possible
+
+
+def error_of_all_rows(kernel, X, n_components):
+    """√(Σ (k − k̂)² / Σ k²) over pairs of distinct rows, k̂ of the top eigenvectors of all rows."""
+    K = kernel(X)
+    w, V = np.linalg.eigh(K)
+    V = V[:, -n_components:]
+    R = K - (V * w[-n_components:]) @ V.T
+    different = ~np.eye(len(K), dtype=bool)
+    return np.linalg.norm(R[different]) / np.linalg.norm(K[different])
+
+
+DIGITS = load_digits().data[:900]
+SETS = {
+    "digits": (Gaussian(lengthscale=30.0), DIGITS),
+    "4 columns": (Gaussian(lengthscale=2.0), np.random.default_rng(0).standard_normal((900, 4))),
+    "8 columns": (Gaussian(lengthscale=2.0), np.random.default_rng(0).standard_normal((900, 8))),
+}
+
+
+def test_lowest_is_the_error_of_the_eigenvectors(rng):
+    X = rng.standard_normal((60, 3))
+    kernel = Gaussian(lengthscale=2.0)
+    found = best_possible(Study(kernel, X), 8)
+    assert found.n_rows == 60
+    np.testing.assert_allclose(found.lowest, error_of_all_rows(kernel, X, 8), rtol=1e-9)
+    assert found.lowest < found.relative_error < found.highest
+    assert 0 < found.standard_error < found.relative_error
+
+
+def test_a_kernel_of_low_rank_is_exact(rng):
+    X = rng.standard_normal((60, 3))
+    found = best_possible(Study(Polynomial(1, coef0=0.0), X), 3)
+    assert found.relative_error < 1e-6
+    assert best_possible(Study(Polynomial(1, coef0=0.0), X), 2).relative_error > 0.1
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_a_sample_brackets_the_error_of_all_rows(name):
+    """Within 25 % up to D = 1/16 of its rows, 40 % up to 1/8, and twice as much at 1/4."""
+    kernel, X = SETS[name]
+    study = Study(kernel, X, n_pairs_sample=400, random_state=0)
+    for columns, factor in ((25, 1.25), (50, 1.4), (100, 2.0)):
+        found, expected = best_possible(study, columns), error_of_all_rows(kernel, X, columns)
+        assert found.n_rows == 400
+        assert found.lowest - 3 * found.standard_error < expected < found.highest
+        assert 1 / factor < found.relative_error / expected < factor
+
+
+def test_none_without_enough_rows(rng):
+    assert best_possible(Study(Gaussian(), rng.standard_normal((39, 2))), 10) is None
+    assert best_possible(Study(Gaussian(), rng.standard_normal((40, 2))), 10) is not None
+    assert best_possible(Study(Gaussian(), rng.standard_normal((3000, 2))), 513) is None
+    wide = Study(Gaussian(), rng.standard_normal((60, 100_000)))  # 50 rows of it are looked at
+    assert best_possible(wide, 13) is None
+
+
+def test_it_is_the_last_line_of_a_plan_and_is_explained(rng, tmp_path):
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    X = rng.standard_normal((300, 3))
+    kernel = Gaussian(lengthscale=2.0)
+    candidates = [NystromFeatures(kernel, n_landmarks=n) for n in (1.0, 4.0)]
+    table = plan(kernel, X, n_components=20, candidates=candidates)
+    last = repr(table).splitlines()[-1]
+    assert last.startswith("best possible with 20 columns")
+    assert f"{table.limit.relative_error:.4g}" in last
+    plain, better = sorted(table, key=lambda row: row.cost)
+    assert table.limit.lowest < better.relative_error < plain.relative_error
+    axes = table.plot()
+    assert "limit" in axes.get_legend_handles_labels()[1]
+    pyplot.close(axes.figure)
+    auto = AutoFeatures(kernel, n_components=20, candidates=candidates, random_state=0).fit(X)
+    times = auto.chosen_.relative_error / auto.plan_.limit.relative_error
+    assert f"{times:.2g} times the best possible with 20 columns" in auto.explain()
+    save(auto, tmp_path / "model")
+    assert load(tmp_path / "model").plan_.limit == auto.plan_.limit
