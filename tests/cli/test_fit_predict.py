@@ -167,6 +167,18 @@ def test_the_score_of_a_regression_leaves_rows_out(folder, run_json):
     assert run_json("info", "a.model")["score"] == tested
 
 
+def test_few_rows_are_fitted_and_not_scored(folder, run_json):
+    """Too few to hold some out: two, or all but one of a class."""
+    (folder / "two.csv").write_text("x,y\n1,2.5\n2,3.5\n")
+    (folder / "one.csv").write_text("x,y\n" + "".join(f"{k},a\n" for k in range(11)) + "20,b\n")
+    for name, task in (("two.csv", "regression"), ("one.csv", "classification")):
+        for seed in ("0", "1", "2"):
+            words = ("--target", "y", "--task", task, "--components", "2", "--seed", seed)
+            known = run_json("fit", name, *words, "--kernel", "gaussian:3", "-o", "a.model")
+            assert known["rows"] == (2 if name == "two.csv" else 12)
+            assert known["score"] is None or name == "one.csv"
+
+
 def test_a_tolerance_decides_the_number_of_columns(folder, fails, run_json):
     words = ("fit", "houses.csv", "--target", "price", "--ignore", "sold", "-o", "a.model")
     words += ("--kernel", "gaussian:1", "--features", "fourier")

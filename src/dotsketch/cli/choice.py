@@ -31,6 +31,10 @@ FEWER = 4  # the best candidate is tried with this part of the columns, too
 LEAST_COLUMNS = 16
 
 
+class TooFewRows(UserMistake):
+    """There are not enough rows, or not of enough classes, to hold some out."""
+
+
 @dataclass(frozen=True)
 class Choice:
     """Kernel and features for a table, and what led to them."""
@@ -106,7 +110,7 @@ def hold_out(
     """Rows to fit on and others to test on, from the sample; or the rows of `test`, or those that
     a data set sets aside."""
     if schema.n_rows < LEAST_ROWS:
-        raise UserMistake(
+        raise TooFewRows(
             f"{table.source} has {schema.n_rows} rows: comparing needs at least {LEAST_ROWS}."
         )
     encoder = make_encoder(schema, standardise=standardise)
@@ -125,7 +129,7 @@ def hold_out(
         held = X[chosen], y[chosen]
     order = order[:TRAIN_ROWS]
     if schema.task == "classification" and len(np.unique(y[order])) < 2:
-        raise UserMistake(
+        raise TooFewRows(
             f"{table.source}: the rows that are left for fitting are of one class only: more rows "
             "of the others are needed."
         )

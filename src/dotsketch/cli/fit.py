@@ -11,7 +11,7 @@ import click
 import numpy as np
 from sklearn.pipeline import Pipeline
 
-from .choice import LEAST_ROWS, Choice, choose, hold_out
+from .choice import Choice, TooFewRows, choose, hold_out
 from .encoding import encode, encode_chunks, make_encoder, make_imputation
 from .errors import check_output
 from .kernel_names import describe_kernel, parse_kernel
@@ -104,10 +104,11 @@ def fit(
         encoder = make_encoder(schema, standardise=standardise)
         imputation = make_imputation(schema, standardise=standardise)
         sample = encode(schema.sample, 1, schema, encoder)
-        has_held = schema.n_rows >= LEAST_ROWS
-        split = HeldOut.of(sample, sample, imputation)
-        if has_held:
+        has_held = True
+        try:
             split = hold_out(table, schema, seed, standardise=standardise)
+        except TooFewRows:  # a model is made nevertheless, and not scored
+            split, has_held = HeldOut.of(sample, sample, imputation), False
         with output.progress("Choosing features") as advance:
             choice = choose(
                 split,
