@@ -1,5 +1,6 @@
 """The path of a new user: fit, predict in another process, predictions equal those in memory."""
 
+import importlib
 import subprocess
 import sys
 
@@ -165,6 +166,18 @@ def test_the_score_of_a_regression_leaves_rows_out(folder, run_json):
     # an honest estimate: the error on new rows is much like it
     assert 0.7 < known["score"]["rmse"] / score["rmse"] < 1.4
     assert run_json("info", "a.model")["score"] == tested
+
+
+def test_a_sorted_file_is_scored_on_rows_from_all_of_it(folder, run_json, monkeypatch):
+    """The first sixty rows have nearly one price, and a small R²."""
+    make_houses(1000).sort_values("price").to_csv("sorted.csv", index=False)
+    module = importlib.import_module("dotsketch.cli.fit")
+    monkeypatch.setattr(module, "SCORED_ROWS", 60)
+    words = ("fit", "sorted.csv", "--target", "price", "--ignore", "sold", *FAST)
+    score = run_json(*words, "-o", "a.model")["score"]
+    assert score["rows"] == 60
+    spread = score["rmse"] / np.sqrt(1 - score["r2"])  # of the targets that were scored
+    assert 0.5 < spread / make_houses(1000)["price"].std() < 2
 
 
 def test_few_rows_are_fitted_and_not_scored(folder, run_json):

@@ -104,6 +104,9 @@ def fit(
         encoder = make_encoder(schema, standardise=standardise)
         imputation = make_imputation(schema, standardise=standardise)
         sample = encode(schema.sample, 1, schema, encoder)
+        # A file may be sorted: the first rows of the sample are those of the whole file, too
+        order = np.random.default_rng(seed).permutation(len(sample[1]))
+        sample = sample[0][order], sample[1][order]
         has_held = True
         try:
             split = hold_out(table, schema, seed, standardise=standardise)

@@ -205,7 +205,7 @@ def compare_exact(kernel: Kernel, split: HeldOut, task: str) -> Compared:
 
 
 def compare_baselines(split: HeldOut, task: str, seed: int) -> list[Compared]:
-    """A linear and a tree model of scikit-learn with their defaults, on the same rows."""
+    """A linear and a tree model of scikit-learn, not tuned, on the same rows."""
     models: dict[str, Any] = {
         "ridge (scikit-learn)": RidgeCV(alphas=np.logspace(-3, 3, 13)),
         "gradient boosting (scikit-learn)": HistGradientBoostingRegressor(random_state=seed),

@@ -51,7 +51,7 @@ def write_report(
             "Left: share of wrong classes, or of the variance of the target that is not explained, "
             "± standard error. Right: how much larger the mean negative log likelihood is than "
             "that of the best, ± standard error of the difference. The baselines of scikit-learn "
-            "have their default settings; those without a likelihood are on the left only.",
+            "are not tuned; those without a likelihood are on the left only.",
             plot_scores(compared, best, colours),
         ),
         (f"Predictions: {best.name}", "", plot_predictions(best, split, literal(data["target"]))),

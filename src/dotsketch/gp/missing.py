@@ -86,8 +86,8 @@ class ImputedGPRegressor(RegressorMixin, BaseEstimator):
         None, the first of a stream.
         """
         rows = self._rows(X, y)
-        given, targets = rows.sample(SAMPLE_ROWS) if sample is None else sample
-        given, targets = given[:SAMPLE_ROWS], np.asarray(targets[:SAMPLE_ROWS], dtype=np.float64)
+        given, targets = (rows if sample is None else Rows(tuple(sample))).sample(SAMPLE_ROWS)
+        targets = np.asarray(targets, dtype=np.float64)
         given = validate_data(self, given, dtype=DTYPES, ensure_all_finite="allow-nan")
         imputer = self.imputer
         if imputer is None:
@@ -177,7 +177,8 @@ class ImputedGPRegressor(RegressorMixin, BaseEstimator):
         chosen = is_complete if enough else np.ones(len(X), dtype=bool)
         gp = clone(self.regressor).fit(self._filled(X[chosen]), y[chosen])
         self.noise_variance_ = float(gp.noise_variance_ * gp.scales_[0] ** 2)
-        self.missing_variances_ = self._spreads(gp, X[chosen][:SPREAD_ROWS])
+        [some] = Rows((X[chosen],)).sample(SPREAD_ROWS)
+        self.missing_variances_ = self._spreads(gp, some)
         imputed = ~chosen  # rows that the model has not seen
         if not imputed.any():
             return
