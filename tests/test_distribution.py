@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 ROOT = Path(__file__).parents[1]
-KNOWN = {".ci", "benchmarks", "docs", "examples", "experiments", "src", "tests"}
+KNOWN = {".ci", ".github", "benchmarks", "docs", "examples", "experiments", "src", "tests"}
 
 # Without compiling: the Python files are chosen in the same way, in seconds.
 BUILD = """

@@ -36,8 +36,10 @@ from .targets import GaussianRegressor, check_noise, check_targets, moments
 CORRECTIONS = ("auto", None, "posterior", "fitc")
 SCORED_ROWS = 50_000  # a common factor of the lengthscales is chosen on so many
 CORRECTED_ROWS = 2000  # variances are chosen on so many rows if those are corrected
-DEFICIT_ROWS = 500  # rows that tell how much of the noise is what the features lack
-MOST_ABSORBED = 0.5  # of the noise
+# Noise that the marginal likelihood chose holds what the features lack on most training rows: this
+# quantile over so many of them. (Coverage of 95 % intervals on pol, elevators, kin40k and protein
+# was 0.94 to 0.96; 0.97 to 1.00 where all that is missing is added to that noise again.)
+USUAL, DEFICIT_ROWS = 0.9, 500
 
 
 class FeatureGPRegressor(GaussianRegressor, FeatureGP):
@@ -70,9 +72,9 @@ class FeatureGPRegressor(GaussianRegressor, FeatureGP):
         k(x, x) − E k̂(x, x) to the variance of every prediction (Section 5.6 of the paper); "fitc"
         adds it to the noise of the training rows too (variances that are "auto" are then chosen on
         at most 2000 rows, before the pass). "auto" is "posterior" for Nyström features and None for
-        all others. Noise that the marginal likelihood chose holds the average of what Nyström
-        features lack on the training rows: with "auto" this part of it (half at most) is taken out
-        of the noise, as predictions add it where it is missing.
+        all others. Noise that the marginal likelihood chose holds already what Nyström features
+        lack on the training rows: with "auto", predictions then add only what a row lacks beyond
+        nine of ten training rows, up to all of k(x, x) for rows unlike all landmarks.
     solver : {"auto", "cholesky", "cg"} or ConjugateGradients, default="auto"
         "cholesky" needs one pass over the rows and N D² operations. "cg", conjugate gradients,
         needs one pass for every iteration and N D operations in each; memory grows with D, not with
@@ -380,7 +382,7 @@ class FeatureGPRegressor(GaussianRegressor, FeatureGP):
             means.append(Y - self.scales_ * residuals / rest[:, None])
             variance = noise / rest
             if not self._corrects_rows:  # with "fitc" the noise of a row holds what is missing
-                variance += self.prior_variance_ * self._missing(rows, Z) - self._absorbed
+                variance += self.prior_variance_ * self._missing(rows, Z)
             variances.append(variance)
         deviations = np.sqrt(np.concatenate(variances))[:, None] * self.scales_
         return self._shaped(np.concatenate(means)), self._shaped(deviations)
@@ -409,35 +411,31 @@ class FeatureGPRegressor(GaussianRegressor, FeatureGP):
         self.search_ = None
         features = self._tuned_features(rows, sample, optimize) if optimize else self.features
         self._fit_features(rows, features)
-        self._lacking = self._measured_deficit(sample[0])
+        self._usual_lack = self._measured_deficit(sample[0])
         if self._corrects_rows:
             # the corrected noise of a row holds both variances: they are chosen before the pass
             self._row_variances = self._corrected_variances(sample)
 
-    def _measured_deficit(self, X: Any) -> tuple[float, float]:
-        """Means of k(x, x) − E k̂(x, x) over some training rows, and of k(x, x), if they count."""
-        absorbs = self.variance_correction == "auto" and self._correction is not None
-        if not absorbs or self._unseen_level is not None:
-            return 0.0, 1.0
+    def _measured_deficit(self, X: Any) -> float:
+        """The share of k(x, x) that features usually lack on training rows, if it counts."""
+        if self.variance_correction != "auto" or self._correction is None:
+            return 0.0
+        if self._unseen_level is not None:
+            return 0.0
         rows = self._check_block(Rows((X,)).sample(DEFICIT_ROWS)[0])
-        deficit = self._deficit(rows, self._map(rows))
-        prior = np.asarray(self._prior_diagonal(rows))
-        return float(np.mean(deficit)), float(np.mean(prior)) or 1.0
+        shares = self._deficit(rows, self._map(rows)) / self._positive_diagonal(rows)
+        return float(np.quantile(shares, USUAL))
+
+    def _positive_diagonal(self, X: Array) -> np.ndarray:  # (n, d) -> (n,)
+        return np.maximum(np.asarray(self._prior_diagonal(X)), np.finfo(float).tiny)
 
     def _missing(self, X: Array, Z: np.ndarray) -> np.ndarray:  # (n, d), (n, D) -> (n,)
-        """What predictions add: less of it where the chosen noise could not give it all away.
-
-        Rows that lack what training rows lack then get the share that the noise gave; it grows to
-        all of it for rows whose features are zero.
-        """
+        """What predictions add: nothing of what the chosen noise holds, all of it at zero rows."""
         missing = super()._missing(X, Z)
-        prior = self._prior_diagonal(X) if self._missing_share < 1 else None
-        if prior is None:
+        if not self._noise_holds_lack:
             return missing
-        usual = self._lacking[0] / self._lacking[1]
-        beyond = missing / np.maximum(prior, np.finfo(float).tiny) - usual
-        beyond = np.clip(beyond / max(1 - usual, np.finfo(float).tiny), 0, 1)
-        return missing * (self._missing_share + (1 - self._missing_share) * beyond**4)
+        prior, usual = self._positive_diagonal(X), min(self._usual_lack, 1 - 1e-6)
+        return prior * np.clip((missing / prior - usual) / (1 - usual), 0, 1)
 
     def _corrected_variances(self, sample: Block) -> tuple[float, float]:
         """Noise and prior variance for rows with corrections, on some of the sample."""
@@ -576,13 +574,10 @@ class FeatureGPRegressor(GaussianRegressor, FeatureGP):
         self.jitter_ = posterior.jitter
         self._unit_noise = noise
         self.prior_variance_ = prior
-        lacking = prior * self._lacking[0]
-        self._missing_share, self._absorbed = 1.0, 0.0
         is_chosen = self._given_variances(self._noise_by_row, self.optimized_)[0] is None
-        if self.variance_correction == "auto" and is_chosen and lacking > 0:
-            self._missing_share = min(1.0, MOST_ABSORBED * noise / lacking)
-            self._absorbed = self._missing_share * lacking
-        shared = noise - self._absorbed if self._row_variances is None else self._row_variances[0]
+        is_automatic = self.variance_correction == "auto"
+        self._noise_holds_lack = is_automatic and is_chosen and self._usual_lack > 0
+        shared = noise if self._row_variances is None else self._row_variances[0]
         self.noise_variance_ = None if self._noise_by_row else shared
         return self
 
