@@ -112,3 +112,24 @@ def test_mistakes(rng):
         gp.fit(X)
     with pytest.raises(ValueError, match="features"):
         gp.fit(X, y).predict(X[:, :2])
+
+
+@pytest.mark.parametrize("normalize_y", ["standard", "mean", None])
+def test_units_of_a_prior_variance(rng, normalize_y):
+    """The regressor normalises y; the units of a prior variance that is given stay those of it."""
+    X, y = make_rows(rng, 300)
+    given = FeatureGPRegressor(FEATURES, normalize_y=normalize_y).fit(X, y).prior_variance_
+    gp = FeatureGPRegressor(FEATURES, normalize_y=normalize_y, prior_variance=given)
+    found = ImputedGPRegressor(gp).fit(X, y)
+    np.testing.assert_allclose(found.predict(X), gp.fit(X, y).predict(X), rtol=0.01)
+
+
+def test_names_of_columns_are_those_of_the_first_rows(rng):
+    pandas = pytest.importorskip("pandas")
+    X, y = make_rows(rng, 100)
+    frame = pandas.DataFrame(X, columns=list("abcde"))
+    frame.iloc[0, 0] = np.nan
+    gp = ImputedGPRegressor(FeatureGPRegressor(FEATURES)).fit(frame, y)
+    assert list(gp.feature_names_in_) == list("abcde")
+    with pytest.raises(ValueError, match="feature names should match"):
+        gp.predict(frame[list("bacde")])

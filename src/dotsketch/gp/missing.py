@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.impute import SimpleImputer
-from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..rows.sources import Rows, is_stream
@@ -88,15 +87,23 @@ class ImputedGPRegressor(RegressorMixin, BaseEstimator):
         rows = self._rows(X, y)
         given, targets = (rows if sample is None else Rows(tuple(sample))).sample(SAMPLE_ROWS)
         targets = np.asarray(targets, dtype=np.float64)
-        given = validate_data(self, given, dtype=DTYPES, ensure_all_finite="allow-nan")
+        if rows.columns is None or sample is not None:
+            is_first = rows.columns is None
+            given = validate_data(
+                self, given, dtype=DTYPES, ensure_all_finite="allow-nan", reset=is_first
+            )
         imputer = self.imputer
         if imputer is None:
             imputer = SimpleImputer(add_indicator=True, keep_empty_features=True)
         self.imputer_ = clone(imputer).fit(given, None)  # frozen ones ask for a target
-        self._find_variances(given, targets)
-        self.regressor_ = clone(self.regressor).set_params(normalize_y="mean")  # units of y
+        scale = self._find_variances(given, targets)
+        self.regressor_ = clone(self.regressor)
+        if self.regressor_.normalize_y == "standard":  # all variances are in units of y instead
+            prior = self.regressor_.prior_variance
+            prior = prior if isinstance(prior, str) else prior * scale**2
+            self.regressor_.set_params(normalize_y="mean", prior_variance=prior)
         if rows.columns is not None:
-            X = self._check(X)
+            X, y = rows.columns
             self.regressor_.fit(self.imputer_.transform(X), y, noise_variance=self._noise(X))
             return self
 
@@ -158,30 +165,26 @@ class ImputedGPRegressor(RegressorMixin, BaseEstimator):
         return Rows((X, y))
 
     def _check(self, X: Any) -> np.ndarray:
-        X = check_array(X, dtype=DTYPES, ensure_all_finite="allow-nan", estimator=self)
-        if X.shape[1] != self.n_features_in_:
-            raise ValueError(
-                f"X has {X.shape[1]} features, but {type(self).__name__} is expecting "
-                f"{self.n_features_in_} features as input."
-            )
-        return X
+        return validate_data(self, X, dtype=DTYPES, ensure_all_finite="allow-nan", reset=False)
 
     def _noise(self, X: np.ndarray) -> np.ndarray:  # (n, d) -> (n,)
         return self.noise_variance_ + self.missing(X) @ self.missing_variances_
 
-    def _find_variances(self, X: np.ndarray, y: np.ndarray) -> None:
+    def _find_variances(self, X: np.ndarray, y: np.ndarray) -> float:
+        """Set the variances; what the regressor divides y by."""
         missing = self.missing(X)
         is_complete = ~missing.any(axis=1)
         self.n_complete_ = int(is_complete.sum())
         enough = self.n_complete_ >= max(LEAST_COMPLETE, len(X) // 10)
         chosen = is_complete if enough else np.ones(len(X), dtype=bool)
         gp = clone(self.regressor).fit(self._filled(X[chosen]), y[chosen])
-        self.noise_variance_ = float(gp.noise_variance_ * gp.scales_[0] ** 2)
+        scale = float(gp.scales_[0])
+        self.noise_variance_ = float(gp.noise_variance_ * scale**2)
         [some] = Rows((X[chosen],)).sample(SPREAD_ROWS)
         self.missing_variances_ = self._spreads(gp, some)
         imputed = ~chosen  # rows that the model has not seen
         if not imputed.any():
-            return
+            return scale
         mean, deviation = gp.predict(self._filled(X[imputed]), return_std=True)
         excess = (y[imputed] - mean) ** 2 - deviation**2 - self.noise_variance_
         claimed = missing[imputed] @ self.missing_variances_
@@ -189,6 +192,7 @@ class ImputedGPRegressor(RegressorMixin, BaseEstimator):
         if held > 0:
             factor = (float(excess.sum()) + held) / (float(claimed.sum()) + held)
             self.missing_variances_ = self.missing_variances_ * max(factor, 0.0)
+        return scale
 
     def _filled(self, X: np.ndarray) -> np.ndarray:
         """Filled rows whose indicators are off: the model has not learnt yet what they say."""
