@@ -19,6 +19,7 @@ from dotsketch import (
 )
 from dotsketch.gp.choice import HeldOut
 from dotsketch.gp.class_sums import ClassSums
+from dotsketch.gp.dirichlet import class_weights
 from dotsketch.gp.solvers import ConjugateGradients
 from gp.data import class_data, gaussian_features, polynomial_features, regression_data
 
@@ -86,10 +87,15 @@ def test_copies_with_corrected_rows():
 
 
 def test_copies_with_a_chosen_lengthscale():
+    """With noise by row: copies of a target have none to learn from, which leaves C singular."""
     X, y = regression_data()
-    found = exact_gp().fit(X, y, WEIGHTS, optimize=True)
-    expected = exact_gp().fit(*repeated(X, y), optimize=True)
-    assert found.kernel_.lengthscale == pytest.approx(expected.kernel_.lengthscale, rel=1e-3)
+    noise = np.full(60, 0.02)
+    found = exact_gp().fit(X, y, WEIGHTS, noise_variance=noise, optimize=True)
+    X, y, noise = repeated(X, y, noise)
+    expected = exact_gp().fit(X, y, noise_variance=noise, optimize=True)
+    assert found.kernel_.lengthscale.shape == (3,)  # 83 rows with copies are enough, 43 are not
+    relevances = pytest.approx(expected.relevances_, rel=1e-3, abs=1e-3)
+    assert found.relevances_ == relevances
 
 
 @pytest.mark.parametrize("alpha", [0.01, "evidence"])
@@ -230,8 +236,13 @@ def test_wrong_weights(gp, weights):
         gp.fit(X, y, sample_weight=weights)
 
 
-def test_wrong_batches_and_no_rows_at_all():
+def test_wrong_batches_and_no_rows_at_all(tmp_path):
     X, y = regression_data()
+    np.save(tmp_path / "X.npy", X)
+    on_disk, none = np.load(tmp_path / "X.npy", mmap_mode="r"), np.zeros(60)
+    for rows in ((on_disk, y, none), (iter([{"X": X, "y": y, "sample_weight": none}]),)):
+        with pytest.raises(ValueError, match="All weights of the rows are zero"):
+            features_gp().fit(*rows)
     with pytest.raises(ValueError, match=r"A batch has columns .* got \['X', 'y', 'weight'\]"):
         features_gp().fit(iter([{"X": X, "y": y, "weight": WEIGHTS}]))
     with pytest.raises(ValueError, match="leave y, noise_variance and sample_weight out"):
@@ -259,3 +270,11 @@ def test_weights_and_noise_are_routed():
     scaled = StandardScaler().fit(X[train]).transform(X[train])
     expected = features_gp().fit(scaled, y[train], WEIGHTS[train], noise_variance=noise[train])
     np.testing.assert_allclose(found[-1].predict(X), expected.predict(X), rtol=1e-9)
+
+
+def test_balanced_classes_of_small_weights():
+    """Weights of all rows times a number: classes stay balanced."""
+    classes, counts = np.array([0, 1, 2]), np.array([9.0, 1.0, 0.0])
+    found = class_weights("balanced", classes, 0.01 * counts)
+    assert found[0] * counts[0] == pytest.approx(found[1] * counts[1])
+    np.testing.assert_allclose(found[:2], class_weights("balanced", classes, counts)[:2])

@@ -23,6 +23,7 @@ from dotsketch import (
 )
 from dotsketch.gp.search import Recorder, best_on_rows
 from dotsketch.gp.search.factor import MARGIN, best_factor
+from dotsketch.gp.search.record import OutOfTime
 from dotsketch.gp.search.subset import ITERATIONS, SubsetEvidence
 
 
@@ -298,3 +299,48 @@ def test_quantiles_are_those_of_a_gaussian():
             assert np.all(plain[..., 0] < found[..., 2])
     with pytest.raises(ValueError, match="between 0 and 1"):
         gp.predict_quantiles(X, [5, 95])
+
+
+class CountedRecorder(Recorder):
+    """Its time is a number of evaluations."""
+
+    def __init__(self, most):
+        super().__init__()
+        self.most = most
+
+    def check(self, share=1.0):
+        self.most -= 1
+        if self.most < 0:
+            raise OutOfTime
+
+
+def test_a_run_that_is_stopped_does_not_lose_those_before():
+    X, y = drawn_data(Gaussian(lengthscale=0.3), n=60, d=2)
+
+    def search(most):
+        recorder = CountedRecorder(most)
+        options = {"per_column": False, "rng": np.random.default_rng(0), "recorder": recorder}
+        return best_on_rows(Gaussian(), X, y[:, None], None, **options), recorder.steps
+
+    _, steps = search(10_000)
+    kernel, stopped = search(steps[0].n_evaluations + 1)  # early in the second run
+    assert stopped[1].log_likelihood < stopped[0].log_likelihood
+    expected, _ = search(steps[0].n_evaluations)
+    assert kernel == expected
+
+
+def test_weights_of_rows_count_in_the_first_stage(rng):
+    """The same rows, targets and weights as those that the exact process searches with."""
+    X, y = drawn_data(Gaussian(lengthscale=0.5), n=80, d=2)
+    weights = rng.integers(1, 4, 80)
+    features = FourierFeatures(Gaussian(), n_components=20, random_state=0)
+    found, exact, unweighted = (
+        gp.fit(X, y, w, optimize=True).search_.steps[0].log_likelihood
+        for gp, w in (
+            (FeatureGPRegressor(features), weights),
+            (ExactGPRegressor(Gaussian()), weights),
+            (FeatureGPRegressor(features), None),
+        )
+    )
+    assert found == pytest.approx(exact, rel=1e-3)
+    assert abs(unweighted - exact) > 0.01

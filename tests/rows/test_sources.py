@@ -159,3 +159,12 @@ def test_empty_stream_and_unequal_columns(columns):
         Rows((columns[0], columns[1][:4]))
     with pytest.raises(ValueError, match="either columns or a stream"):
         Rows()
+
+
+def test_a_sample_may_miss_the_few_rows_that_count(columns, tmp_path):
+    X, y = columns[:2]
+    np.save(tmp_path / "X.npy", X)
+    weights = np.zeros(len(X))
+    weights[[1, 4]] = 2.0
+    rows = Rows((np.load(tmp_path / "X.npy", mmap_mode="r"), y, None, weights))
+    np.testing.assert_array_equal(rows.sample(3)[1], y[[1]])

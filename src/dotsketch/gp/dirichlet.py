@@ -206,7 +206,8 @@ def class_weights(option: Any, classes: np.ndarray, counts: np.ndarray) -> np.nd
     if option is None:
         return np.ones(len(classes))
     if isinstance(option, str) and option == "balanced":
-        return counts.sum() / (len(classes) * np.maximum(counts, 1))
+        # counts are fractions if rows have weights; a class without rows has the weight of one row
+        return counts.sum() / (len(classes) * np.where(counts > 0, counts, 1))
     if not isinstance(option, dict):
         raise ValueError(f'class_weight must be None, "balanced" or a dict; got {option!r}.')
     unknown = [label for label in option if label not in classes.tolist()]

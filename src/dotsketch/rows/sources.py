@@ -86,9 +86,11 @@ class Rows:
         if self.columns is not None:
             n = self.columns[0].shape[0]
             if n <= size:
-                return next(self.blocks(max(n, 1)))
+                return _first(self.blocks(max(n, 1)))
             places = np.unique(np.linspace(0, n - 1, size).round().astype(int))
-            return counted(tuple(None if c is None else _pick(c, places) for c in self.columns))
+            found = counted(tuple(None if c is None else _pick(c, places) for c in self.columns))
+            # all of them may have a weight of zero
+            return found if found[0].shape[0] else _first(self.blocks(size))
         batches = self._batches()
         kept: list[Block] = []
         while sum(len_of(batch[0]) for batch in kept) < size:
@@ -100,7 +102,7 @@ class Rows:
             raise ValueError("The stream has no rows: Found array with 0 sample(s).")
         if not callable(self._stream):
             self._stream, self._taken = itertools.chain(kept, batches), False
-        return next(regroup(iter(kept), size))
+        return _first(regroup(iter(kept), size))
 
     def fold(
         self,
@@ -149,6 +151,12 @@ class Rows:
             )
         self._taken = True
         return map(as_batch, self._stream)
+
+
+def _first(blocks: Iterator[Block]) -> Block:
+    for block in blocks:
+        return block
+    raise ValueError("All weights of the rows are zero: there are no rows.")
 
 
 def regroup(batches: Iterator[Block], size: int) -> Iterator[Block]:

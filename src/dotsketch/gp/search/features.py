@@ -45,7 +45,9 @@ def tuned_features(
         return features, "The features have no single kernel to search: only variances are chosen."
     if not has_parameters(kernel):
         return features, "The kernel has no parameters to search beside its variance."
-    found = best_on_rows(kernel, seen, Y, noise, per_column=per_column, rng=rng, recorder=recorder)
+    found = best_on_rows(
+        kernel, seen, Y, noise, counts, per_column=per_column, rng=rng, recorder=recorder
+    )
     if isinstance(kernel, DotProductKernel) and not isinstance(found, DotProductKernel):
         # a sum whose parts no longer see the same dot product, which these features need
         found = kernel.resolve(seen)

@@ -84,10 +84,11 @@ class SubsetEvidence:
 
 
 class Descent:
-    """Runs of L-BFGS on one subset; remembers the best point, also of a run that was stopped."""
+    """Runs of L-BFGS on one subset; the best point of all of them, also if one was stopped."""
 
     def __init__(self, evidence: SubsetEvidence, box: np.ndarray, recorder: Recorder):
         self.evidence, self.box, self.recorder = evidence, box, recorder
+        self.best: tuple[float, np.ndarray | None] = np.inf, None
 
     def run(self, start: np.ndarray) -> tuple[float, np.ndarray]:
         """Loss and logarithms of the best point from a start."""
@@ -125,7 +126,8 @@ class Descent:
                 noise_variance=float(np.mean(noise)),
                 prior_variance=float(np.mean(kernel.diag(self.evidence.X))),
             )
-            self.best = best
+            if best[0] < self.best[0]:
+                self.best = best
         return best
 
 
@@ -151,7 +153,7 @@ def best_on_rows(
     X = np.asarray(_dense(X[rows[-1]]), dtype=np.float64)
     counts = np.ones(len(X)) if counts is None else np.asarray(counts, dtype=float)[rows[-1]]
     Y = Y[rows[-1]] - np.average(Y[rows[-1]], axis=0, weights=counts)
-    square = float(np.mean(Y**2))
+    square = float(np.mean(np.average(Y**2, axis=0, weights=counts)))
     if len(X) < 3 or not 0 < square < np.inf:
         return kernel.resolve(X)
     Y = Y / np.sqrt(square)
@@ -159,7 +161,7 @@ def best_on_rows(
     kernel = kernel.resolve(X)
     level = float(np.mean(kernel.diag(X)))
     if per_column is None:
-        per_column = suits_columns(*X.shape)
+        per_column = suits_columns(float(np.sum(counts)), X.shape[1])
     searched = kernel.per_column(X.shape[1]) if per_column and X.shape[1] > 1 else kernel
     box = searched.search_range(X)
     given = searched.logarithms
@@ -178,7 +180,7 @@ def best_on_rows(
             # back from there.
             starts = [np.minimum(found, box[:, 1] + np.log(2))] if k + 1 < len(rows) else []
     except OutOfTime:
-        found = descent.best[1] if np.isfinite(descent.best[0]) else found
+        found = found if descent.best[1] is None else descent.best[1]
     best = searched.with_logarithms(found[: len(searched.logarithms)])
     best = best.times(level / float(np.mean(best.diag(X))))
     is_same = np.isclose(float(host(best.variance)), float(host(kernel.variance)), rtol=1e-9)
@@ -187,7 +189,7 @@ def best_on_rows(
     return best
 
 
-def suits_columns(n_rows: int, dimension: int) -> bool:
+def suits_columns(n_rows: float, dimension: int) -> bool:
     """Whether rows are enough for one lengthscale per column."""
     return dimension <= MOST_LENGTHSCALES and ROWS_PER_LENGTHSCALE * dimension < n_rows
 
