@@ -146,6 +146,9 @@ def test_sampled_columns():
     assert 4 not in places
     np.testing.assert_allclose(factors[np.isin(places, [1, 7])], 1)
     np.testing.assert_allclose(np.sum(energies[places] * factors**2), energies.sum())
+    places, factors = sampled_columns(np.array([0.0, 2.0, 0.0, 1.0, 0.0]), 4)  # zeros are left out
+    np.testing.assert_array_equal(places, [1, 3])
+    np.testing.assert_array_equal(factors, 1)
     for size in (10, 11):
         places, factors = sampled_columns(energies, size)
         np.testing.assert_array_equal(places, np.arange(10))

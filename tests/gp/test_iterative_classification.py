@@ -129,3 +129,13 @@ def test_saved_and_loaded(tmp_path):
     again = load(tmp_path / "model")
     np.testing.assert_array_equal(again.predict_proba(X), gp.predict_proba(X))
     assert again.posteriors_[0].basis is again.posteriors_[1].basis  # stored once
+
+
+def test_a_class_that_the_sample_lacks_may_have_a_weight(monkeypatch):
+    """α is chosen on 20 rows here, none of them of the third class."""
+    monkeypatch.setattr(dotsketch.gp.classification, "DIRECT_ROWS", 20)
+    X, y = class_data(n=100)
+    y = np.where(np.arange(100) == 1, 2, y % 2)
+    gp = classifier(alpha="auto", class_weight={1: 2.0, 2: 3.0}).fit(X, y)
+    np.testing.assert_array_equal(gp.classes_, [0, 1, 2])
+    np.testing.assert_array_equal(gp.class_weights_, [1, 2, 3])

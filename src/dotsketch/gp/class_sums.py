@@ -50,6 +50,8 @@ def sampled_columns(
     is_large = (size - np.arange(len(order))) * falling > remaining
     large = int(np.argmin(is_large))  # the first that is not
     p = np.ones(len(order))
+    if remaining[large] == 0:  # columns of zeros are not needed
+        return np.sort(order[:large]), np.ones(large)
     p[large:] = (size - large) * falling[large:] / remaining[large]
     drawn = np.diff(np.floor(np.cumsum(p[large:]) + 0.5), prepend=0.0) > 0
     chosen = np.concatenate([np.arange(large), large + np.flatnonzero(drawn)])

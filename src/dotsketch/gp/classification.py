@@ -343,8 +343,13 @@ class FeatureGPClassifier(DirichletClassifier, FeatureGP):
         multiple = 1.0
         if isinstance(alpha, str) or "auto" in (prior, temperature):
             Z = compressed(self._map(self._check_block(sample[0])))
+            y = self._labels(sample[1])
+            if isinstance(self.class_weight, dict):  # rare classes may have no row in the sample
+                seen = set(np.unique(y).tolist())
+                given = self.class_weight.items()
+                shared["class_weight"] = {label: w for label, w in given if label in seen}
             direct = ExactGPClassifier(DotProduct(0.0)).set_params(**shared)
-            found = direct.fit(Z, self._labels(sample[1]), sample_weights(sample))
+            found = direct.fit(Z, y, sample_weights(sample))
             alpha, temperature = found.alpha_, found.temperature_
             multiple = found.prior_variance_ / found.labels_.prior_variance
         self.labels_ = DirichletLabels.of(float(alpha), self.frequencies_)
