@@ -59,3 +59,16 @@ def test_estimated_variances_are_not_enough(rng):
     gp = FeatureGPRegressor(features, solver="cg").fit(X, X[:, 0])
     with pytest.raises(ValueError, match='fit with solver="cholesky"'):
         gp.leave_one_out(X, X[:, 0])
+
+
+def test_rows_in_single_precision(rng):
+    """A row that has a feature nearly to itself leaves little of its noise: 1 − v/σ² ≈ 10⁻⁵."""
+    X = rng.uniform(-2, 2, (30, 1)).astype(np.float32)
+    features = FourierFeatures(Gaussian(lengthscale=0.2), n_components=40, random_state=0)
+    gp = FeatureGPRegressor(features, noise_variance=1e-7, prior_variance=1.0)
+    gp.fit(X, np.sin(X[:, 0]))
+    Z = gp._map(X).astype(np.float64)
+    rest = 1 - gp.posterior_.variance(Z) / gp.noise_variance_
+    expected = np.sqrt(gp.noise_variance_ / rest) * gp.scales_
+    assert rest.min() < 1e-4
+    np.testing.assert_allclose(gp.leave_one_out(X, np.sin(X[:, 0]))[1], expected, rtol=1e-8)

@@ -49,7 +49,7 @@ class Basis(NamedTuple):
     @property
     def on_host(self) -> tuple[str, ...]:
         """What stays on the host when the others become tensors: code looks at its values."""
-        return "indices", "relative_eigenvalues"
+        return ("indices",)
 
 
 class NystromFeatures(FeatureMap):

@@ -373,7 +373,8 @@ class FeatureGPRegressor(GaussianRegressor, FeatureGP):
             self._block_rows()
         ):
             rows, Y, row_noise, _ = self._columns(columns)
-            Z = self._map(rows)
+            # in double precision: what a row of its own leaves of its noise is a small difference
+            Z = self._map(rows).astype(self._dtype, copy=False)
             weights = self._row_weights(rows, Z, row_noise)
             noise = self._unit_noise / (np.ones(len(Y)) if weights is None else weights)
             # rounding alone may leave nothing of a row that has the model to itself
