@@ -258,3 +258,10 @@ def test_plans_processes_and_files(tmp_path):
     np.testing.assert_allclose(
         exact.predict(rows), ExactGPRegressor(Tanimoto()).fit(X, y).predict(X)
     )
+
+
+def test_rows_without_a_common_entry():
+    """Their products are all zero, and no block of the expansion is more than that."""
+    X = np.eye(6)
+    Z = MaclaurinFeatures(Tanimoto(), n_components=500, random_state=0).fit_transform(X)
+    np.testing.assert_allclose(Z @ Z.T, X, atol=0.3)

@@ -102,6 +102,8 @@ class EigenExpansion:
             size = off_diagonal_mean(squares[:, None] * cosines ** (2 * degree) * squares)
             if size > least:
                 kept.append(b)
+        if not kept:  # rows without a common entry say nothing about products
+            return self
         degrees = tuple(self.degrees[b] for b in kept)
         return replace(self, degrees=degrees, functions=self.functions[kept])
 
