@@ -3,6 +3,9 @@
 import numpy as np
 import pytest
 from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.frozen import FrozenEstimator
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from dotsketch import (
     FeatureGPClassifier,
@@ -118,3 +121,25 @@ def test_features_without_a_kernel_stay_as_they_are():
     gp = FeatureGPRegressor(features, normalize_y=None).fit(X, y)
     mean, std = gp.predict(np.zeros((1, 3)), return_std=True)
     assert (mean[0], std[0]) == (0, 0)
+
+
+@pytest.mark.parametrize("correction", ["auto", "posterior", "fitc"])
+@pytest.mark.parametrize("is_frozen", [False, True])
+def test_variances_of_a_pipeline_are_those_of_its_last_step(rng, correction, is_frozen):
+    """Also far from all landmarks, where the features are zero."""
+    X, scaler = 3 * rng.standard_normal((60, 2)), StandardScaler()
+    y = np.sin(X[:, 0])
+    features = NystromFeatures(Gaussian(lengthscale=1.0), n_components=10, random_state=0)
+    pipeline = make_pipeline(scaler, features)
+    if is_frozen:
+        pipeline = FrozenEstimator(pipeline.fit(X))
+    behind = FeatureGPRegressor(pipeline, variance_correction=correction).fit(X, y)
+    S = scaler.fit_transform(X)
+    gp = FeatureGPRegressor(features, variance_correction=correction).fit(S, y)
+    far = np.array([[500.0, 500.0]])
+    for rows in (X, far):
+        mean, std = behind.predict(rows, return_std=True)
+        expected, expected_std = gp.predict(scaler.transform(rows), return_std=True)
+        np.testing.assert_allclose(mean, expected, atol=1e-9)
+        np.testing.assert_allclose(std, expected_std, rtol=1e-6)
+    assert std[0] > 0.1

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
+from sklearn.pipeline import Pipeline
 from sklearn.utils import check_array
 from sklearn.utils.validation import (
     _check_feature_names,
@@ -147,10 +148,19 @@ class FeatureGP(TunedProcess):
 
     def _prior_diagonal(self, X: Array) -> np.ndarray | None:  # (n, d) -> (n,)
         """k(x, x) of the kernel that the features approximate, or None if they name none."""
-        kernel: Any = getattr(self.features_, "kernel_", None)
+        features, X = self._last_map(X)
+        kernel: Any = getattr(features, "kernel_", None)
         if not hasattr(kernel, "diag"):
             return None
         return np.asarray(kernel.diag(X), dtype=np.float64)
+
+    def _last_map(self, X: Array | None = None) -> tuple[Any, Any]:  # (n, d) -> map, (n, d')
+        """The features, or the last step of a pipeline, and what it sees of rows X."""
+        features = unfrozen(self.features_)
+        while isinstance(features, Pipeline):
+            X = features[:-1].transform(X) if X is not None and len(features.steps) > 1 else X
+            features = unfrozen(features.steps[-1][1])
+        return features, X
 
     def _missing(self, X: Array, Z: np.ndarray) -> np.ndarray:  # (n, d), (n, D) -> (n,)
         """The part of k(x, x) that is added to predictions, in multiples of the prior variance.
@@ -172,7 +182,7 @@ class FeatureGP(TunedProcess):
         """How variances are corrected: as asked, or as suits the features."""
         if self.variance_correction != "auto":
             return self.variance_correction
-        return "posterior" if getattr(unfrozen(self.features_), "lacks_variance", False) else None
+        return "posterior" if getattr(self._last_map()[0], "lacks_variance", False) else None
 
     def _check_mergeable(self, other: Any) -> None:
         """Raise unless the sums of another process are those of the same features."""
@@ -277,7 +287,7 @@ class FeatureGP(TunedProcess):
                 "variance_correction compares with k(x, x): the features need a fitted kernel_, "
                 f"which {type(self.features_).__name__} has not."
             )
-        features = unfrozen(self.features_)
+        features, X = self._last_map(X)
         is_map = isinstance(features, FeatureMap)
         expected = features.expected_diagonal(X, Z) if is_map else _squares(Z)
         return np.maximum(prior - expected, 0)
