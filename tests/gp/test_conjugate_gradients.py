@@ -133,7 +133,7 @@ def test_means_are_those_of_cholesky(outputs, dtype):
     scale = np.abs(exact.posterior_.weights).max()
     difference = np.abs(found.posterior_.weights - exact.posterior_.weights).max()
     assert difference < 1e-5 * scale
-    assert found.solver_, exact.solver_ == ("cg", "cholesky")
+    assert (found.solver_, exact.solver_) == ("cg", "cholesky")
     assert found.residuals_[-1] <= 1e-9
     assert len(found.residuals_) == found.n_iterations_ + 1
 
@@ -422,3 +422,12 @@ def test_checkpoint_of_something_else(tmp_path):
         regressor(**INTERRUPTED).fit(changed, y, checkpoint=path)
     with pytest.raises(ValueError, match="another configuration"):
         regressor(**INTERRUPTED | {"solver": "cholesky"}).fit(X, y, checkpoint=path)
+
+
+def test_nothing_is_left_of_the_other_solver():
+    X, y = regression_data()
+    gp = regressor(solver="cg").fit(X, y)
+    gp.set_params(solver="cholesky").fit(X, y)
+    assert not hasattr(gp, "residuals_")
+    assert not hasattr(gp, "n_iterations_")
+    assert not hasattr(gp.set_params(solver="cg").fit(X, y), "statistics_")

@@ -30,6 +30,7 @@ from .iterative import (
     check_solver,
     chosen_solver,
     compressed,
+    forget,
 )
 from .posterior import Posterior, evaluate
 from .solvers import ConjugateGradients, RowBlock
@@ -157,6 +158,7 @@ class FeatureGPClassifier(DirichletClassifier, FeatureGP):
         if solver is not None:
             return self._fit_by_passes(rows, solver, checkpoint)
         self.solver_ = "cholesky"
+        forget(self, "n_iterations_", "residuals_")
         self._sums = self._gather_classes(rows, checkpoint=checkpoint)
         return self._finish()
 
@@ -330,9 +332,7 @@ class FeatureGPClassifier(DirichletClassifier, FeatureGP):
         found = passes.solve(solver, block, len(classes), 1, self.prior_variance_)
         self.posteriors_ = list[Posterior](found)
         self.jitter_, self.solver_ = 0.0, "cg"
-        for name in ("_sums", "statistics_"):  # of an earlier fit
-            if hasattr(self, name):
-                delattr(self, name)
+        forget(self, "_sums", "statistics_")
         return self
 
     def _choose_on_sample(self, sample: Block) -> None:

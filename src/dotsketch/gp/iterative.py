@@ -60,6 +60,13 @@ def check_direct(estimator: Any, what: str) -> None:
         )
 
 
+def forget(estimator: Any, *names: str) -> None:
+    """Remove what an earlier fit by the other solver has left."""
+    for name in names:
+        if hasattr(estimator, name):
+            delattr(estimator, name)
+
+
 def compressed(Z: np.ndarray) -> np.ndarray:  # (n, D) -> (n, n) or (n, D)
     """Features in fewer columns with the same inner products, if there are more than rows."""
     if Z.shape[1] <= len(Z):

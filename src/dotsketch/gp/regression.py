@@ -26,6 +26,7 @@ from .iterative import (
     check_solver,
     chosen_solver,
     compressed,
+    forget,
 )
 from .posterior import Posterior, evaluate
 from .search import Score, tuned_features
@@ -71,10 +72,11 @@ class FeatureGPRegressor(GaussianRegressor, FeatureGP):
         Nyström features and truncated series cannot carry all of k(x, x). "posterior" adds
         k(x, x) − E k̂(x, x) to the variance of every prediction (Section 5.6 of the paper); "fitc"
         adds it to the noise of the training rows too (variances that are "auto" are then chosen on
-        at most 2000 rows, before the pass). "auto" is "posterior" for Nyström features and None for
-        all others. Noise that the marginal likelihood chose holds already what Nyström features
-        lack on the training rows: with "auto", predictions then add only what a row lacks beyond
-        nine of ten training rows, up to all of k(x, x) for rows unlike all landmarks.
+        at most 2000 rows, before the pass). "auto" is "posterior" for Nyström features, also at the
+        end of a pipeline, and None for all others. Noise that the marginal likelihood chose holds
+        already what Nyström features lack on the training rows: with "auto", predictions then add
+        only what a row lacks beyond nine of ten training rows, up to all of k(x, x) for rows unlike
+        all landmarks.
     solver : {"auto", "cholesky", "cg"} or ConjugateGradients, default="auto"
         "cholesky" needs one pass over the rows and N D² operations. "cg", conjugate gradients,
         needs one pass for every iteration and N D operations in each; memory grows with D, not with
@@ -197,6 +199,7 @@ class FeatureGPRegressor(GaussianRegressor, FeatureGP):
         if solver is not None:
             return self._fit_by_passes(rows, solver, checkpoint)
         self.solver_ = "cholesky"
+        forget(self, "n_iterations_", "residuals_")
         self.statistics_ = self._sums(rows, checkpoint)
         return self._finish()
 
@@ -552,8 +555,7 @@ class FeatureGPRegressor(GaussianRegressor, FeatureGP):
             noise, prior = 1.0, self._row_variances[1]
         [posterior] = passes.solve(solver, block, 1, len(self.offset_), prior)
         self.solver_ = "cg"
-        if hasattr(self, "statistics_"):  # of an earlier fit
-            del self.statistics_
+        forget(self, "statistics_")
         return self._set_posterior(posterior, noise, prior)
 
     def _variances_on_sample(self, rows: Rows) -> tuple[float, float]:
