@@ -66,7 +66,7 @@ class FeatureGP(TunedProcess):
         """How rows become a posterior: the one place that chooses a solver."""
         return Cholesky()
 
-    def _check_features(self, corrections: tuple) -> None:
+    def _check_features(self, corrections: tuple[str | None, ...]) -> None:
         if not hasattr(self.features, "fit") or not hasattr(self.features, "transform"):
             raise TypeError(
                 "features must be a transformer, such as MaclaurinFeatures(Gaussian()); got "
@@ -222,12 +222,15 @@ class FeatureGP(TunedProcess):
         if self.chunk_rows is not None:
             return int(self.chunk_rows)
         row = self.n_columns_ * np.dtype(self._dtype).itemsize
-        return max(min(max(BLOCK_BYTES // row, 1024 * n_classes), 8 * BLOCK_BYTES // row), 64)
+        result: int = max(
+            min(max(BLOCK_BYTES // row, 1024 * n_classes), 8 * BLOCK_BYTES // row), 64
+        )
+        return result
 
     def _gather(
         self,
         rows: Rows,
-        block: Callable[[Block, int], tuple],
+        block: Callable[[Block, int], tuple[Any, ...]],
         zero: Callable[[], Any],
         *,
         assumed: Any,
@@ -290,7 +293,8 @@ class FeatureGP(TunedProcess):
         features, X = self._last_map(X)
         is_map = isinstance(features, FeatureMap)
         expected = features.expected_diagonal(X, Z) if is_map else _squares(Z)
-        return np.maximum(prior - expected, 0)
+        result: np.ndarray = np.maximum(prior - expected, 0)
+        return result
 
 
 def check_test_rows(estimator: Any, X: Any) -> Array:

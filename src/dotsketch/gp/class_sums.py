@@ -127,7 +127,7 @@ class ClassSums:
     held: HeldOutRows
 
     @classmethod
-    def zeros(cls, n_features: int, dtype: Any, labels: list, seed: int) -> ClassSums:
+    def zeros(cls, n_features: int, dtype: Any, labels: list[Any], seed: int) -> ClassSums:
         """The sums of no rows, for the labels that are known."""
         sums = cls(n_features, np.dtype(dtype).name, {}, HeldOutRows.none(VALIDATION_ROWS, seed))
         for label in labels:
@@ -162,7 +162,7 @@ class ClassSums:
         self.held = self.held + other.held
         return self
 
-    def check_labels(self, labels: list) -> None:
+    def check_labels(self, labels: list[Any]) -> None:
         """Raise unless the labels can join those there are."""
         if len({isinstance(label, str) for label in (*labels, *self.by_label)}) > 1:
             raise ValueError(f"Labels are strings and numbers: {[*self.by_label, *labels]}.")

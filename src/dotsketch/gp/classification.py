@@ -261,11 +261,11 @@ class FeatureGPClassifier(DirichletClassifier, FeatureGP):
     def _gather_classes(self, rows: Rows, *, seen: int = 0, checkpoint: Any = None) -> ClassSums:
         """The sums over rows that come after `seen` others."""
 
-        def block(columns: Block, first: int) -> tuple:
+        def block(columns: Block, first: int) -> tuple[Any, ...]:
             Z = self._map(self._check_block(columns[0]))
             return Z, self._labels(columns[1]), seen + first, sample_weights(columns)
 
-        return self._gather(
+        result: ClassSums = self._gather(
             rows,
             block,
             self._no_rows,
@@ -273,15 +273,16 @@ class FeatureGPClassifier(DirichletClassifier, FeatureGP):
             path=checkpoint,
             n_classes=len(self._known) or 10,  # a guess for streams
         )
+        return result
 
     def _labels(self, column: Any) -> np.ndarray:
         """Validated labels of a block of rows."""
-        y = column_or_1d(column)
+        y: np.ndarray = column_or_1d(column)
         check_classification_targets(y)
         self._check_named(np.unique(y).tolist())
         return y
 
-    def _check_named(self, labels: list) -> None:
+    def _check_named(self, labels: list[Any]) -> None:
         if self._named is not None and not set(labels) <= set(self._named.tolist()):
             raise ValueError(f"y holds labels that are not among the classes {self._named}.")
 
@@ -405,7 +406,8 @@ class FeatureGPClassifier(DirichletClassifier, FeatureGP):
     def _latent_mean(self, X: Any) -> np.ndarray:
         weights = self._weights()
         blocks = [evaluate(Z, weights) for _, Z in self._prediction_blocks(X)]
-        return np.concatenate(blocks) + self.labels_.means
+        result: np.ndarray = np.concatenate(blocks) + self.labels_.means
+        return result
 
     def _latent_blocks(self, X: Any) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         weights = self._weights()

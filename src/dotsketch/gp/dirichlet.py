@@ -102,7 +102,8 @@ class DirichletClassifier(ClassifierMixin):
         The greatest of `predict_proba` can be another class where variances differ.
         """
         check_is_fitted(self)
-        return self.classes_[self._latent_mean(X).argmax(axis=1)]
+        result: np.ndarray = self.classes_[self._latent_mean(X).argmax(axis=1)]
+        return result
 
     def predict_latent(self, X: Any) -> tuple[np.ndarray, np.ndarray]:  # (n, d) -> (n, C), (n, C)
         """Mean and standard deviation of the latent function of every class."""
@@ -207,7 +208,9 @@ def class_weights(option: Any, classes: np.ndarray, counts: np.ndarray) -> np.nd
         return np.ones(len(classes))
     if isinstance(option, str) and option == "balanced":
         # counts are fractions if rows have weights; a class without rows has the weight of one row
-        return counts.sum() / (len(classes) * np.where(counts > 0, counts, 1))
+        divisors = len(classes) * np.where(counts > 0, counts, 1)
+        result: np.ndarray = counts.sum() / divisors
+        return result
     if not isinstance(option, dict):
         raise ValueError(f'class_weight must be None, "balanced" or a dict; got {option!r}.')
     unknown = [label for label in option if label not in classes.tolist()]

@@ -158,9 +158,10 @@ class Spectrum:
         determinant = np.sum(np.log(variances)) + unseen * np.log(noise_variance)
         square = np.sum(self.energies / variances) + self.rest / noise_variance
         per_output = determinant - self.log_weights
-        return log_density(
+        result: float = log_density(
             self.n_outputs * per_output, square, self.n * self.n_outputs, self.is_complex
         )
+        return result
 
 
 def best_variances(
@@ -258,7 +259,8 @@ class CorrectedRows(NamedTuple):
 
         def noise_of(square: float) -> float:
             """The best noise variance for a given s/σ²: it scales all of C."""
-            return max(square / size, energy * 1e-10)
+            result: float = max(square / size, energy * 1e-10)
+            return result
 
         def along(ratio: float) -> float:
             determinant, square = self.measure(1.0, ratio)

@@ -53,7 +53,8 @@ class ExactPosterior:
         return cls(factor, weights, prior_variance, float(np.sum(targets * weights)), jitter)
 
     def mean(self, cross: np.ndarray) -> np.ndarray:  # k(x, X) (n*, n) -> (n*, m)
-        return self.prior_variance * (cross @ self.weights)
+        result: np.ndarray = self.prior_variance * (cross @ self.weights)
+        return result
 
     def half(self, cross: np.ndarray) -> np.ndarray:  # (n*, n) -> (n, n*)
         """s L⁻¹ k(X, x)."""
@@ -62,7 +63,8 @@ class ExactPosterior:
     def variance(self, cross: np.ndarray, diagonal: np.ndarray) -> np.ndarray:  # -> (n*,)
         half = self.half(cross).T
         explained = np.einsum("ij,ij->i", half, half)
-        return np.maximum(self.prior_variance * diagonal - explained, 0)
+        result: np.ndarray = np.maximum(self.prior_variance * diagonal - explained, 0)
+        return result
 
     def log_likelihood(self) -> float:
         n, m = self.weights.shape
@@ -212,7 +214,8 @@ class ExactGPRegressor(GaussianRegressor, ExactGP):
         """log p(y) of the training targets at the fitted variances, in units of y."""
         check_fitted(self)
         density = self.posterior_.log_likelihood() + self._log_copies
-        return density - self._n * float(np.sum(np.log(self.scales_)))
+        result: float = density - self._n * float(np.sum(np.log(self.scales_)))
+        return result
 
     def _choose_kernel(
         self, Y: np.ndarray, noise: np.ndarray | None, counts: np.ndarray, asked: bool | str
@@ -237,7 +240,8 @@ class ExactGPRegressor(GaussianRegressor, ExactGP):
 
     def _covariance(self, X: Array, cross: np.ndarray) -> np.ndarray:
         half = self.posterior_.half(cross)
-        return self.prior_variance_ * gram(self.kernel_, X) - half.T @ half
+        result: np.ndarray = self.prior_variance_ * gram(self.kernel_, X) - half.T @ half
+        return result
 
 
 class ExactGPClassifier(DirichletClassifier, ExactGP):
@@ -326,7 +330,8 @@ class ExactGPClassifier(DirichletClassifier, ExactGP):
         """The noise variances of class c, of one copy of every row."""
         inside = self._codes == c
         noise = np.where(inside, labels.inside_variance, labels.outside_variance)
-        return noise / self.class_weights_[self._codes]
+        result: np.ndarray = noise / self.class_weights_[self._codes]
+        return result
 
     def _log_evidence(self, labels: DirichletLabels, prior_variance: float) -> float:
         K = gram(self.kernel_, self.X_train_)
@@ -358,7 +363,8 @@ def _latent_mean_of(
     cross: np.ndarray, posteriors: list[ExactPosterior], labels: DirichletLabels
 ) -> np.ndarray:  # (n*, n) -> (n*, C)
     """Means of the latent functions from k(x, X)."""
-    return np.concatenate([p.mean(cross) for p in posteriors], axis=1) + labels.means
+    result: np.ndarray = np.concatenate([p.mean(cross) for p in posteriors], axis=1) + labels.means
+    return result
 
 
 def spectrum(

@@ -53,7 +53,8 @@ class SampledFunctions:
     @property
     def n_functions(self) -> int:
         """The number of functions."""
-        return self.weights.shape[2]
+        result: int = self.weights.shape[2]
+        return result
 
     def __call__(self, X: Any) -> Array:  # (n, d) -> (n, k) or (n, m, k)
         """The values of all functions at the rows of X."""
@@ -68,7 +69,8 @@ class SampledFunctions:
 
     def in_units(self, values: np.ndarray) -> np.ndarray:  # (n, m, k) -> (n, k) or (n, m, k)
         """Values of Re z(x)ᴴ v in the units of the functions."""
-        return self._shaped(values * self.scales[:, None] + self.shifts[:, None])
+        result: np.ndarray = self._shaped(values * self.scales[:, None] + self.shifts[:, None])
+        return result
 
     def _foreign(self, Z: Array) -> Array:  # (n, D) -> (n, m, k)
         """The same in the array library of Z, in its precision."""
@@ -95,7 +97,7 @@ class SampledFunctions:
 def joined(Z: Any, joins_parts: bool) -> np.ndarray:  # (n, D) -> (n, D) or (n, 2D)
     """Features on the host, dense; complex ones as the columns [Re, Im] if these are asked for."""
     Z = host(Z)
-    Z = Z.toarray() if hasattr(Z, "toarray") else np.asarray(Z)
-    if np.iscomplexobj(Z) and joins_parts:
-        return np.concatenate([Z.real, Z.imag], axis=1)
-    return Z
+    rows: np.ndarray = Z.toarray() if hasattr(Z, "toarray") else np.asarray(Z)
+    if np.iscomplexobj(rows) and joins_parts:
+        return np.concatenate([rows.real, rows.imag], axis=1)
+    return rows

@@ -72,7 +72,8 @@ def compressed(Z: np.ndarray) -> np.ndarray:  # (n, D) -> (n, n) or (n, D)
     if Z.shape[1] <= len(Z):
         return Z
     values, vectors = np.linalg.eigh(inner_products(Z))
-    return vectors * np.sqrt(np.maximum(values, 0))
+    result: np.ndarray = vectors * np.sqrt(np.maximum(values, 0))
+    return result
 
 
 def inner_products(Z: np.ndarray) -> np.ndarray:  # (n, D) -> (n, n)

@@ -107,7 +107,7 @@ class ImputedGPRegressor(RegressorMixin, BaseEstimator):
             self.regressor_.fit(self.imputer_.transform(X), y, noise_variance=self._noise(X))
             return self
 
-        def filled() -> Iterator[tuple]:
+        def filled() -> Iterator[tuple[Any, ...]]:
             for batch, values in rows.blocks(SAMPLE_ROWS):
                 batch = self._check(batch)
                 yield self.imputer_.transform(batch), values, self._noise(batch)
@@ -136,7 +136,10 @@ class ImputedGPRegressor(RegressorMixin, BaseEstimator):
         check_is_fitted(self, "regressor_")
         X = self._check(X)
         filled = self.imputer_.transform(X)
-        return self.regressor_.leave_one_out(filled, y, noise_variance=self._noise(X))
+        result: tuple[np.ndarray, np.ndarray] = self.regressor_.leave_one_out(
+            filled, y, noise_variance=self._noise(X)
+        )
+        return result
 
     def missing(self, X: Any) -> np.ndarray:  # (n, d) -> (n, q)
         """Which values of rows are missing: those of columns outside `one_hot`, then categories."""
@@ -165,10 +168,14 @@ class ImputedGPRegressor(RegressorMixin, BaseEstimator):
         return Rows((X, y))
 
     def _check(self, X: Any) -> np.ndarray:
-        return validate_data(self, X, dtype=DTYPES, ensure_all_finite="allow-nan", reset=False)
+        rows: np.ndarray = validate_data(
+            self, X, dtype=DTYPES, ensure_all_finite="allow-nan", reset=False
+        )
+        return rows
 
     def _noise(self, X: np.ndarray) -> np.ndarray:  # (n, d) -> (n,)
-        return self.noise_variance_ + self.missing(X) @ self.missing_variances_
+        result: np.ndarray = self.noise_variance_ + self.missing(X) @ self.missing_variances_
+        return result
 
     def _find_variances(self, X: np.ndarray, y: np.ndarray) -> float:
         """Set the variances; what the regressor divides y by."""

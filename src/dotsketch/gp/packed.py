@@ -42,7 +42,8 @@ class Packed:
 
     def diagonal(self) -> np.ndarray:  # -> (D,)
         """The diagonal, which is real in both."""
-        return self.values[self._diagonal].real
+        result: np.ndarray = self.values[self._diagonal].real
+        return result
 
     def lower(self) -> np.ndarray:  # -> (D, D)
         """The lower triangle in full, with zeros above the diagonal."""
@@ -104,7 +105,8 @@ class PackedMatrix(Packed):
     def full(self) -> np.ndarray:  # -> (D, D)
         """Both triangles."""
         lower = self.lower()
-        return lower + np.tril(lower, -1).conj().T
+        result: np.ndarray = lower + np.tril(lower, -1).conj().T
+        return result
 
     def of_columns(self, places: np.ndarray, factors: np.ndarray) -> PackedMatrix:
         """The rows and columns at ascending places, times factors on both sides."""
@@ -155,7 +157,8 @@ class PackedFactor(Packed):
         other = "C" if np.iscomplexobj(self.values) else "T"
         b = self._columns(b)
         options = {"side": "L", "trans": other if adjoint else "N", "diag": "N", **FORMAT}
-        return self._routine("tfsm")(1.0, self.values, b, **options)
+        result: np.ndarray = self._routine("tfsm")(1.0, self.values, b, **options)
+        return result
 
     def single_half_solve(self, b: np.ndarray) -> np.ndarray:  # (D, m) -> (D, m)
         """L⁻¹ b in single precision, in half the time."""
@@ -163,7 +166,10 @@ class PackedFactor(Packed):
         dtype = np.complex64 if is_complex else np.float32
         options = {"side": "L", "trans": "N", "diag": "N", **FORMAT}
         routine = lapack.ctfsm if is_complex else lapack.stfsm
-        return routine(1.0, self.values.astype(dtype), np.asfortranarray(b, dtype), **options)
+        result: np.ndarray = routine(
+            1.0, self.values.astype(dtype), np.asfortranarray(b, dtype), **options
+        )
+        return result
 
     @property
     def fits_single(self) -> bool:

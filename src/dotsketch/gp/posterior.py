@@ -41,4 +41,5 @@ def evaluate(Z: np.ndarray, weights: np.ndarray) -> np.ndarray:  # (n, D), (D, .
     values = Z.real @ flat.real
     if np.iscomplexobj(Z):
         values = values + Z.imag @ flat.imag
-    return values.reshape(len(Z), *weights.shape[1:])
+    result: np.ndarray = values.reshape(len(Z), *weights.shape[1:])
+    return result

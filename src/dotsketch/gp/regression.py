@@ -431,7 +431,8 @@ class FeatureGPRegressor(GaussianRegressor, FeatureGP):
         return float(np.quantile(shares, USUAL))
 
     def _positive_diagonal(self, X: Array) -> np.ndarray:  # (n, d) -> (n,)
-        return np.maximum(np.asarray(self._prior_diagonal(X)), np.finfo(float).tiny)
+        result: np.ndarray = np.maximum(np.asarray(self._prior_diagonal(X)), np.finfo(float).tiny)
+        return result
 
     def _missing(self, X: Array, Z: np.ndarray) -> np.ndarray:  # (n, d), (n, D) -> (n,)
         """What predictions add: nothing of what the chosen noise holds, all of it at zero rows."""
@@ -439,7 +440,8 @@ class FeatureGPRegressor(GaussianRegressor, FeatureGP):
         if not self._noise_holds_lack:
             return missing
         prior, usual = self._positive_diagonal(X), min(self._usual_lack, 1 - 1e-6)
-        return prior * np.clip((missing / prior - usual) / (1 - usual), 0, 1)
+        result: np.ndarray = prior * np.clip((missing / prior - usual) / (1 - usual), 0, 1)
+        return result
 
     def _corrected_variances(self, sample: Block) -> tuple[float, float]:
         """Noise and prior variance for rows with corrections, on some of the sample."""
@@ -465,9 +467,12 @@ class FeatureGPRegressor(GaussianRegressor, FeatureGP):
 
     def _sums(self, rows: Rows, checkpoint: Any = None) -> SufficientStatistics:
         assumed = self.offset_.tolist(), self._row_variances
-        return self._gather(rows, self._block, self._no_rows, assumed=assumed, path=checkpoint)
+        result: SufficientStatistics = self._gather(
+            rows, self._block, self._no_rows, assumed=assumed, path=checkpoint
+        )
+        return result
 
-    def _block(self, columns: Block, first: int = 0) -> tuple:
+    def _block(self, columns: Block, first: int = 0) -> tuple[Any, ...]:
         """Features, targets, weights and counts of a block."""
         X, Y, noise, counts = self._columns(columns)
         Z = self._map(X)

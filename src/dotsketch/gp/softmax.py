@@ -43,14 +43,16 @@ def normal_points(n: int, dimension: int, seed: int) -> np.ndarray:  # -> (n, di
     sobol = qmc.Sobol(dimension, rng=np.random.default_rng(seed))
     uniform = sobol.random_base2((n - 1).bit_length())[:n]
     # points may be 0, whose normal quantile is infinite
-    return ndtri(np.clip(uniform, 2.0**-32, 1 - 2.0**-32))
+    result: np.ndarray = ndtri(np.clip(uniform, 2.0**-32, 1 - 2.0**-32))
+    return result
 
 
 def _pairwise(mean: np.ndarray, variance: np.ndarray) -> np.ndarray:  # (n, C), (n, C) -> (n, C)
     """The closed form."""
-    result = np.empty_like(mean)
+    values = np.empty_like(mean)
     for c in range(mean.shape[1]):
         spread = np.sqrt(1 + np.pi / 8 * (variance[:, c : c + 1] + variance))
         against = np.clip((mean - mean[:, c : c + 1]) / spread, None, 700)
-        result[:, c] = 1 / np.sum(np.exp(against), axis=1)  # j = c adds the one
-    return result / result.sum(axis=1, keepdims=True)
+        values[:, c] = 1 / np.sum(np.exp(against), axis=1)  # j = c adds the one
+    result: np.ndarray = values / values.sum(axis=1, keepdims=True)
+    return result

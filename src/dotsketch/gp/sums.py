@@ -134,7 +134,7 @@ class SufficientStatistics:
             setattr(self, name, getattr(self, name) + getattr(other, name))
         return self
 
-    def __radd__(self, other: int) -> SufficientStatistics:
+    def __radd__(self, other: object) -> SufficientStatistics:
         """For `sum(parts)`, which starts from zero."""
         return self if isinstance(other, int) and other == 0 else NotImplemented
 
@@ -156,11 +156,13 @@ class SufficientStatistics:
 
     @property
     def n_features(self) -> int:
-        return self.cross.shape[0]
+        result: int = self.cross.shape[0]
+        return result
 
     @property
     def n_outputs(self) -> int:
-        return self.cross.shape[1] - 1
+        result: int = self.cross.shape[1] - 1
+        return result
 
     def arrays(self) -> dict[str, Any]:
         """The fields by name, for a checkpoint."""
@@ -181,15 +183,18 @@ class SufficientStatistics:
 
     def gram(self) -> np.ndarray:  # -> (D, D)
         """ZᴴWZ in full."""
-        return np.conj(self.second_moment.full())
+        result: np.ndarray = np.conj(self.second_moment.full())
+        return result
 
     def means(self) -> np.ndarray:  # -> (m,)
         """The mean of every output, in which rows count alike whatever their noise."""
-        return self.plain[0] / self.n
+        result: np.ndarray = self.plain[0] / self.n
+        return result
 
     def deviations(self) -> np.ndarray:  # -> (m,)
         """The standard deviation of every output."""
-        return np.sqrt(np.maximum(self.plain[1] / self.n - self.means() ** 2, 0))
+        result: np.ndarray = np.sqrt(np.maximum(self.plain[1] / self.n - self.means() ** 2, 0))
+        return result
 
     def shifted(self, amounts: np.ndarray) -> SufficientStatistics:  # (m,)
         """The statistics of the targets y + amounts, of the same rows."""

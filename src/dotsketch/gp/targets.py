@@ -50,7 +50,8 @@ class GaussianRegressor(RegressorMixin, MultiOutputMixin):
         if levels.ndim != 1 or not np.all((levels > 0) & (levels < 1)):
             raise ValueError(f"quantiles must lie between 0 and 1; got {quantiles!r}.")
         mean, std = self.predict(X, return_std=True, include_noise=include_noise)
-        return mean[..., None] + std[..., None] * ndtri(levels)
+        result: np.ndarray = mean[..., None] + std[..., None] * ndtri(levels)
+        return result
 
     def _check_regressor(self) -> None:
         check_positive("noise_variance", self.noise_variance, ("auto",))
@@ -62,7 +63,7 @@ class GaussianRegressor(RegressorMixin, MultiOutputMixin):
 
     def _check_rows(self, X: Any, y: Any, *, reset: bool = True) -> tuple[Array, np.ndarray]:
         """Training rows in memory and their targets."""
-        return validate_data(
+        result: tuple[Array, np.ndarray] = validate_data(
             self,
             host(X),
             host(y),
@@ -72,6 +73,7 @@ class GaussianRegressor(RegressorMixin, MultiOutputMixin):
             y_numeric=True,
             reset=reset,
         )
+        return result
 
     def _normalisation(
         self, means: np.ndarray, deviations: np.ndarray
@@ -123,7 +125,8 @@ class GaussianRegressor(RegressorMixin, MultiOutputMixin):
 
 def is_rounding(deviations: np.ndarray, means: np.ndarray) -> np.ndarray:  # (m,), (m,) -> (m,)
     """Whether targets are constant up to the rounding of their mean."""
-    return deviations <= 10 * np.finfo(np.float64).eps * np.abs(means)
+    result: np.ndarray = deviations <= 10 * np.finfo(np.float64).eps * np.abs(means)
+    return result
 
 
 def check_positive(name: str, value: Any, words: tuple[str, ...]) -> None:

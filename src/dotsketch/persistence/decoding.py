@@ -44,7 +44,7 @@ class Decoder:
             raise PersistenceError(f"There is no value of kind {kind!r} with {sorted(node)}.")
         return function(self, *(node[field] for field in fields), depth + 1)
 
-    def items(self, node: Any, depth: int, count: int | None = None) -> list:
+    def items(self, node: Any, depth: int, count: int | None = None) -> list[Any]:
         """The values of a list, so many if that is fixed."""
         if not isinstance(node, list) or (count is not None and len(node) != count):
             raise PersistenceError("A list of values has the wrong length, or is none.")
@@ -91,7 +91,7 @@ class Decoder:
     def complex(self, items: Any, depth: int) -> complex:
         return complex(*self.items(items, depth, count=2))
 
-    def dict(self, items: Any, depth: int) -> dict:
+    def dict(self, items: Any, depth: int) -> dict[Any, Any]:
         pairs = self.items(items, depth)
         _check_hashes([key for key, _ in pairs])
         found = dict(pairs)
@@ -131,7 +131,7 @@ def _check_shape(shape: Any) -> None:
         raise PersistenceError(f"{shape!r} is no shape.")
 
 
-def _check_hashes(keys: list) -> None:
+def _check_hashes(keys: list[Any]) -> None:
     """Raise for keys chosen to collide: each would be compared with all that came before."""
     hashes = sorted(hash(key) for key in keys)
     if any(a == b for a, b in zip(hashes, hashes[MAX_COLLISIONS:], strict=False)):

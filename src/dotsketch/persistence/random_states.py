@@ -16,7 +16,7 @@ WORDS = 624  # of the state of the Mersenne twister
 
 
 def random_state_state(value: np.random.RandomState, where: str) -> dict[str, Any]:
-    state = value.get_state(legacy=False)
+    state: Any = value.get_state(legacy=False)
     if not isinstance(state, dict) or state["bit_generator"] != "MT19937":
         raise PersistenceError(f"{where} is a RandomState of another bit generator than MT19937.")
     return state

@@ -90,7 +90,8 @@ def state_of(value: Any) -> dict[str, Any]:
     """The attributes of an instance (the fields of a named tuple), without cached properties."""
     cls = type(value)
     if is_named_tuple(cls):
-        return value._asdict()
+        result: dict[str, Any] = value._asdict()
+        return result
     slots = {name: getattr(value, name) for name in _slots(cls) if hasattr(value, name)}
     state = getattr(value, "__dict__", {}) | slots
     state = {name: v for name, v in state.items() if not _is_cached(cls, name)}

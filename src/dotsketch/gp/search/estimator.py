@@ -58,7 +58,8 @@ class TunedProcess(BaseEstimator):
     def _asked(self, optimize: bool | str | None) -> bool | str:
         """What `fit` was asked for, or else the parameter."""
         asked = self.optimize if optimize is None else optimize
-        if not isinstance(asked, (bool, str, np.bool_)) or asked not in CHOICES:
+        is_choice = isinstance(asked, (bool, str, np.bool_))
+        if not is_choice or asked not in CHOICES:
             raise ValueError(f"optimize must be one of {CHOICES}; got {asked!r}.")
         budget = self.time_budget
         is_number = isinstance(budget, Real) and not isinstance(budget, bool)

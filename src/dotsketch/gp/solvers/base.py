@@ -29,7 +29,11 @@ class Solver(Protocol):
     mergeable: bool  # whether states add up, so that rows can be added without those before
 
     def gather(
-        self, rows: Rows, block: Callable[..., tuple], zero: Callable[[], Any], **options: Any
+        self,
+        rows: Rows,
+        block: Callable[..., tuple[Any, ...]],
+        zero: Callable[[], Any],
+        **options: Any,
     ) -> Any:
         """The state of all rows.
 

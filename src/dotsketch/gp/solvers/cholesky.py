@@ -28,11 +28,15 @@ class Cholesky:
     mergeable = True
 
     def gather(
-        self, rows: Rows, block: Callable[..., tuple], zero: Callable[[], Any], **options: Any
+        self,
+        rows: Rows,
+        block: Callable[..., tuple[Any, ...]],
+        zero: Callable[[], Any],
+        **options: Any,
     ) -> Any:
         """The sums over all rows."""
 
-        def add(sums: Any, columns: tuple, first: int) -> Any:
+        def add(sums: Any, columns: tuple[Any, ...], first: int) -> Any:
             sums.update(*block(columns, first))
             return sums
 
@@ -89,12 +93,14 @@ class CholeskyPosterior(Posterior):
             return self.prior_variance * squares
         half = self._half(Z).T
         parts = half.view(np.float64) if np.iscomplexobj(half) else half
-        return self.prior_variance * np.einsum("ij,ij->i", parts, parts)
+        result: np.ndarray = self.prior_variance * np.einsum("ij,ij->i", parts, parts)
+        return result
 
     def covariance(self, Z: np.ndarray) -> np.ndarray:  # (n, D) -> (n, n)
         """Cov(f(x), f(x')) = s Re (L⁻¹ z(x))ᴴ (L⁻¹ z(x'))."""
         half = self._half(Z)
-        return self.prior_variance * (half.conj().T @ half).real
+        result: np.ndarray = self.prior_variance * (half.conj().T @ half).real
+        return result
 
     def sample_weights(
         self, n_samples: int, rng: np.random.Generator
@@ -110,7 +116,8 @@ class CholeskyPosterior(Posterior):
             noise = noise + 1j * rng.standard_normal((D, m * n_samples))
         draws = self.factor.half_solve(noise, adjoint=True)
         draws = np.sqrt(self.prior_variance) * draws.reshape(D, m, n_samples)
-        return self.weights[:, :, None] + draws
+        result: np.ndarray = self.weights[:, :, None] + draws
+        return result
 
     def _half(self, Z: np.ndarray) -> np.ndarray:  # (n, D) -> (D, n)
         """L⁻¹ z(x), a column for every row of Z."""

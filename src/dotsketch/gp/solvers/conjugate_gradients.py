@@ -79,7 +79,8 @@ class ConjugateGradients:
             if value not in words and (not isinstance(value, (int, np.integer)) or value < 1):
                 options = "".join(f' or "{word}"' for word in words)
                 raise ValueError(f"{name} must be a positive integer{options}; got {value!r}.")
-        if not isinstance(self.random_state, (int, np.integer)) or self.random_state < 0:
+        is_integer = isinstance(self.random_state, (int, np.integer))
+        if not is_integer or self.random_state < 0:
             raise ValueError(
                 f"random_state must be an integer, at least 0; got {self.random_state!r}."
             )

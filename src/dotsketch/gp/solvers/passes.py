@@ -83,11 +83,13 @@ class RowSystems:
         low, scales = single(V)
 
         def columns(block: RowBlock, first: int) -> np.ndarray:
-            if owners is None:
-                return (block.features @ low) * block.weights.max(axis=1, keepdims=True)
-            return (block.features @ low) * block.weights[:, owners]
+            weights = block.weights
+            weights = weights.max(axis=1, keepdims=True) if owners is None else weights[:, owners]
+            result: np.ndarray = (block.features @ low) * weights
+            return result
 
-        return self.adjoint(columns, V.shape[1], what=what) * scales
+        result: np.ndarray = self.adjoint(columns, V.shape[1], what=what) * scales
+        return result
 
     def cores(self, basis: np.ndarray) -> np.ndarray:  # (D, r) -> (S, r, r)
         """UᵀZᵀW_sZU of every system.

@@ -140,7 +140,8 @@ class Preconditioner:
         """P⁻¹ R."""
         along = adjoint_product(self.basis, R)
         inner = self._solved(along, owners) - self.gram.solve(along) / self.tail
-        return R / self.tail + product(self.basis, inner)
+        result: np.ndarray = R / self.tail + product(self.basis, inner)
+        return result
 
     def _solved(self, along: np.ndarray, owners: np.ndarray) -> np.ndarray:  # (r, c) -> (r, c)
         found = np.empty_like(along)
