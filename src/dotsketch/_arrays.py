@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from numbers import Integral
-from typing import Any
+from typing import Any, TypeAlias
 
 import array_api_compat
 import array_api_compat.numpy
@@ -25,8 +25,21 @@ from sklearn.utils import check_random_state
 
 from ._support.threads import run_all
 
-Array = Any
-Parts = tuple[Array, Array | None]  # real part, imaginary part (None for real features)
+Array: TypeAlias = Any
+"""An array of any library that follows the array API standard, or a sparse matrix of SciPy.
+
+That is what an argument of this type may be: `numpy.ndarray`, `torch.Tensor`, `jax.Array`, an array
+of `array-api-strict`, or CSR rows where a function says that it accepts them. A result of this type
+is of the library, on the device and (if floating) of the dtype of the arguments. What is always on
+the host is annotated as `numpy.ndarray` instead. Shapes stand in a comment at the signature.
+
+To a type checker it is `Any`: the libraries share no class, functions are reached through
+`namespace(X)`, and what this code uses beside the standard differs between them (`requires_grad`,
+`tocsr`, `flags`), so that a protocol would either refuse one of them or have to be cast away.
+"""
+
+Parts: TypeAlias = tuple[Array, Array | None]
+"""The real part of features, (n, D), and their imaginary part: None for real features."""
 
 OUTPUTS = ("real", "complex", "complex_to_real")
 LEAST_FEATURES = 1 << 18  # as many are worth handing to a thread: some tenths of a millisecond
@@ -41,7 +54,8 @@ def namespace(*arrays: Array) -> Any:
 
 
 def is_sparse(X: Array) -> bool:
-    return scipy.sparse.issparse(X)
+    result: bool = scipy.sparse.issparse(X)
+    return result
 
 
 def is_foreign(X: Array) -> bool:
@@ -101,7 +115,8 @@ def _host_of_tensor(X: Any) -> np.ndarray:
     X = _unwrapped(X.detach()) if X.requires_grad else X
     X = X if X.device.type == "cpu" else _unwrapped(X.cpu())
     try:
-        return X.numpy()
+        result: np.ndarray = X.numpy()
+        return result
     except (
         RuntimeError
     ):  # inside of torch.func.grad every operation wraps its result: this has none
@@ -307,11 +322,11 @@ def _map_rows_jax(function: Callable[[Array], Parts], X: Array, output: str, chu
 
     n = X.shape[0]
 
-    def evaluate(start):
+    def evaluate(start: Array) -> Array:
         rows = jax.lax.dynamic_slice_in_dim(X, start, chunk)
         return join(function(rows), output)
 
-    def body(step, result):
+    def body(step: Array, result: Array) -> Array:
         # The last chunk begins early enough to be full: its first rows are computed twice.
         start = jnp.minimum(step * chunk, n - chunk)
         return jax.lax.dynamic_update_slice_in_dim(result, evaluate(start), start, axis=0)

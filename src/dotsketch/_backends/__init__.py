@@ -17,7 +17,8 @@ chooses its instruction set.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Protocol
 
 import numpy as np
 from array_api_compat import is_numpy_array, is_torch_array
@@ -28,7 +29,49 @@ from .kept import keeps_prepared, kept
 from .prepared import Prepared, dense_like, linear_on_parts, multiply, power_of_two, scaled
 
 
-def backend_of(rows: Array) -> Any:
+class Backend(Protocol):
+    """What a module that multiplies rows offers: the functions below, arguments by position."""
+
+    def hadamard(self, X: Array, /) -> Array: ...
+    def hadamard_product(
+        self,
+        turns: Array,
+        places: Array,
+        n_columns: int,
+        is_complex: bool,
+        scale: float,
+        rows: Array,
+        /,
+    ) -> Prepared: ...
+    def sign_product(
+        self, turns: Array, is_complex: bool, scale: float, rows: Array, /
+    ) -> Prepared: ...
+    def dense_product(
+        self, real: Array, imaginary: Array | None, scale: float, rows: Array, /
+    ) -> Prepared: ...
+    def count_product(
+        self, buckets: Array, turns: Array, n_columns: int, is_complex: bool, rows: Array, /
+    ) -> Prepared: ...
+    def sorf(self, signs: Array, scales: Array, rows: Array, /) -> Prepared: ...
+    def waves(
+        self,
+        frequencies: tuple[Array, ...],
+        phase: Array,
+        lengthscale: Any,
+        scale: Any,
+        is_complex: bool,
+        rows: Array,
+        /,
+    ) -> Prepared: ...
+    def linear(self, matrix: Array, rows: Array, /) -> Prepared: ...
+    def largest_entry(self, X: Array, /) -> float: ...
+    @property
+    def pair_gram(self) -> Callable[..., tuple[np.ndarray, np.ndarray, np.ndarray]]: ...
+    @property
+    def pair_terms(self) -> Callable[..., np.ndarray | None]: ...
+
+
+def backend_of(rows: Array) -> Backend:
     """The module that multiplies rows like these."""
     if not cpp.AVAILABLE:
         return portable

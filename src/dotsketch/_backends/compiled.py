@@ -274,7 +274,8 @@ def waves(
 
 def hadamard(X: np.ndarray) -> np.ndarray:  # (n, d) -> (n, d)
     if X.shape[1] > cpp.LARGEST_HADAMARD or X.dtype not in (np.float32, np.float64):
-        return portable.hadamard(X)
+        result: np.ndarray = portable.hadamard(X)
+        return result
     out = np.empty(X.shape, dtype=X.dtype)
     cpp.fwht(aligned(X), out)
     return out
@@ -282,7 +283,8 @@ def hadamard(X: np.ndarray) -> np.ndarray:  # (n, d) -> (n, d)
 
 def largest_entry(X: Array) -> float:
     if is_numpy_array(X) and X.strides[1] == X.itemsize and X.flags.aligned:
-        return cpp.largest_entry(X)
+        result: float = cpp.largest_entry(X)
+        return result
     return portable.largest_entry(X)
 
 
@@ -325,7 +327,8 @@ def pair_terms(
 
 
 def _is_single(rows: Array) -> bool:
-    return rows.dtype == np.float32
+    result: bool = rows.dtype == np.float32
+    return result
 
 
 def aligned(X: np.ndarray) -> np.ndarray:

@@ -45,7 +45,7 @@ def kept(weights: Any, key: Hashable, rows: Array, make: Callable[[], Form]) -> 
     # Operations of dictionaries are atomic: two threads may make a form, and one of them is kept.
     forms: dict[Any, Any] = vars(weights)
     key = (key, rows.dtype.char, is_sparse(rows))
-    form = forms.get(key)
+    form: Form | None = forms.get(key)
     if form is not None:
         return form
     arrays = list(_arrays(weights))
@@ -55,7 +55,8 @@ def kept(weights: Any, key: Hashable, rows: Array, make: Callable[[], Form]) -> 
         array.flags.writeable = False
     if len(forms) >= _MOST_FORMS:
         forms.clear()
-    return forms.setdefault(key, make())
+    result: Form = forms.setdefault(key, make())
+    return result
 
 
 def _arrays(weights: Any) -> Iterator[np.ndarray]:

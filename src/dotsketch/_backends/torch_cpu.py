@@ -265,7 +265,7 @@ def _transform() -> Any:
 
         @staticmethod
         def backward(ctx: Any, gradient: Array) -> Array:
-            return Transform.apply(gradient.contiguous())
+            return _transform().apply(gradient.contiguous())
 
     return Transform
 

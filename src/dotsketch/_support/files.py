@@ -11,7 +11,7 @@ from typing import BinaryIO
 
 
 @contextmanager
-def atomic_write(path: str | os.PathLike) -> Iterator[BinaryIO]:
+def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """A binary file that replaces `path` when the block ends without an exception.
 
     The bytes go to a temporary file in the same folder with a name of its own, so that several

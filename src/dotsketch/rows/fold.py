@@ -10,7 +10,6 @@ is missing.
 from __future__ import annotations
 
 import hashlib
-import operator
 import os
 import zipfile
 from collections.abc import Callable, Iterable, Iterator
@@ -68,8 +67,10 @@ def fold(
 
 
 def _joined(total: Any, group: Any) -> Any:
-    # in place where the state can: it may be large, and the fold alone knows it
-    return group if total is None else operator.iadd(total, group)
+    if total is None:
+        return group
+    total += group  # in place where the state can: it may be large, and the fold alone knows it
+    return total
 
 
 class Checkpoint:
@@ -89,7 +90,7 @@ class Checkpoint:
 
     def __init__(
         self,
-        path: str | os.PathLike,
+        path: str | os.PathLike[str],
         restore: Callable[[dict[str, np.ndarray]], Any],
         *,
         fingerprint: bytes = b"",

@@ -241,7 +241,8 @@ def release_pages(X: Any) -> None:
 
 
 def len_of(column: Array) -> int:
-    return column.shape[0]
+    result: int = column.shape[0]
+    return result
 
 
 def _map_of(X: Any) -> mmap.mmap | None:
