@@ -92,7 +92,8 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
 
     def for_kernel(self, kernel: Kernel, n_components: int, **shared: Any) -> Self:
         """An unfitted copy for this kernel and number of columns; `shared` sets parameters."""
-        return clone(self).set_params(kernel=kernel, n_components=n_components, **shared)
+        result: Self = clone(self).set_params(kernel=kernel, n_components=n_components, **shared)
+        return result
 
     def check_study(self, study: Study) -> None:
         """Raise Unsuited, with the reason, where these features suit not the kernel or the data."""
@@ -120,7 +121,8 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
 
     def fit_planned(self, X: Array, study: Study) -> Self:
         """`fit`, with what is known from the plan that chose these features."""
-        return self.fit(X)
+        result: Self = self.fit(X)
+        return result
 
     def settled(self, X: Array) -> FeatureMap:
         """Unfitted features whose kind no longer depends on data: for searches that fit many."""
@@ -131,7 +133,8 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
 
         X may be None for a family that overrides this: what depends on rows stays as it is.
         """
-        return clone(self).set_params(random_state=random_state).fit(X)
+        result: Self = clone(self).set_params(random_state=random_state).fit(X)
+        return result
 
     def _with_weights(self, random_state: Any, weights: Any) -> Self:
         """A fitted copy with other random weights."""
@@ -147,7 +150,8 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         ) -> np.ndarray:
             features = self.for_kernel(study.kernel, self.n_components, random_state=rng)
             Z = features.fit(fitting).transform(held)
-            return Z @ Z.conj().T
+            result: np.ndarray = Z @ Z.conj().T
+            return result
 
         m = study.n_held
         return study.measure(approximate, 1, m * cost + m * m * self.n_components).error(cost)
@@ -245,7 +249,8 @@ def fitted_kernel(kernel: Kernel, X: Array) -> Kernel:
     """The kernel with its parameters set from X; later changes of the given one are not ours."""
     resolved = kernel.resolve(X)
     resolved.scale(dense(X[:1, :]))  # refuses lengthscales that are not one a column
-    return resolved if resolved.is_differentiable else clone(resolved)
+    result: Kernel = resolved if resolved.is_differentiable else clone(resolved)
+    return result
 
 
 def dense(X: Array) -> Array:

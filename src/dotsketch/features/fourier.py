@@ -125,8 +125,8 @@ class FourierMap(Waves):
         if self.nu is not None:
             k, doubled = (self.kernel.profile_of_halves(factor * s / 2) for factor in (1, 4))
             single = 1 - k**2 if part == "complex" else (1 + doubled) / 2 - k**2
-            return np.maximum(squares * single + self.phase_variance, 0)
-        if self.has_constant_norms:
+            total = squares * single
+        elif self.has_constant_norms:
             square = sphere_mean_cosine(s, ambient) ** 2
             double_angle = sphere_mean_cosine(4 * s, ambient)
             single = 1 - square if part == "complex" else (1 + double_angle) / 2 - square
@@ -136,7 +136,8 @@ class FourierMap(Waves):
             total = squares * (loss if part == "complex" else loss**2 / 2)
             if pairs:
                 total = total + pairs * orthogonal_covariance(s / 2, ambient, sign=-1)
-        return np.maximum(total + self.phase_variance, 0)
+        result: np.ndarray = np.maximum(total + self.phase_variance, 0)
+        return result
 
     def bias(self, squared_distance: Any, dimension: int) -> np.ndarray:
         """E[k̂] − k from |x − y|²: zero for random norms; for "sorf" an approximation.
@@ -158,7 +159,8 @@ class FourierMap(Waves):
     ) -> np.ndarray:
         """E|k̂ − k|² = variance + bias²."""
         variance = self.variance(squared_distance, dimension, part=part)
-        return variance + self.bias(squared_distance, dimension) ** 2
+        result: np.ndarray = variance + self.bias(squared_distance, dimension) ** 2
+        return result
 
     def measured_squared_error(
         self,
@@ -362,4 +364,5 @@ class FourierFeatures(FeatureMap):
         given = (None if Z is None else self._validate(Z, reset=False) for Z in (X, Y))
         A, B = (None if Z is None else np.asarray(double(host(dense(Z)))) for Z in given)
         with np.errstate(divide="ignore"):  # k underflows: the distance is infinite for us
-            return -2 * np.log(unit(A, B))
+            result: np.ndarray = -2 * np.log(unit(A, B))
+            return result

@@ -222,7 +222,8 @@ class NystromFeatures(FeatureMap):
 
     def most_components(self, study: Study) -> int | None:
         """One column per row: every row is then a landmark, and the kernel matrix exact."""
-        return study.n_rows
+        result: int | None = study.n_rows
+        return result
 
     def expected_error(self, study: Study) -> ExpectedError:
         """Measured with as many landmarks as X leaves beside the rows held out; 0 with all rows.
@@ -254,7 +255,8 @@ class NystromFeatures(FeatureMap):
             if len(landmarks) > D:
                 S = second_moment(whitening, study.kernel, landmarks, [fitting])
                 A = leading(S, D).T @ A
-            return A.T @ A
+            result: np.ndarray = A.T @ A
+            return result
 
         operations = m * m * (m / 3 + held_rows + 2 * d) + 2.0 * m * held_rows * (held_rows + d)
         if m > D:

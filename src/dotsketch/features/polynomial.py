@@ -137,13 +137,14 @@ class PolynomialSketch(FeatureMap):
         if not isinstance(kernel, Polynomial):
             raise Unsuited(f"a polynomial sketch is for Polynomial(); got {kernel!r}")
         root = kernel.variance ** (1 / kernel.degree)  # the sketch has no variance of its own
-        return clone(self).set_params(
+        result: PolynomialSketch = clone(self).set_params(
             degree=kernel.degree,
             gamma=kernel.gamma * root,
             coef0=kernel.coef0 * root,
             n_components=n_components,
             **shared,
         )
+        return result
 
     def check_study(self, study: Study) -> None:
         check_option("sketch", self.sketch, SKETCHES)
@@ -230,7 +231,8 @@ class PolynomialSketch(FeatureMap):
 
     @property
     def _dimension(self) -> int:
-        return self.n_features_in_ + (not is_number_zero(self.kernel_.coef0))
+        result: int = self.n_features_in_ + (not is_number_zero(self.kernel_.coef0))
+        return result
 
     @property
     def _constant(self) -> Any:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from sklearn.utils import check_array
@@ -27,6 +27,8 @@ from .._arrays import (
     positive_integer,
 )
 from ..kernels import Kernel
+
+Value = TypeVar("Value")
 
 OVERFLOW = (
     "The squares of the kernel's values overflow on these data: scale X down, or use a larger "
@@ -134,19 +136,22 @@ class Study:
         self._X = X  # landmarks are taken from it: as many as are claimed, whatever the width
         self._random_state = random_state
 
-    def once(self, key: Hashable, compute: Callable[[], Any]) -> Any:
+    def once(self, key: Hashable, compute: Callable[[], Value]) -> Value:
         """What `compute` gave when it was first asked for under this key."""
         if key not in self.known:
             self.known[key] = compute()
-        return self.known[key]
+        value: Value = self.known[key]
+        return value
 
     @cached_property
     def resolved(self) -> Kernel:
-        return self._given.resolve(self._X)
+        result: Kernel = self._given.resolve(self._X)
+        return result
 
     @cached_property
     def kernel(self) -> Kernel:
-        return self.resolved.detached()
+        result: Kernel = self.resolved.detached()
+        return result
 
     @cached_property
     def mean(self) -> np.ndarray:  # (d,)
@@ -186,7 +191,8 @@ class Study:
     @property
     def is_reduced(self) -> bool:
         """Whether the sample has fewer rows than were asked for because rows are wide."""
-        return len(self.sample) < min(self.n_pairs_sample, self.n_rows)
+        result: bool = len(self.sample) < min(self.n_pairs_sample, self.n_rows)
+        return result
 
     def blocks(self) -> Iterator[np.ndarray]:
         """All rows of X, block by block."""
@@ -205,7 +211,8 @@ class Study:
     @cached_property
     def kernel_values(self) -> np.ndarray:  # (m (m − 1) / 2,)
         """k of the pairs."""
-        return self._sample_kernel[self.distinct]
+        result: np.ndarray = self._sample_kernel[self.distinct]
+        return result
 
     @cached_property
     def kernel_square(self) -> float:
@@ -226,7 +233,8 @@ class Study:
             S = S - S.mean(axis=0)
         squares = np.sum(S * S, axis=1)
         found = squares[:, None] + squares[None, :] + 2 * sign * (S @ S.T)
-        return np.sqrt(np.maximum(found[self.distinct], 0.0))
+        result: np.ndarray = np.sqrt(np.maximum(found[self.distinct], 0.0))
+        return result
 
     def error(
         self, squared_bias: float, variance: float, cost: float, max_degree: int | None = None
@@ -305,7 +313,8 @@ class Study:
     @cached_property
     def _sample_kernel(self) -> np.ndarray:
         with np.errstate(over="ignore"):  # `kernel_square` raises
-            return self.kernel(self.sample)
+            result: np.ndarray = self.kernel(self.sample)
+            return result
 
 
 class FitStudy(Study):

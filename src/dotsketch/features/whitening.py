@@ -46,7 +46,10 @@ class Whitening:
             shifted = np.array(K, order="F")
             shifted[np.diag_indices_from(K)] += jitter * len(K)
             try:
-                return cholesky(shifted, lower=True, overwrite_a=True, check_finite=False)
+                result: np.ndarray = cholesky(
+                    shifted, lower=True, overwrite_a=True, check_finite=False
+                )
+                return result
             except LinAlgError:
                 jitter *= 100
         raise ValueError(
@@ -56,9 +59,10 @@ class Whitening:
 
     def __call__(self, K: np.ndarray) -> np.ndarray:  # k(B, X), (m, n) -> (m, n)
         """a(x) for the columns of k(B, X)."""
-        return solve_triangular(
+        result: np.ndarray = solve_triangular(
             self.lower, self.scales[:, None] * K, lower=True, overwrite_b=True, check_finite=False
         )
+        return result
 
     def inverse(self) -> np.ndarray:  # -> (m, m), upper
         """W with a(x) = Wᵀ k(B, x)."""
@@ -95,4 +99,5 @@ def leading(S: np.ndarray, n_vectors: int) -> np.ndarray:  # (m, m) -> (m, n_vec
         V = eigh(S, driver="evd", check_finite=False)[1][:, m - n_vectors :]
     V = V[:, ::-1]
     largest = np.argmax(np.abs(V), axis=0)
-    return V * np.where(V[largest, np.arange(n_vectors)] < 0, -1.0, 1.0)
+    result: np.ndarray = V * np.where(V[largest, np.arange(n_vectors)] < 0, -1.0, 1.0)
+    return result

@@ -24,8 +24,8 @@ class CompositeKernel(Kernel):
     """Two kernels, with the parameters of both: `left__lengthscale`, `right__variance`, …"""
 
     variance = 1.0  # no parameter: both kernels have variances of their own
-    left: Any
-    right: Any
+    left: Kernel
+    right: Kernel
 
     def __init__(self, left: Kernel, right: Kernel):
         self.left = left
@@ -163,6 +163,9 @@ class Product(CompositeKernel):
 class DotProductComposite(CompositeKernel, DotProductKernel):
     """Two dot product kernels that see the same dot product up to the factor `ratio`."""
 
+    left: DotProductKernel
+    right: DotProductKernel
+
     @property
     def ratio(self) -> float:
         """ρ with ⟨s₂(x), s₂(y)⟩ = ρ ⟨s₁(x), s₁(y)⟩."""
@@ -187,7 +190,9 @@ class DotProductComposite(CompositeKernel, DotProductKernel):
         return self.left.scale(X)
 
     def _right_series(self, max_degree: int) -> np.ndarray:
-        return self.ratio ** np.arange(max_degree + 1.0) * self.right.coefficients(max_degree)
+        powers = self.ratio ** np.arange(max_degree + 1.0)
+        result: np.ndarray = powers * self.right.coefficients(max_degree)
+        return result
 
 
 class DotProductSum(Sum, DotProductComposite):
@@ -212,12 +217,13 @@ class DotProductSum(Sum, DotProductComposite):
         return self.left.decay
 
     def series(self, max_degree: int) -> np.ndarray:
-        return self.left.coefficients(max_degree) + self._right_series(max_degree)
+        result: np.ndarray = self.left.coefficients(max_degree) + self._right_series(max_degree)
+        return result
 
     @property
     def last_degree(self) -> int | None:
-        ends = self.left.last_degree, self.right.last_degree
-        return None if None in ends else max(ends)
+        left, right = self.left.last_degree, self.right.last_degree
+        return None if left is None or right is None else max(left, right)
 
     def profile(self, t: Array) -> Array:
         return self.left.profile(t) + self.right.profile(self.ratio * t)
@@ -244,8 +250,8 @@ class DotProductProduct(Product, DotProductComposite):
 
     @property
     def last_degree(self) -> int | None:
-        ends = self.left.last_degree, self.right.last_degree
-        return None if None in ends else sum(ends)
+        left, right = self.left.last_degree, self.right.last_degree
+        return None if left is None or right is None else left + right
 
     def profile(self, t: Array) -> Array:
         return self.left.profile(t) * self.right.profile(self.ratio * t)

@@ -58,7 +58,8 @@ class Kernel(BaseEstimator):
     def logarithms(self) -> np.ndarray:
         """The logarithms of the searched parameters, one after the other."""
         values = [np.ravel(host(getattr(self, name))) for name in self.searched]
-        return np.log(np.concatenate(values).astype(float))
+        result: np.ndarray = np.log(np.concatenate(values).astype(float))
+        return result
 
     def with_logarithms(self, logarithms: np.ndarray) -> Any:
         """This kernel with other searched parameters, of the same shapes."""

@@ -121,7 +121,7 @@ class DistanceKernel(Kernel):
         than the exponential. With T None only blocks up to the diagonal are computed, and mirrored.
         """
         other = S if T is None else T
-        K = S @ other.T
+        K: np.ndarray = S @ other.T
         left, right = (np.sum(A * A, axis=1) / 2 for A in (S, other))
         n, m = K.shape
         step = max(1, (1 << 15) // m)

@@ -46,7 +46,8 @@ class Exponential(DotProductKernel):
 
     def series(self, max_degree: int) -> np.ndarray:
         n = np.arange(max_degree + 1)
-        return np.exp(-gammaln(n + 1.0))
+        result: np.ndarray = np.exp(-gammaln(n + 1.0))
+        return result
 
     def profile(self, t: Array) -> Array:
         return plain(self.variance) * namespace(t).exp(t)

@@ -46,7 +46,8 @@ class Gaussian(DistanceKernel, DotProductKernel):
         np.exp(halves, out=halves)
 
     def slope_of_halves(self, halves: np.ndarray) -> np.ndarray:
-        return -np.exp(-halves)
+        result: np.ndarray = -np.exp(-halves)
+        return result
 
     # -- as a series of the dot product ----------------------------------------------------------
 

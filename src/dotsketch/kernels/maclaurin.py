@@ -68,7 +68,8 @@ class Maclaurin(GammaKernel):
 
     def times_slope(self, t: np.ndarray) -> np.ndarray:
         a = np.asarray(self._list, dtype=float)
-        return plain(self.variance) * _polynomial(np.arange(len(a)) * a, t)
+        result: np.ndarray = plain(self.variance) * _polynomial(np.arange(len(a)) * a, t)
+        return result
 
 
 def _polynomial(a: np.ndarray, t: Array) -> Array:

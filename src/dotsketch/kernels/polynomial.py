@@ -60,7 +60,8 @@ class Polynomial(GammaKernel):
 
     def times_slope(self, t: np.ndarray) -> np.ndarray:
         power = (t + plain(self.coef0)) ** (self.degree - 1)
-        return plain(self.variance) * self.degree * t * power
+        result: np.ndarray = plain(self.variance) * self.degree * t * power
+        return result
 
 
 def _integer_power(t: Array, n: int) -> Array:

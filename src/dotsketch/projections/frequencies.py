@@ -204,7 +204,8 @@ def sphere_mean(r: np.ndarray, dimension: int) -> np.ndarray:
     array([1., 0.])
     """
     if dimension == 1:
-        return np.cos(r)
+        result: np.ndarray = np.cos(r)
+        return result
     # beyond 9.5/√d the weight cos^{d−2} is below 1e-19
     span = min(math.pi / 2, 9.5 / math.sqrt(dimension))
     n_nodes = int(np.max(r, initial=0.0) * span / 4) + 60

@@ -51,7 +51,8 @@ def make_sketch(
     >>> make_sketch("tensor_srht", 3, 64, "complex")
     TensorSRHT(degree=3, n_projections=64, field='complex')
     """
-    if not isinstance(name, str) or name not in SKETCHES:
+    is_name = isinstance(name, str)
+    if not is_name or name not in SKETCHES:
         raise ValueError(f"sketch must be one of {', '.join(map(repr, SKETCHES))}; got {name!r}.")
     if compact is not None:
         more = positive_integer("compact", compact) * n_projections

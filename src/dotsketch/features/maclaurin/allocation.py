@@ -15,6 +15,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from scipy.linalg import LinAlgError, cholesky, solve_triangular
@@ -64,7 +65,7 @@ class Allocation:
     def max_degree(self) -> int:
         return int(self.degrees[self.projections > 0].max(initial=0))
 
-    def to_dict(self) -> dict[str, list]:
+    def to_dict(self) -> dict[str, list[Any]]:
         """The table by columns."""
         share = self.variances / (self.expected_squared_error or 1.0)
         return {
@@ -262,7 +263,8 @@ class _Search:
         equal = np.array([np.searchsorted(-g, -threshold, side="right") for g in gains]) - above
         missing = extra - int(above.sum())
         ties = np.minimum(equal, np.maximum(missing - np.cumsum(equal) + equal, 0))
-        return 1 + above + ties
+        result: np.ndarray = 1 + above + ties
+        return result
 
     def _dynamic(self, blocks: np.ndarray, budget: int, theta: np.ndarray) -> np.ndarray:
         """The exact minimum of Σ θ² V(D), by dynamic programming over the blocks.

@@ -59,7 +59,8 @@ class SeriesOptions(NamedTuple):
             rows = "fitting"
         if ("moments", self, rows) not in study.known:
             _add_moments(study, rows, [self])
-        return study.known["moments", self, rows]
+        result: ExpansionMoments = study.known["moments", self, rows]
+        return result
 
 
 def prepare_moments(study: Study, chosen: Iterable[SeriesOptions]) -> None:

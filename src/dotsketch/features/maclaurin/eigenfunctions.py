@@ -143,7 +143,8 @@ def mean_direction(S: np.ndarray) -> np.ndarray:  # (n, d) -> (d,)
     """The direction of the mean; the first axis if it is zero."""
     average = S.mean(axis=0)
     length = np.linalg.norm(average)
-    return average / length if length > 0 else np.eye(S.shape[1])[0]
+    result: np.ndarray = average / length if length > 0 else np.eye(S.shape[1])[0]
+    return result
 
 
 def _split(S: Array, direction: np.ndarray | None) -> tuple[Array, Array, Array]:

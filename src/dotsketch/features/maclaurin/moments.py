@@ -233,4 +233,5 @@ def _kernel_values(
     t = inputs.radius[rows, None] * inputs.radius[None, columns] * cosines
     if inputs.offset is not None:
         t = t + inputs.offset[rows, None] * inputs.offset[None, columns]
-    return kernel.value(t, inputs.trait[rows, None] + inputs.trait[None, columns])
+    result: np.ndarray = kernel.value(t, inputs.trait[rows, None] + inputs.trait[None, columns])
+    return result

@@ -117,7 +117,8 @@ class RadialDensity:
         middles = (breaks[1:] + breaks[:-1]) / 2
         counts = np.diff(np.ceil(ends[None, :] - middles[:, None]), axis=1, prepend=0.0)
         joint = np.einsum("u,ui,uj->ij", np.diff(breaks), counts, counts)
-        return (joint - np.diag(n * self.weights)) / (n * (n - 1))
+        result: np.ndarray = (joint - np.diag(n * self.weights)) / (n * (n - 1))
+        return result
 
     @property
     def _steps(self) -> np.ndarray:  # (n_atoms − 1,): the last step, to 1, is left out
@@ -166,7 +167,10 @@ def fit_density(
 def on_circle(kernel: DotProductKernel, dots: np.ndarray) -> np.ndarray:  # (n,) -> (n,)
     """k(x, y) for unit vectors with the given dot products, which are all it depends on."""
     sines = np.sqrt(np.maximum((1 - dots) * (1 + dots), 0.0))
-    return host(kernel.detached()(np.array([[1.0, 0.0]]), np.column_stack([dots, sines])))[0]
+    result: np.ndarray = host(
+        kernel.detached()(np.array([[1.0, 0.0]]), np.column_stack([dots, sines]))
+    )[0]
+    return result
 
 
 def peak(kernel: DotProductKernel) -> float:
@@ -271,7 +275,8 @@ class SphericalMap(Waves):
             if together:
                 radii = np.hypot(density.radii[:, None], density.radii[None, :])
                 total += together * _mixture(joint.ravel(), radii.ravel(), z, d)
-            return total - (density.weights @ means) ** 2 + self.phase_variance
+            result: np.ndarray = total - (density.weights @ means) ** 2 + self.phase_variance
+            return result
 
         # u₁ of a direction is below 9.5/√d but for 1e-19, so that cos(2 w z u₁) is band-limited
         bandwidth = 2 * density.radii.max() * min(1.0, 9.5 / math.sqrt(d))

@@ -321,9 +321,11 @@ def _have_unit_norm(rows: np.ndarray) -> bool:  # (n, d)
 
 def _largest(rows: Array) -> np.ndarray:  # (n, d) -> (n,)
     xp = namespace(rows)
-    return host(xp.max(xp.abs(rows), axis=1))
+    result: np.ndarray = host(xp.max(xp.abs(rows), axis=1))
+    return result
 
 
 def _squares(rows: Array) -> np.ndarray:  # (n, d) -> (n,)
     xp = namespace(rows)
-    return host(xp.sum(rows * rows, axis=1))
+    result: np.ndarray = host(xp.sum(rows * rows, axis=1))
+    return result
