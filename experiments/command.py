@@ -22,7 +22,8 @@ from rich.progress import (
 from rich.table import Table
 
 from . import EXPERIMENTS
-from .harness.claims import Claim, Verdict
+from .harness.checks import Verdict
+from .harness.claims import Claim
 from .harness.compare import read_reference
 from .harness.experiment import Config, Experiment, Row, Setting, Unit
 from .harness.methods import METHODS

@@ -85,7 +85,8 @@ def target(degree: int) -> Polynomial:
 def truncation(degree: int, last: int) -> np.ndarray:
     """The series up to s^last as a function of the distance: s = 1 − τ²/2."""
     coefficients = target(degree).coefficients(last)
-    return np.polynomial.polynomial.polyval((1 - TAU**2 / 2) / 8, coefficients)
+    result: np.ndarray = np.polynomial.polynomial.polyval((1 - TAU**2 / 2) / 8, coefficients)
+    return result
 
 
 def plot(rows: list[Row]) -> Any:

@@ -15,11 +15,14 @@ import csv
 import math
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from .data import PAPER_NAMES
 from .experiment import Row
 from .methods import METHODS
 from .plots import column
+
+Key = tuple[Any, ...]  # what selects a line of the table
 
 CENTRED = {"raw": "False", "centred": "True", "standardised": ""}
 METRICS = {"test_kl": "kl", "test_error": "test_error", "test_mnll": "mnll"}
@@ -40,7 +43,7 @@ def read_reference(path: str | Path) -> list[Row]:
 def compare(rows: Iterable[Row], reference: list[Row]) -> list[Row]:
     """A line for every cell and metric that both have."""
     theirs = {_key(row): row for row in reference}
-    ours: dict[tuple, list[Row]] = {}
+    ours: dict[Key, list[Row]] = {}
     for row in rows:
         key = _own_key(row)
         if key in theirs and not row.get("error"):
@@ -55,7 +58,7 @@ def compare(rows: Iterable[Row], reference: list[Row]) -> list[Row]:
     return lines
 
 
-def _compare_cell(key: tuple, chosen: list[Row], line: Row, metric: str, name: str) -> Row | None:
+def _compare_cell(key: Key, chosen: list[Row], line: Row, metric: str, name: str) -> Row | None:
     if name == "test_error" and "squared_error" in chosen[0]:
         name = "squared_error"  # theirs are mean squared errors, in squared units of y
     found = column(chosen, name)
@@ -90,12 +93,12 @@ def _ratio(difference: float, scale: float) -> float:
     return difference / scale if scale > 0 else math.nan
 
 
-def _key(row: Row) -> tuple:
+def _key(row: Row) -> Key:
     names = ("kernel", "dataset", "centred", "method", "projection", "complex", "tree", "D")
     return tuple(row[name] for name in names)
 
 
-def _own_key(row: Row) -> tuple | None:
+def _own_key(row: Row) -> Key | None:
     method = METHODS.get(row.get("method", ""))
     if method is None or not method.reference or "preprocessing" not in row:
         return None

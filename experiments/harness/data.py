@@ -116,4 +116,5 @@ def aligned_pairs(x: np.ndarray, y: np.ndarray) -> PairStatistics:
 
 def unit_rows(X: np.ndarray) -> np.ndarray:
     """Rows divided by their norm; a zero row stays zero."""
-    return X / np.maximum(np.linalg.norm(X, axis=1, keepdims=True), 1e-12)
+    result: np.ndarray = X / np.maximum(np.linalg.norm(X, axis=1, keepdims=True), 1e-12)
+    return result

@@ -37,7 +37,9 @@ class Setting:
         """The value for this size."""
         return {"full": full, "quick": quick, "tiny": tiny}[self.size]
 
-    def datasets(self, full: Iterable[str], quick: Iterable[str], bundled: Iterable[str]) -> tuple:
+    def datasets(
+        self, full: Iterable[str], quick: Iterable[str], bundled: Iterable[str]
+    ) -> tuple[str, ...]:
         """The paper's data sets, some of them, or scikit-learn's own.
 
         The full setting asks for the paper's even where they are missing, so that what could not

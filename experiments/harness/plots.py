@@ -65,7 +65,7 @@ def save(canvas: Any, path: Any, kind: str) -> None:
     canvas.savefig(path, format=kind, dpi=150, metadata={"Date": None} if kind == "svg" else {})
 
 
-def values(rows: Iterable[Row], key: str) -> list:
+def values(rows: Iterable[Row], key: str) -> list[Any]:
     """The different values of a column, in the order of their appearance."""
     return list(dict.fromkeys(row[key] for row in rows if row.get(key) is not None))
 
@@ -94,7 +94,8 @@ def deviation(rows: Sequence[Row], key: str) -> float:
 def column(rows: Sequence[Row], key: str) -> np.ndarray:
     found = [row[key] for row in rows if row.get(key) is not None]
     array = np.array(found, dtype=float)
-    return array[np.isfinite(array)]
+    result: np.ndarray = array[np.isfinite(array)]
+    return result
 
 
 def method_dots(ax: Any, rows: list[Row], metric: str, methods: Sequence[str]) -> None:

@@ -71,7 +71,8 @@ class Task:
         return self.data.X_test, y if self.is_classification else self.standardised(y)
 
     def standardised(self, y: np.ndarray) -> np.ndarray:
-        return (y - np.mean(self.data.y_train)) / self.scale
+        result: np.ndarray = (y - np.mean(self.data.y_train)) / self.scale
+        return result
 
     def subset(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Rows and targets of training, and rows of testing, for the exact process."""

@@ -14,7 +14,8 @@ from typing import Any
 
 from dotsketch.cli.page import Cell, image, page, table
 
-from .claims import Claim, Verdict, judge_all
+from .checks import Verdict
+from .claims import Claim, judge_all
 from .compare import compare
 from .experiment import Experiment, Row, Unit
 from .plots import save, style, values
@@ -62,7 +63,7 @@ def write_report(
 def draw(experiment: Experiment, rows: list[Row], folder: Path) -> dict[str, bytes]:
     """PNG and SVG files of an experiment's figures; returns the SVGs by name."""
     good = [row for row in rows if not row.get("error")]
-    groups: dict[tuple, list[Row]] = {}
+    groups: dict[tuple[Any, ...], list[Row]] = {}
     for row in good:
         groups.setdefault(tuple(row.get(key) for key in experiment.figure_by), []).append(row)
     drawn = {}
@@ -132,7 +133,7 @@ def _about(experiment: Experiment) -> str:
 
 def _failures(rows: list[Row]) -> list[Row]:
     """Failures with how often they occurred."""
-    counted: dict[tuple, int] = {}
+    counted: dict[tuple[str, str, str], int] = {}
     for row in rows:
         key = (row.get("dataset", ""), row.get("method", ""), row["error"])
         counted[key] = counted.get(key, 0) + 1

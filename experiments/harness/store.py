@@ -44,7 +44,8 @@ class Store:
     def load(self, unit: Unit) -> Row | None:
         """The record of a unit, or None if it has not been finished."""
         try:
-            return json.loads(self.path(unit).read_text(encoding="utf-8"))
+            result: Row | None = json.loads(self.path(unit).read_text(encoding="utf-8"))
+            return result
         except FileNotFoundError:
             return None
 

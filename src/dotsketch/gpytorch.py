@@ -80,7 +80,8 @@ class SketchKernel(Kernel):
     def features_of(self, x: torch.Tensor) -> torch.Tensor:  # (…, n, d) -> (…, n, D)
         """The features of rows, with the lengthscales of this kernel."""
         centre = self.centre.to(x.dtype)
-        return self.layer((x - centre) / self.lengthscale + centre)
+        result: torch.Tensor = self.layer((x - centre) / self.lengthscale + centre)
+        return result
 
     def forward(self, x1: torch.Tensor, x2: torch.Tensor, diag: bool = False, **params: Any) -> Any:
         Z = self.features_of(x1)

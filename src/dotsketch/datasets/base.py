@@ -30,7 +30,8 @@ class Dataset:
 
     @property
     def dimension(self) -> int:
-        return self.X.shape[1]
+        result: int = self.X.shape[1]
+        return result
 
     @property
     def n_rows(self) -> int:

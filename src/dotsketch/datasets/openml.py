@@ -138,8 +138,9 @@ def _as_dataset(name: str, entry: OpenMLEntry, table: Frame, target: Any) -> Dat
 def _numbers(column: Any) -> np.ndarray:  # (n,) -> (n, columns)
     """A column of numbers, or one-hot columns of its categories (missing is one of them)."""
     if column.dtype.kind in "iufb":
-        return column.to_numpy(dtype=np.float32)[:, None]
-    values = column.astype(object).where(column.notna(), "?").to_numpy()
+        numbers: np.ndarray = column.to_numpy(dtype=np.float32)
+        return numbers[:, None]
+    values: np.ndarray = column.astype(object).where(column.notna(), "?").to_numpy()
     try:
         return values.astype(np.float32)[:, None]
     except ValueError:

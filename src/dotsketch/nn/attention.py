@@ -140,7 +140,8 @@ class SketchAttention(nn.Module):
         return self.out_proj(output.flatten(2)), state
 
     def _heads(self, x: torch.Tensor) -> torch.Tensor:
-        return x.unflatten(-1, (self.num_heads, self.head_dim))
+        result: torch.Tensor = x.unflatten(-1, (self.num_heads, self.head_dim))
+        return result
 
     def extra_repr(self) -> str:
         return f"{self.embed_dim}, num_heads={self.num_heads}, causal={self.causal}"

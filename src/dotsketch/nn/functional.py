@@ -183,15 +183,16 @@ def _written(z: Tensor, v: Tensor, power: int) -> Tensor:  # (…, t, D), (…, 
     if power == 1:
         return z.transpose(-1, -2) @ v
     paired = (z[..., :, None] * v[..., None, :]).flatten(-2)
-    return (z.transpose(-1, -2) @ paired).unflatten(-1, (z.shape[-1], v.shape[-1]))
+    result: Tensor = (z.transpose(-1, -2) @ paired).unflatten(-1, (z.shape[-1], v.shape[-1]))
+    return result
 
 
 def _read(sums: Any, z: Tensor, power: int) -> Tensor:  # (…, t, D) -> (…, t, c)
     """Σ over the features of the state, weighted with those of the queries."""
     if power == 1:
-        return z @ sums
-    partial = (z @ sums.flatten(-2)).unflatten(-1, sums.shape[-2:])  # (…, t, D, c)
-    return (z[..., None, :] @ partial).squeeze(-2)
+        return torch.matmul(z, sums)
+    partial = torch.matmul(z, sums.flatten(-2)).unflatten(-1, sums.shape[-2:])  # (…, t, D, c)
+    return torch.matmul(z[..., None, :], partial).squeeze(-2)
 
 
 def _joined(before: Tensor | None, new: Tensor) -> Tensor:

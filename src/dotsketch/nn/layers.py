@@ -154,7 +154,8 @@ class FeatureLayer(Weighted):
     @property
     def description(self) -> FeatureMap:
         """The feature map that was given, without its weights."""
-        return self._nest
+        result: FeatureMap = self._nest
+        return result
 
     def resample_(self, generator: Seed = None, rows: Array | None = None) -> Self:
         """Draw the weights anew, in place.

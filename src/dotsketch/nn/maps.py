@@ -77,7 +77,8 @@ class PolynomialMap(nn.Module):
         )
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:  # (…, head_dim) -> (…, num_features)
-        return self.layer(x)
+        result: torch.Tensor = self.layer(x)
+        return result
 
     def kernel(self, q: torch.Tensor, k: torch.Tensor) -> torch.Tensor:  # (…, t, d) -> (…, t, s)
         """(gamma q·k + coef0)^degree, exactly."""
@@ -159,7 +160,8 @@ class SoftmaxMap(nn.Module):
         self.expected_error = self.predicted_error(torch.from_numpy(rows))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:  # (…, head_dim) -> (…, num_features)
-        return self.layer(x)
+        result: torch.Tensor = self.layer(x)
+        return result
 
     def predicted_error(self, x: torch.Tensor) -> float:  # (…, head_dim)
         """The relative error of the kernel between rows of x: root mean square, over that of k.

@@ -85,7 +85,8 @@ class CompactBilinearPooling(Weighted):
                 product = product.sum(dim=2, keepdim=True)
             Z = torch.fft.irfft(product, n=self.out_features, dim=1).to(x.dtype)
         locations = () if self.sum_pool else x.shape[2:]
-        return Z.reshape(x.shape[0], self.out_features, *locations)
+        result: torch.Tensor = Z.reshape(x.shape[0], self.out_features, *locations)
+        return result
 
     def _spectrum(self, x: torch.Tensor, number: int, weights: Any) -> torch.Tensor:
         """The transform of the counts, (batch, channels, …) -> (batch, D/2 + 1, locations)."""
@@ -98,7 +99,10 @@ class CompactBilinearPooling(Weighted):
         rows = rows.to(torch.float64 if x.dtype == torch.float64 else torch.float32)
         signs = (1 - weights.turns.to(rows.dtype))[:, None]  # the turns 0 and 2
         counts = rows.new_zeros(x.shape[0], self.out_features, rows.shape[2])
-        return torch.fft.rfft(counts.index_add(1, weights.buckets, signs * rows), dim=1)
+        result: torch.Tensor = torch.fft.rfft(
+            counts.index_add(1, weights.buckets, signs * rows), dim=1
+        )
+        return result
 
     def extra_repr(self) -> str:
         return f"{self.in_features}, {self.out_features}, sum_pool={self.sum_pool}"
