@@ -133,3 +133,13 @@ def test_names_of_columns_are_those_of_the_first_rows(rng):
     assert list(gp.feature_names_in_) == list("abcde")
     with pytest.raises(ValueError, match="feature names should match"):
         gp.predict(frame[list("bacde")])
+
+
+def test_batches_by_name(rng):
+    X, y = make_rows(rng, 100)
+    gp = ImputedGPRegressor(FeatureGPRegressor(FEATURES))
+    named = gp.fit(iter([{"X": X, "y": y}])).predict(X)
+    np.testing.assert_allclose(named, gp.fit(X, y).predict(X))
+    for name in ("noise_variance", "sample_weight"):
+        with pytest.raises(ValueError, match=r"give batches \(X, y\)"):
+            gp.fit(iter([{"X": X, "y": y, name: np.ones(100)}]))

@@ -21,7 +21,7 @@ from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.impute import SimpleImputer
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ..rows.sources import Rows, is_stream
+from ..rows.sources import Block, Rows, is_stream
 from .base import DTYPES
 
 SAMPLE_ROWS = 5000  # on which the variances are found
@@ -85,7 +85,8 @@ class ImputedGPRegressor(RegressorMixin, BaseEstimator):
         None, the first of a stream.
         """
         rows = self._rows(X, y)
-        given, targets = (rows if sample is None else Rows(tuple(sample))).sample(SAMPLE_ROWS)
+        some = (rows if sample is None else Rows(tuple(sample))).sample(SAMPLE_ROWS)
+        given, targets = _rows_and_targets(some)
         targets = np.asarray(targets, dtype=np.float64)
         if rows.columns is None or sample is not None:
             is_first = rows.columns is None
@@ -108,7 +109,8 @@ class ImputedGPRegressor(RegressorMixin, BaseEstimator):
             return self
 
         def filled() -> Iterator[tuple[Any, ...]]:
-            for batch, values in rows.blocks(SAMPLE_ROWS):
+            for block in rows.blocks(SAMPLE_ROWS):
+                batch, values = _rows_and_targets(block)
                 batch = self._check(batch)
                 yield self.imputer_.transform(batch), values, self._noise(batch)
 
@@ -219,3 +221,13 @@ class ImputedGPRegressor(RegressorMixin, BaseEstimator):
             difference = (gp.predict(self._filled(changed)) - before)[known[:, source]]
             found.append(float(np.mean(difference**2)) if len(difference) else 0.0)
         return np.array(found)
+
+
+def _rows_and_targets(block: Block) -> Block:
+    """X and y of a block; there must be nothing else in it."""
+    if any(column is not None for column in block[2:]):
+        raise ValueError(
+            "ImputedGPRegressor finds the noise of its rows and takes no weights: give batches "
+            "(X, y)."
+        )
+    return block[:2]
