@@ -213,12 +213,16 @@ def test_behind_other_steps(rng):
 
 
 def test_a_sum_that_must_keep_its_series(rng):
-    """Maclaurin features need both kernels to see one dot product: only the factor is searched."""
+    """Maclaurin features need both kernels to see one dot product: no lengthscale per column."""
     X = 0.3 * rng.standard_normal((150, 3))
     kernel = Polynomial(1) + Exponential(lengthscale=1.0)
     features = MaclaurinFeatures(kernel, n_components=40, random_state=0)
-    gp = FeatureGPRegressor(features, optimize=True).fit(X, np.sin(4 * X[:, 0]))
+    y = np.sin(4 * X[:, 0])
+    gp = FeatureGPRegressor(features, optimize=True).fit(X, y)
     assert np.all(np.isfinite(gp.predict(X)))
+    assert "One lengthscale per column leaves no Maclaurin series" in gp.search_.message
+    found = gp.kernel_.left.gamma * gp.kernel_.right.lengthscale**2
+    assert abs(np.log(found)) > 0.1  # both were searched, not only their common factor
 
 
 def test_columns_are_fewer_while_the_factor_is_searched():

@@ -45,12 +45,22 @@ def tuned_features(
         return features, "The features have no single kernel to search: only variances are chosen."
     if not has_parameters(kernel):
         return features, "The kernel has no parameters to search beside its variance."
-    found = best_on_rows(
-        kernel, seen, Y, noise, counts, per_column=per_column, rng=rng, recorder=recorder
-    )
+
+    def search(per_column: bool | None) -> Any:
+        return best_on_rows(
+            kernel, seen, Y, noise, counts, per_column=per_column, rng=rng, recorder=recorder
+        )
+
+    found, note = search(per_column), ""
     if isinstance(kernel, DotProductKernel) and not isinstance(found, DotProductKernel):
-        # a sum whose parts no longer see the same dot product, which these features need
-        found = kernel.resolve(seen)
+        # its parts no longer see the same dot product up to a factor, which these features need
+        note = " One lengthscale per column leaves no Maclaurin series: the parts have common ones."
+        found = found if per_column is False else search(False)
+        if not isinstance(found, DotProductKernel):
+            found = kernel.resolve(seen)
+            note = (
+                " The parts of the kernel keep their parameters: others have no Maclaurin series."
+            )
     factor = 1.0
     try:
         recorder.check()
@@ -64,7 +74,8 @@ def tuned_features(
             )
     except OutOfTime:
         pass
-    return place.with_kernel(found.stretched(factor)), f"Factor of the lengthscales: {factor:.3g}."
+    message = f"Factor of the lengthscales: {factor:.3g}.{note}"
+    return place.with_kernel(found.stretched(factor)), message
 
 
 def _scored(
