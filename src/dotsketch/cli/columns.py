@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from shlex import quote
 from typing import NamedTuple, NoReturn
 
@@ -80,9 +81,12 @@ def _number_texts(column: pa.Array) -> pa.Array:
 
 def numbers(column: pa.Array) -> np.ndarray | None:
     """A simple column as float64, NaN where a value is missing; None if some text is no number."""
-    for clean in (lambda: column, lambda: texts(column)):  # cleaning takes longer than parsing
+    # cleaning takes longer than parsing
+    attempts: tuple[Callable[[], pa.Array], ...] = (lambda: column, lambda: texts(column))
+    for clean in attempts:
         try:
-            return clean().cast(pa.float64()).to_numpy(zero_copy_only=False)
+            found: np.ndarray = clean().cast(pa.float64()).to_numpy(zero_copy_only=False)
+            return found
         except pa.ArrowInvalid:
             continue
     return None

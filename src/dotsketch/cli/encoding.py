@@ -59,7 +59,7 @@ def make_encoder(schema: Schema, *, standardise: bool = True) -> Pipeline:
     Without `standardise` numbers stay as they are, for kernels between nonnegative rows.
     """
     numeric, categorical = schema.numeric, schema.categorical
-    steps: list[tuple] = []
+    steps: list[tuple[Any, ...]] = []
     if numeric:
         scaler = StandardScaler(with_mean=standardise, with_std=standardise)
         steps.append(("numeric", scaler, [column.name for column in numeric]))

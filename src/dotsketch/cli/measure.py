@@ -276,8 +276,10 @@ def score_process(
 def errors_of(predicted: np.ndarray, y: np.ndarray, task: str) -> np.ndarray:  # -> (n,)
     """Wrong or not, or squared errors over the variance of y."""
     if task == "classification":
-        return (predicted != y).astype(float)
-    return (y - predicted) ** 2 / (float(np.var(y)) or 1.0)
+        errors: np.ndarray = (predicted != y).astype(float)
+    else:
+        errors = (y - predicted) ** 2 / (float(np.var(y)) or 1.0)
+    return errors
 
 
 def microseconds_a_row(

@@ -65,8 +65,8 @@ def choose_kernel(text: str, X: np.ndarray, y: np.ndarray, task: str, seed: int)
     features of the search are cheap and fixed, so the lengthscales depend on the data alone and not
     on the features that are chosen for them.
     """
-    kernel, is_free = parse_kernel(text, X.shape[1])
-    kernel = kernel.resolve(X)
+    given, is_free = parse_kernel(text, X.shape[1])
+    kernel: Kernel = given.resolve(X)
     if not is_free:
         return kernel
     rows = np.random.default_rng(seed).permutation(len(X))[:TUNING_ROWS]
@@ -84,10 +84,12 @@ def choose_kernel(text: str, X: np.ndarray, y: np.ndarray, task: str, seed: int)
     return visible(with_lengthscales(kernel, gp.kernel_.lengthscale), X[rows[:VISIBLE_ROWS]])
 
 
-def with_lengthscales(kernel: DistanceKernel, values: Any) -> DistanceKernel:
+def with_lengthscales(kernel: Kernel, values: Any) -> DistanceKernel:
     """The kernel with these lengthscales; four digits, so that a line of Python can show them."""
     rounded = [float(f"{value:.4g}") for value in np.atleast_1d(values)]
-    return clone(kernel).set_params(lengthscale=rounded if np.ndim(values) else rounded[0])
+    lengthscale = rounded if np.ndim(values) else rounded[0]
+    result: DistanceKernel = clone(kernel).set_params(lengthscale=lengthscale)
+    return result
 
 
 def visible(kernel: DistanceKernel, X: np.ndarray) -> DistanceKernel:
@@ -102,7 +104,8 @@ def visible(kernel: DistanceKernel, X: np.ndarray) -> DistanceKernel:
 
 
 def one_hot(labels: np.ndarray) -> np.ndarray:  # (n,) -> (n, C)
-    return (labels[:, None] == np.unique(labels)[None, :]).astype(float)
+    result: np.ndarray = (labels[:, None] == np.unique(labels)[None, :]).astype(float)
+    return result
 
 
 def candidates_of(text: str, study: Study) -> Any:

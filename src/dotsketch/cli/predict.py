@@ -186,7 +186,7 @@ def predicted_columns(
 
 
 @contextmanager
-def open_output(path: str | None, records: list | None = None) -> Iterator[Any]:
+def open_output(path: str | None, records: list[Any] | None = None) -> Iterator[Any]:
     """Yields the function that writes batches; a file appears when all of it is there."""
     if records is not None:
         yield lambda batch: records.extend(batch.to_pylist())

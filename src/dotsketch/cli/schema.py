@@ -67,7 +67,7 @@ class Column:
         column = simplify(column, place)
         values = None if self.categorical else numbers(column)
         if values is not None:
-            missing = np.isnan(values)
+            missing: np.ndarray = np.isnan(values)
             if not missing.all():
                 if self.kind == "categorical":
                     index = int(np.argmin(missing))

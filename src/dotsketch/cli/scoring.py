@@ -27,7 +27,8 @@ class NumberPrediction:
     def losses(self, y: np.ndarray) -> np.ndarray:  # (n,) -> (n,)
         """−log p(y) of every row."""
         variance = self.standard_deviation**2
-        return (np.log(2 * np.pi * variance) + (y - self.mean) ** 2 / variance) / 2
+        result: np.ndarray = (np.log(2 * np.pi * variance) + (y - self.mean) ** 2 / variance) / 2
+        return result
 
     def at(self, rows: np.ndarray) -> NumberPrediction:
         """Of these rows only."""
@@ -54,13 +55,15 @@ class ClassPrediction:
     @property
     def values(self) -> np.ndarray:  # -> (n,)
         """The class of the greatest probability."""
-        return self.classes[np.argmax(self.probabilities, axis=1)]
+        result: np.ndarray = self.classes[np.argmax(self.probabilities, axis=1)]
+        return result
 
     def losses(self, y: np.ndarray) -> np.ndarray:  # (n,) -> (n,)
         """−log p(y) of every row; infinite for a class that the model never saw."""
         chosen = np.sum(self.probabilities * (y[:, None] == self.classes[None, :]), axis=1)
         with np.errstate(divide="ignore"):
-            return -np.log(chosen)
+            result: np.ndarray = -np.log(chosen)
+        return result
 
     def at(self, rows: np.ndarray) -> ClassPrediction:
         """Of these rows only."""

@@ -236,7 +236,7 @@ def read_start(path: Path, encoding: str) -> str:
     else:
         with path.open("rb") as stream:
             start = stream.read(START_BYTES)
-    text = start.decode(encoding, errors="replace")
+    text: str = start.decode(encoding, errors="replace")
     if "\0" in text:
         raise UserMistake(
             f"{path}: it holds NUL characters, which no table of text does: give its --encoding "
