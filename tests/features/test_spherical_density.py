@@ -300,3 +300,12 @@ def test_refusals(rng):
         predicted_errors(kernel_of(3), np.ones(1), 4, n_components=4, projection="dense")
     with pytest.raises(ValueError, match="No closed form"):
         predicted_errors(kernel_of(3), np.ones(1), 8, n_components=4, projection="sorf")
+
+
+@pytest.mark.parametrize("dimension", [2, 3, 17, 500])
+@pytest.mark.parametrize("largest", [0.3, 30.0, 300.0])
+def test_sphere_mean_of_many_values_is_that_of_few(dimension, largest):
+    """Many are interpolated; a few at a time are integrals."""
+    r = largest * np.random.default_rng(0).random(4000)
+    few = np.concatenate([sphere_mean(part, dimension) for part in np.split(r, 40)])
+    np.testing.assert_allclose(sphere_mean(r, dimension), few, rtol=0, atol=2e-12)

@@ -184,7 +184,7 @@ def check_features(text: str, kernel: str) -> None:
 
 def rank(study: Study, selection: Selection, n_components: int) -> Plan:
     """The candidates at so many columns, by their predicted error."""
-    rows, left_out = assess(study, selection, n_components)
+    rows, left_out, _ = assess(study, selection, n_components)
     if not rows:
         names = list_names((one.label() for one in selection.candidates), 3)
         raise UserMistake(f"--components {n_components} is too few for {names}: give more.")

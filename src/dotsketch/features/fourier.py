@@ -27,6 +27,7 @@ from ..kernels import DistanceKernel, Gaussian, Kernel, Matern
 from ..projections import PROJECTIONS, orthogonal_covariance, sphere_mean
 from .base import (
     FeatureMap,
+    Floor,
     Setup,
     check_option,
     dense,
@@ -35,10 +36,11 @@ from .base import (
     suited,
 )
 from .degenerate import warn_if_degenerate
-from .study import ExpectedError, Study, Unsuited
+from .study import ExpectedError, Study, Unsuited, relative_error
 from .waves import Waves, WaveWeights, check_part, frequency_setup, output_suffix
 
 NORMS = ("auto", "random", "constant")
+_FLOOR_PAIRS = 2000  # about so many pairs tell an error to 10 %, and half of it is a safe floor
 
 
 @dataclass(frozen=True)
@@ -313,6 +315,22 @@ class FourierFeatures(FeatureMap):
         squared_bias = scale * float(np.mean(features.bias(squares, study.dimension) ** 2))
         variance = scale * float(np.mean(features.variance(squares, study.dimension)))
         return study.error(squared_bias, variance, cost)
+
+    def floor(self, study: Study) -> Floor:
+        """Half of the error that the formulas give for every so many pairs; no bound for Matérn."""
+        features = self._map(study.kernel)
+        if features.nu is not None:
+            return Floor(0.0, features.cost(study.dimension))
+
+        def compute() -> Floor:
+            lengths = study.lengths(-1)
+            squares = lengths[:: 1 + len(lengths) // _FLOOR_PAIRS] ** 2
+            error = np.mean(features.expected_squared_error(squares, study.dimension))
+            error *= float(study.kernel.variance) ** 2
+            half = 0.5 * relative_error(float(error), study.kernel_square)
+            return Floor(half, features.cost(study.dimension))
+
+        return study.once(("fourier floor", features), compute)
 
     def setup(self, dimension: int) -> Setup:
         return frequency_setup(self.projection, self.n_components, dimension)

@@ -24,7 +24,7 @@ from .._arrays import (
     square_root,
 )
 from ..kernels import Kernel
-from .base import FeatureMap, Setup, check_kernel, dense, fitted_kernel, suited
+from .base import FeatureMap, Floor, Setup, check_kernel, dense, fitted_kernel, suited
 from .degenerate import warn_if_degenerate
 from .landmarks import landmark_rule, n_candidates, uniform_rows
 from .study import ExpectedError, Study, Unsuited, most_rows, take_rows
@@ -35,6 +35,7 @@ _MOMENT_ROWS = 10_000  # a second moment is that of so many rows, unless 4 per l
 _LEAST_MOMENT_ROWS = 2000  # where an error is measured
 # Roundings of k̂ in float32, relative to the error of k̂, that are safe: they add 0.5 % to it
 _SINGLE_IS_SAFE = 0.1
+_ROUNDING = 1e-15  # a measured error is never less
 _PROBE_ROWS = 64  # rows it is measured on
 
 
@@ -234,15 +235,10 @@ class NystromFeatures(FeatureMap):
         D, d, held_rows = self.n_components, study.dimension, study.n_held
         if study.n_rows < D:
             raise Unsuited(f"X has fewer than {D} rows")
-        m = min(self._count_landmarks(D), study.n_rows)
         if study.n_rows == D:
             return study.error(0.0, 0.0, 2.0 * D * (d + D))
         rule = landmark_rule(self.landmarks)
-        # Uniform landmarks are the rows that a draw fits to; a rule chooses among more of them
-        wanted = m if rule is uniform_rows else n_candidates(m)
-        if m > D:
-            wanted = max(wanted, 16 * D, _LEAST_MOMENT_ROWS)
-        pool = max(m, min(wanted, study.n_rows - held_rows))
+        m, pool = self._measured_rows(study)
 
         def approximate(
             fitting: np.ndarray, held: np.ndarray, rng: np.random.Generator
@@ -263,9 +259,37 @@ class NystromFeatures(FeatureMap):
             operations += _eigen_operations(m) + 2.0 * pool * m * (m + d)
         if rule is not uniform_rows:
             operations += 2.0 * pool * m * (m + d)
-        found = study.measure(approximate, pool, operations)
+        key = *self._measured_key(study), m
+        found = study.once(key, lambda: study.measure(approximate, pool, operations))
         fewer = found.n_fitting if found.n_fitting < m else None
         return found.error(2.0 * m * (d + D), fewer)
+
+    def _measured_rows(self, study: Study) -> tuple[int, int]:
+        """The number of landmarks, and of rows that a measured draw is fitted to."""
+        D = self.n_components
+        m = min(self._count_landmarks(D), study.n_rows)
+        # Uniform landmarks are the rows that a draw fits to; a rule chooses among more of them
+        wanted = m if landmark_rule(self.landmarks) is uniform_rows else n_candidates(m)
+        if m > D:
+            wanted = max(wanted, 16 * D, _LEAST_MOMENT_ROWS)
+        return m, max(m, min(wanted, study.n_rows - study.n_held))
+
+    def _measured_key(self, study: Study) -> tuple:
+        """Equal for measurements that can be compared: on rows of the sample, or on any rows."""
+        keeps_sample = study.keeps_sample(self._measured_rows(study)[1])
+        return "nystrom measurement", self.landmarks, self.n_components, keeps_sample
+
+    def floor(self, study: Study) -> Floor:
+        """The error with more landmarks, if that is known: with fewer it is larger."""
+        D = self.n_components
+        m = min(self._count_landmarks(D), study.n_rows)
+        cost = 2.0 * m * (study.dimension + D)
+        if study.n_rows <= D:
+            return Floor(0.0, cost)
+        key = self._measured_key(study)
+        counts = [k[-1] for k in study.known if isinstance(k, tuple) and k[:-1] == key]
+        errors = [study.known[*key, n].relative_error for n in counts if n > m]
+        return Floor(float(np.nextafter(max(errors), np.inf)) if errors else _ROUNDING, cost)
 
     def setup(self, dimension: int) -> Setup:
         """A factor of a matrix (m, m), and its inverse or its second moment and eigenvectors."""

@@ -38,6 +38,7 @@ _FITTING_ROWS = 5000  # so many rows are fitted to where an error is measured, u
 _LEAST_HELD = 20  # rows held out at least, if X has ten times as many
 _MOST_HELD = 150  # and at most: draws differ much more than pairs do, so that many draws pay
 _DRAWS = 2, 128  # of a measurement, at least and at most
+_HOPELESS = 4  # draws after which one may end that is clearly above the error to beat
 _EARLIEST = 16  # draws after which a measurement may end, as it is precise enough
 _PRECISION = 0.05  # standard error of a measured error, relative to it, that is precise enough
 _OPERATIONS = 3e9  # of a measurement: as many draws as they allow
@@ -45,6 +46,10 @@ _OPERATIONS = 3e9  # of a measurement: as many draws as they allow
 
 class Unsuited(ValueError):
     """The features do not suit the kernel, the data, or the number of columns; it says why."""
+
+
+class Beaten(Exception):
+    """A measurement ended early: the error is above the one to beat. Its argument is a floor."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,6 +117,7 @@ class Study:
     fitting : (m, d) rows that allocations are fitted to: others, or those of the sample if X has
         fewer than 2m
     n_rows, dimension : of X
+    to_beat : a relative error; a measurement that is clearly above it ends early, with `Beaten`
     known : what `once` has computed
     """
 
@@ -131,6 +137,7 @@ class Study:
         self.max_degree = positive_integer("max_degree", max_degree)
         self.n_pairs_sample = positive_integer("n_pairs_sample", n_pairs_sample)
         self.n_rows, self.dimension = X.shape
+        self.to_beat = np.inf
         self.known: dict[Hashable, Any] = {}
         self._given = kernel
         self._X = X  # landmarks are taken from it: as many as are claimed, whatever the width
@@ -255,6 +262,10 @@ class Study:
         """Rows that a draw of a measurement is compared on, at most."""
         return min(len(self.sample), _MOST_HELD)
 
+    def keeps_sample(self, n_fitting: int) -> bool:
+        """Whether X has n_fitting rows beside the sample, which a measurement is then made on."""
+        return self.n_rows - len(self.sample) >= n_fitting
+
     @cached_property
     def _streams(self) -> np.random.SeedSequence:
         """The same streams for all candidates: they meet the same luck, in any order."""
@@ -278,11 +289,12 @@ class Study:
         32 or 64 where the standard error is below 5 %. Errors differ much between draws (landmarks
         may miss a cluster), so that their squares are averaged, as the expected squared error is
         asked for; the standard error is that of the root of the mean. Every draw is compared on
-        150 rows of the sample, others each time.
+        150 rows of the sample, others each time. After 4 draws or more, `Beaten` is raised if the
+        error is above `to_beat` by more than two standard errors.
         """
         n_draws = int(np.clip(_OPERATIONS / operations, *_DRAWS))
         m = len(self.sample)
-        keeps_sample = self.n_rows - m >= n_fitting
+        keeps_sample = self.keeps_sample(n_fitting)
         n_held = max(self.n_rows - n_fitting, min(_LEAST_HELD, self.n_rows // 10), 1)
         numbers = self._numbers
         if len(numbers) - m < n_fitting and len(numbers) < self.n_rows:  # rows of all of X
@@ -304,9 +316,11 @@ class Study:
             error = approximate(fitting, held, rng) - K
             K_square = off_diagonal_mean(K**2)
             squares.append(relative_error(off_diagonal_mean(np.abs(error) ** 2), K_square) ** 2)
-            if len(squares) >= _EARLIEST and len(squares).bit_count() == 1:  # 16, 32, 64
+            if len(squares) >= _HOPELESS and len(squares).bit_count() == 1:  # 4, 8, 16, 32, 64
                 root, deviation = _root_mean(np.array(squares))
-                if deviation <= _PRECISION * root:
+                if root - 2 * deviation > self.to_beat:
+                    raise Beaten(root - 2 * deviation)
+                if len(squares) >= _EARLIEST and deviation <= _PRECISION * root:
                     break
         return Measurement(*_root_mean(np.array(squares)), n_fitted)
 

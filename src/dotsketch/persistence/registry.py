@@ -93,7 +93,9 @@ def state_of(value: Any) -> dict[str, Any]:
         result: dict[str, Any] = value._asdict()
         return result
     slots = {name: getattr(value, name) for name in _slots(cls) if hasattr(value, name)}
-    state = getattr(value, "__dict__", {}) | slots
+    # What a class of ours says about its pickles holds for files: a plan computes what it put off
+    of_its_own = cls.__name__ in OWN and "__getstate__" in vars(cls)
+    state = (value.__getstate__() if of_its_own else getattr(value, "__dict__", {})) | slots
     state = {name: v for name, v in state.items() if not _is_cached(cls, name)}
     _check_names(cls, set(state))
     return state

@@ -4,6 +4,7 @@ A candidate is an unfitted estimator of `features`; no family is named here.
 
 - `limit`: the least error that so many columns of any kind can have
 - `table`: the plan, candidates in the order of their error
+- `contest`: candidates that cannot be the best are dropped before they are computed
 - `search`: `plan` and `required_components`
 - `auto`: the transformer that follows the plan
 - `bounds`: the worst-case guarantee of the paper's Section 3.4; whether complex weights pay
@@ -25,13 +26,14 @@ from .search import (
     tabulate,
     variants,
 )
-from .table import LeftOut, Plan, PlannedCandidate
+from .table import Dropped, LeftOut, Plan, PlannedCandidate
 
 __all__ = [
     "Assessment",
     "AutoFeatures",
     "BestPossible",
     "ComplexAdvantage",
+    "Dropped",
     "LeftOut",
     "Plan",
     "PlannedCandidate",

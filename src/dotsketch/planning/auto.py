@@ -26,7 +26,10 @@ class AutoFeatures(FeatureMap):
     `fit` predicts the error of every family that supports the kernel (Maclaurin features with all
     sketches, polynomial sketches, Fourier, spherical and positive features, Nyström) on a sample
     of X, picks the best, and fits it. Errors are closed forms where one is known; the others are
-    measured on rows held out and marked so in `plan_`, with their standard error.
+    measured on rows held out and marked so in `plan_`, with their standard error. With
+    n_components, candidates that cannot be the best by a cheap bound, or by the first draws of a
+    measurement, are not computed in full: `plan_.dropped` lists them. What you name in `candidates`
+    is always computed, and `plan` computes all.
 
     Candidates that nobody named are left out if they cost far more than the others: a set-up of
     more than 10¹¹ operations or 1 GiB (Nyström features beyond about 4500 columns), or more than
@@ -67,7 +70,7 @@ class AutoFeatures(FeatureMap):
 
     Attributes
     ----------
-    plan_ : Plan, all candidates with their errors, a readable table (`plan_.plot()`)
+    plan_ : Plan, candidates with their errors, a readable table (`plan_.plot()`)
     chosen_ : PlannedCandidate, its row that was taken
     features_ : the fitted estimator
     kernel_ : the kernel with data-dependent parameters resolved
@@ -171,7 +174,9 @@ class AutoFeatures(FeatureMap):
             if found:
                 return found
         n_components = self.max_components if self.n_components is None else self.n_components
-        assessed = assess(study, selection, n_components, verbose=self.verbose)
+        assessed = assess(
+            study, selection, n_components, verbose=self.verbose, best_by=self.cost_weight
+        )
         table = tabulate(study, assessed, n_components, self.cost_weight)
         if self.tolerance is not None:
             message = (
@@ -232,9 +237,13 @@ class AutoFeatures(FeatureMap):
             how = f"± {best.standard_error:.2g}, measured on rows held out"
         lines = [
             f"{best.label}: {best.n_components} columns, relative error "
-            f"{best.relative_error:.3g} ({how}), the best of {len(self.plan_)} candidates."
+            f"{best.relative_error:.3g} ({how}), the best of "
+            f"{len(self.plan_) + len(self.plan_.dropped)} candidates."
         ]
         others = [row for row in self.plan_[1:] if row.family != best.family]
+        dropped = [one for one in self.plan_.dropped if one.candidate.family != best.family]
+        if dropped and not others:
+            lines.append(f"Next family: {dropped[0]}.")
         if others:
             lines.append(
                 f"Next family: {others[0].label}, {others[0].n_components} columns, "

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from scipy.linalg import eigh
 
 from ..features.study import Study, off_diagonal_mean, relative_error
 from ..features.whitening import Whitening, leading
+from ..kernels import Kernel
 
 ROWS_PER_COLUMN = 4  # a sample of fewer rows says too little about the best possible
 _MOST_ROWS = 2048
@@ -42,12 +45,21 @@ class BestPossible:
 def best_possible(study: Study, n_components: int) -> BestPossible | None:
     """The limit for so many columns; None if X has fewer than four rows per column, or 2048 rows
     are fewer."""
+    return best_possible_later(study, n_components)()
+
+
+def best_possible_later(study: Study, n_components: int) -> Callable[[], BestPossible | None]:
+    """What computes the limit. It holds the rows that it needs, and neither X nor the study."""
     least = ROWS_PER_COLUMN * n_components
     n = min(study.n_rows, max(len(study.sample), least), _MOST_ROWS)
     rows = study.rows(n) if n >= least else np.empty((0, 0))
     if len(rows) < least:  # wide rows are fewer
-        return None
-    K = study.kernel(rows)
+        return lambda: None
+    return partial(_estimate, study.kernel, rows, n_components)
+
+
+def _estimate(kernel: Kernel, rows: np.ndarray, n_components: int) -> BestPossible | None:
+    K = kernel(rows)
     with np.errstate(over="ignore", invalid="ignore"):
         lowest, deviation = _own_error(K, n_components)
         highest = _held_out_error(K, n_components)

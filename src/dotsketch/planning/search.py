@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Sequence
 from numbers import Real
 from typing import Any, NamedTuple
 
@@ -14,8 +13,9 @@ from ..features import FAMILIES, FeatureMap, MaclaurinFeatures
 from ..features.base import Setup, check_kernel
 from ..features.study import Study, Unsuited, check_rows
 from ..kernels import ExpandedKernel, Kernel
-from .limit import best_possible
-from .table import LeftOut, Plan, PlannedCandidate
+from .contest import Contest
+from .limit import best_possible_later
+from .table import Dropped, LeftOut, Plan, PlannedCandidate
 
 # What nobody asked for is compared up to these: some ten seconds and a small part of the memory
 MOST_SETUP_OPERATIONS = 1e11
@@ -86,10 +86,11 @@ class Selection(NamedTuple):
 
 
 class Assessment(NamedTuple):
-    """The predictions at one number of columns, and what was too costly to be made."""
+    """The predictions at one number of columns, what was too costly, and what was not worth it."""
 
     rows: list[PlannedCandidate]
     left_out: list[LeftOut]
+    dropped: Sequence[Dropped] = ()
 
 
 def tabulate(
@@ -104,16 +105,17 @@ def tabulate(
     if not assessed.rows:
         why = "".join(f" {line}" for line in assessed.left_out)
         raise ValueError(f"n_components={n_components} is too few for every candidate.{why}")
-    found = Plan(
+    plain = Plan(assessed.rows, cost_weight, by_columns=by_columns)
+    return Plan(
         assessed.rows,
         cost_weight,
         by_columns=by_columns,
         left_out=assessed.left_out,
+        dropped=assessed.dropped,
         n_pairs_sample=len(study.sample),
         reduced_from=study.n_pairs_sample if study.is_reduced else None,
+        limit=best_possible_later(study, plain.best.n_components),
     )
-    found.limit = best_possible(study, found.best.n_components)
-    return found
 
 
 def variants(study: Study, family: str = "all") -> list[FeatureMap]:
@@ -182,36 +184,60 @@ def predict(candidate: FeatureMap, study: Study, n_components: int) -> PlannedCa
 
 
 def assess(
-    study: Study, selection: Selection, n_components: int, *, verbose: bool = False
+    study: Study,
+    selection: Selection,
+    n_components: int,
+    *,
+    verbose: bool = False,
+    best_by: float | None = None,
 ) -> Assessment:
-    """The predictions of all candidates that have one at so many columns and are not too costly."""
+    """The predictions of all candidates that have one at so many columns and are not too costly.
+
+    With `best_by`, a cost_weight, those that nobody named and that cannot be the best are dropped.
+    """
     chosen: list[FeatureMap] = []
     left_out: list[LeftOut] = []
-    unasked = set(map(identity, selection.unasked))
+    unasked = set(map(id, selection.unasked))
+    droppable: set[int] = set()
     for candidate in selection.candidates:
         described = at_columns(candidate, study, n_components)
         if described is None:
             continue
         reason = _costly_setup(described.setup(study.dimension))
-        if reason and identity(candidate) in unasked:
+        if reason and id(candidate) in unasked:
             left_out.append(LeftOut(described, reason))
-        else:
-            chosen.append(described)
+            continue
+        if id(candidate) in unasked:
+            droppable.add(len(chosen))
+        chosen.append(described)
     families: dict[type[FeatureMap], list[FeatureMap]] = {}
     for candidate in chosen:
         families.setdefault(type(candidate), []).append(candidate)
     for estimator, members in families.items():
         estimator.prepare(study, members)
-    rows = []
+    contest = Contest(
+        study,
+        chosen,
+        set() if best_by is None else droppable,
+        cost_weight=best_by or 0.0,
+        most_operations=MOST_ROW_OPERATIONS,
+    )
     with progress(f"candidates, {n_components} columns", len(chosen), verbose) as tell:
-        for candidate in chosen:
-            with suppress(Unsuited):  # too few columns
-                rows.append(PlannedCandidate.of(candidate, study))
+        for i in contest.order():
+            contest.compare(i)
             tell(1)
-    limit = max(MOST_ROW_OPERATIONS, MOST_ROW_RATIO * min((row.cost for row in rows), default=0.0))
-    costly = [row for row in rows if row.cost > limit and identity(row.candidate) in unasked]
-    left_out += [LeftOut(row.candidate, f"{row.cost:.2g} operations per row") for row in costly]
-    return Assessment([row for row in rows if row not in costly], left_out)
+    costs = [row.cost for row in contest.rows.values()]
+    if costs and min(max(costs), MOST_ROW_RATIO * min(costs)) > MOST_ROW_OPERATIONS:
+        contest.compare_dropped()  # the cheapest of all decides whether another costs too much
+        costs = [row.cost for row in contest.rows.values()]
+    limit = max(MOST_ROW_OPERATIONS, MOST_ROW_RATIO * min(costs, default=0.0))
+    rows = []
+    for i, row in sorted(contest.rows.items()):
+        if row.cost > limit and i in droppable:
+            left_out.append(LeftOut(row.candidate, f"{row.cost:.2g} operations per row"))
+        else:
+            rows.append(row)
+    return Assessment(rows, left_out, list(contest.dropped.values()))
 
 
 def _costly_setup(setup: Setup) -> str:

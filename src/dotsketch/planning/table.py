@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,6 +28,20 @@ class LeftOut:
             f"left out: {self.candidate.label()} ({self.candidate.n_components} columns): "
             f'{self.reason}; name it to have it compared, candidates=["all", '
             f'"{self.candidate.family}"].'
+        )
+
+
+@dataclass(frozen=True)
+class Dropped:
+    """A candidate that was not computed in full, as it cannot be the best."""
+
+    candidate: FeatureMap
+    least_error: float  # by a bound, or by the first draws of a measurement
+
+    def __str__(self) -> str:
+        return (
+            f"{self.candidate.label()}, {self.candidate.n_components} columns, "
+            f"{self.least_error:.3g} or more"
         )
 
 
@@ -60,6 +74,11 @@ class PlannedCandidate(ExpectedError):
         return self.relative_error + STANDARD_ERRORS * self.standard_error
 
 
+def score(value: float, cost: float, cost_weight: float) -> tuple[float, float]:
+    """By which candidates are ordered: their error or number of columns, weighed; then the cost."""
+    return value * max(cost, 1.0) ** cost_weight, cost
+
+
 class Plan(Sequence):
     """Candidates in the order of error · cost^cost_weight; the first is the best.
 
@@ -68,6 +87,8 @@ class Plan(Sequence):
     Attributes
     ----------
     left_out : tuple of LeftOut, candidates that cost too much to be compared unasked
+    dropped : tuple of Dropped, candidates that `AutoFeatures` skipped as they cannot be the best;
+        `plan` computes them all
     n_pairs_sample : the number of rows whose pairs errors are averaged over, or None
     reduced_from : the number that was asked for, if rows are too wide for so many; or None
     limit : BestPossible, the least error that the columns of the best candidate can have; or None
@@ -81,19 +102,33 @@ class Plan(Sequence):
         *,
         by_columns: bool = False,
         left_out: Iterable[LeftOut] = (),
+        dropped: Iterable[Dropped] = (),
         n_pairs_sample: int | None = None,
         reduced_from: int | None = None,
+        limit: Callable[[], BestPossible | None] | None = None,
     ):
-        self.limit: BestPossible | None = None
+        self._limit: BestPossible | None = None
+        self._find_limit = limit
         self.left_out = tuple(left_out)
+        self.dropped = tuple(sorted(dropped, key=lambda one: one.least_error))
         self.n_pairs_sample = n_pairs_sample
         self.reduced_from = reduced_from
 
-        def score(row: PlannedCandidate) -> tuple[float, float]:
+        def key(row: PlannedCandidate) -> tuple[float, float]:
             value = row.n_components if by_columns else row.relative_error
-            return value * max(row.cost, 1.0) ** cost_weight, row.cost
+            return score(value, row.cost, cost_weight)
 
-        self._rows = sorted(rows, key=score)
+        self._rows = sorted(rows, key=key)
+
+    @property
+    def limit(self) -> BestPossible | None:
+        if self._find_limit is not None:  # eigenvectors: not before they are asked for
+            self._limit, self._find_limit = self._find_limit(), None
+        return self._limit
+
+    def __getstate__(self) -> dict[str, Any]:
+        """With the limit, and without the rows that it is computed from."""
+        return vars(self) | {"_limit": self.limit, "_find_limit": None}
 
     def __getitem__(self, index: Any) -> Any:
         return self._rows[index]
@@ -144,6 +179,11 @@ class Plan(Sequence):
             lines.append(
                 f"Errors are averaged over the pairs of {self.n_pairs_sample} rows, not of "
                 f"n_pairs_sample={self.reduced_from}: rows are wide, and so many take 32 MiB."
+            )
+        if self.dropped:
+            lines.append(
+                f"{len(self.dropped)} others cannot be better and were not computed (`dropped`): "
+                "`plan` computes all."
             )
         return "\n".join([*lines, *map(str, self.left_out)])
 

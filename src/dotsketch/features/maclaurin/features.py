@@ -34,15 +34,16 @@ from ...sketches import (
     make_sketch,
     separable_sketch,
 )
-from ..base import NO_SERIES, FeatureMap, check_kernel, check_option, dense, suited
+from ..base import NO_SERIES, FeatureMap, Floor, check_kernel, check_option, dense, suited
 from ..degenerate import warn_if_degenerate
-from ..study import ExpectedError, FitStudy, Study, Unsuited
+from ..study import ExpectedError, FitStudy, Study, Unsuited, relative_error
 from .allocation import (
     COEFFICIENTS,
     SOLVERS,
     Allocation,
     allocate,
     evaluate,
+    least_squared_error,
     random_projections,
 )
 from .design import MaclaurinDesign, SeriesOptions, given_projections, median_share, prepare_moments
@@ -252,7 +253,34 @@ class MaclaurinFeatures(FeatureMap):
             rng = np.random.default_rng(self._count_projections())
             draws = [self._draw_degrees(moments, self._count_projections(), rng) for _ in range(16)]
             return self._error(study, moments, draws)
-        return self._error(study, moments, [_evaluated(moments, self.design(study).allocation)])
+        allocation = _evaluated(moments, self.design(study).allocation)
+        if self.coefficients == "fitted":
+            study.known[self._fitted_key] = allocation.expected_relative_error
+        return self._error(study, moments, [allocation])
+
+    @property
+    def _fitted_key(self) -> tuple:
+        searched = self.min_degree, self.solver, self.exact_monomials
+        return "maclaurin fitted error", self._series, *searched, self.n_components
+
+    def floor(self, study: Study) -> Floor:
+        """The error if every degree had all columns; that of fitted coefficients, once known."""
+        cost = float(self.n_components)
+        if not isinstance(self.allocation, str):
+            return Floor(0.0, cost)
+        exact = self.exact_monomials if self.allocation == "optimal" else False
+
+        def compute() -> float:
+            moments = self._series.moments(study, "sample")
+            least = least_squared_error(moments, self._count_projections(), exact)
+            return relative_error(least, moments.kernel_square)
+
+        key = "maclaurin floor", self._series, self.n_components, type(exact), exact
+        error = study.once(key, compute)
+        if self.coefficients == "taylor":
+            # Less by a hair: equal errors differ by their roundings
+            error = max(error, (1 - 1e-6) * study.known.get(self._fitted_key, 0.0))
+        return Floor(error, cost)
 
     def expected_error_on(self, X: Array, *, n_pairs_sample: int = 500) -> ExpectedError:
         check_is_fitted(self)

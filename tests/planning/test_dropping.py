@@ -1,0 +1,136 @@
+"""AutoFeatures skips what cannot be the best, and chooses as the plan of all candidates does."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_diabetes, load_digits
+
+from dotsketch import (
+    ArcCosine,
+    AutoFeatures,
+    Exponential,
+    Gaussian,
+    Matern,
+    NystromFeatures,
+    Polynomial,
+    load,
+    plan,
+    save,
+)
+from dotsketch.features import Study
+from dotsketch.features.study import Beaten
+from dotsketch.planning import Dropped, variants
+
+
+def rows(name: str) -> np.ndarray:
+    if name == "diabetes":
+        return 20 * load_diabetes().data[:220, :6]
+    X = load_digits().data[:160, 18:34]
+    return X / np.linalg.norm(X, axis=1, keepdims=True) if name == "sphere" else X / 8
+
+
+CASES = [
+    (Gaussian(), "diabetes", 12, 0.0),
+    (Gaussian(), "diabetes", 40, 0.0),
+    (Gaussian(), "digits", 24, 0.0),
+    (Gaussian(lengthscale=20.0), "diabetes", 30, 0.0),  # Maclaurin features and Nyström are near
+    (Gaussian(lengthscale=0.3), "digits", 30, 0.0),
+    (Gaussian(), "digits", 24, 0.5),
+    (Polynomial(2), "diabetes", 30, 0.0),  # 28 monomials: exact, with all sketches
+    (Polynomial(3, gamma=0.5, coef0=0.5), "sphere", 20, 0.0),
+    (Polynomial(3, gamma=0.5, coef0=0.5), "sphere", 20, 1.0),
+    (Exponential(lengthscale=2.0), "sphere", 30, 0.0),
+    (ArcCosine(1), "sphere", 10, 0.0),
+    (Matern(1.5), "diabetes", 20, 0.0),
+    (Gaussian(), "diabetes", 150, 0.0),  # 2 D and 4 D landmarks are all rows
+]
+
+
+@pytest.mark.parametrize(
+    ("kernel", "name", "n_components", "cost_weight"), CASES, ids=lambda value: str(value)[:24]
+)
+def test_the_choice_is_that_of_the_plan_of_all(kernel, name, n_components, cost_weight):
+    options = {"n_components": n_components, "cost_weight": cost_weight}
+    options |= {"max_degree": 5, "n_pairs_sample": 80}
+    X = rows(name)
+    auto = AutoFeatures(kernel, random_state=0, **options).fit(X)
+    study_rng, _ = np.random.default_rng(0).spawn(2)  # as in fit
+    everything = plan(kernel, X, random_state=study_rng, **options)
+    by_label = {row.label: row for row in everything}
+    assert not everything.dropped
+    assert auto.chosen_.label == everything.best.label
+    for row in auto.plan_:  # the numbers are those of the plan
+        same = by_label.pop(row.label)
+        for field in ("relative_error", "standard_error", "cost", "variance"):
+            np.testing.assert_allclose(
+                getattr(row, field), getattr(same, field), rtol=1e-6, atol=1e-14, err_msg=row.label
+            )
+    assert {one.candidate.label() for one in auto.plan_.dropped} == set(by_label)
+    weight = max(everything.best.cost, 1.0) ** cost_weight
+    for row in by_label.values():
+        least = everything.best.relative_error * weight
+        assert row.relative_error * max(row.cost, 1.0) ** cost_weight >= least, row.label
+
+
+def test_most_candidates_are_dropped_and_listed(tmp_path):
+    auto = AutoFeatures(Gaussian(), n_components=40, random_state=0).fit(rows("diabetes"))
+    dropped = auto.plan_.dropped
+    assert len(dropped) > len(auto.plan_)
+    assert all(isinstance(one, Dropped) for one in dropped)
+    assert dropped[0].least_error >= auto.chosen_.relative_error
+    assert f"{len(dropped)} others" in repr(auto.plan_)
+    assert f"the best of {len(dropped) + len(auto.plan_)} candidates" in auto.explain()
+    assert "or more" in auto.explain()  # the next family was not computed
+    save(auto, tmp_path / "model")
+    for copy in (load(tmp_path / "model"), pickle.loads(pickle.dumps(auto))):
+        assert repr(copy.plan_) == repr(auto.plan_)
+        assert copy.explain() == auto.explain()
+
+
+@pytest.mark.parametrize("kernel", [Gaussian(), Polynomial(4), Exponential()], ids=str)
+@pytest.mark.parametrize("n_components", [2, 9, 40])
+def test_floors_are_below_the_errors(kernel, n_components):
+    study = Study(kernel, rows("diabetes"), max_degree=5, n_pairs_sample=60)
+    for candidate in variants(study):
+        if candidate.family == "nystrom":
+            continue  # below
+        described = candidate.for_kernel(study.kernel, n_components)
+        try:
+            floor, found = described.floor(study), described.expected_error(study)
+        except ValueError:
+            continue  # too few columns
+        assert floor.relative_error <= found.relative_error * (1 + 1e-12), described.label()
+        assert floor.cost <= found.cost
+        if found.source == "formula" and found.squared_bias > 1e-6:
+            assert floor.relative_error > 0, described.label()  # a bound, not nothing
+
+
+def test_a_measurement_ends_early_only_where_it_is_beaten():
+    study = Study(Gaussian(), rows("diabetes"), n_pairs_sample=80)
+    drawn = []
+
+    def approximate(fitting, held, rng):
+        drawn.append(len(fitting))
+        return study.kernel(held) * (1 + 0.1 * rng.standard_normal())
+
+    full = study.measure(approximate, 10, 1e6)
+    n_draws = len(drawn)
+    study.to_beat = 2 * full.relative_error
+    assert study.measure(approximate, 10, 1e6) == full
+    study.to_beat = 1e-3 * full.relative_error
+    drawn.clear()
+    with pytest.raises(Beaten):
+        study.measure(approximate, 10, 1e6)
+    assert 4 <= len(drawn) < n_draws
+
+
+def test_more_landmarks_are_a_floor_for_fewer():
+    study = Study(Gaussian(), rows("diabetes"), n_pairs_sample=60)  # 160 others
+    few, many = (NystromFeatures(study.kernel, n_components=10, n_landmarks=n) for n in (2.0, 4.0))
+    assert few.floor(study).relative_error < 1e-12
+    error = many.expected_error(study).relative_error
+    assert error < few.floor(study).relative_error <= few.expected_error(study).relative_error
+    assert many.floor(study).relative_error < 1e-12
