@@ -274,7 +274,7 @@ class NystromFeatures(FeatureMap):
             wanted = max(wanted, 16 * D, _LEAST_MOMENT_ROWS)
         return m, max(m, min(wanted, study.n_rows - study.n_held))
 
-    def _measured_key(self, study: Study) -> tuple:
+    def _measured_key(self, study: Study) -> tuple[Any, ...]:
         """Equal for measurements that can be compared: on rows of the sample, or on any rows."""
         keeps_sample = study.keeps_sample(self._measured_rows(study)[1])
         return "nystrom measurement", self.landmarks, self.n_components, keeps_sample

@@ -264,7 +264,8 @@ class Study:
 
     def keeps_sample(self, n_fitting: int) -> bool:
         """Whether X has n_fitting rows beside the sample, which a measurement is then made on."""
-        return self.n_rows - len(self.sample) >= n_fitting
+        result: bool = self.n_rows - len(self.sample) >= n_fitting
+        return result
 
     @cached_property
     def _streams(self) -> np.random.SeedSequence:

@@ -89,6 +89,8 @@ class AutoFeatures(FeatureMap):
     True
     """
 
+    n_components: Any  # other feature maps have an int here; None: as many as the tolerance needs
+
     def __init__(
         self,
         kernel: Kernel,
@@ -105,7 +107,7 @@ class AutoFeatures(FeatureMap):
         verbose: bool = False,
     ):
         self.kernel = kernel
-        self.n_components = n_components  # type: ignore[assignment]
+        self.n_components = n_components
         self.tolerance = tolerance
         self.candidates = candidates
         self.cost_weight = cost_weight
@@ -152,7 +154,8 @@ class AutoFeatures(FeatureMap):
 
     def settled(self, X: Array) -> FeatureMap:
         """The features that are chosen for X: a plan for every kernel would take too long."""
-        return clone(clone(self).fit(X).features_)
+        result: FeatureMap = clone(clone(self).fit(X).features_)
+        return result
 
     def expected_diagonal(self, X: Array, Z: Array) -> np.ndarray:  # (n, d), (n, D) -> (n,)
         """That of the features chosen."""
@@ -260,7 +263,7 @@ class AutoFeatures(FeatureMap):
         return "\n".join(lines)
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
-        text = super().__repr__(N_CHAR_MAX)
+        text: str = super().__repr__(N_CHAR_MAX)
         try:
             return f"{text}\n{self.explain()}"
         except NotFittedError:

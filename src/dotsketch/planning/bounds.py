@@ -72,7 +72,9 @@ def error_bound(
 
 def _vectors(x: Array) -> np.ndarray:
     """One vector or rows of them, as a finite float64 matrix."""
-    return check_array(np.atleast_2d(np.asarray(host(x), dtype=np.float64)), ensure_min_features=1)
+    rows = np.atleast_2d(np.asarray(host(x), dtype=np.float64))
+    result: np.ndarray = check_array(rows, ensure_min_features=1)
+    return result
 
 
 class ComplexAdvantage(NamedTuple):

@@ -38,7 +38,7 @@ class Contest:
         self.cost_weight, self.most_operations = cost_weight, most_operations
         self.rows: dict[int, PlannedCandidate] = {}
         self.dropped: dict[int, Dropped] = {}
-        self.best: tuple = (math.inf,)
+        self.best: tuple[float, ...] = (math.inf,)
 
     def order(self) -> list[int]:
         """Of equal floors the last first: families list their plain variants before better ones."""
@@ -73,7 +73,7 @@ class Contest:
                 key = *score(row.relative_error, row.cost, self.cost_weight), i
                 self.best = min(self.best, key)
 
-    def _floor(self, i: int) -> tuple[tuple, float]:
+    def _floor(self, i: int) -> tuple[tuple[float, ...], float]:
         """What the order of the candidate is at least, and its error."""
         try:
             floor = self.chosen[i].floor(self.study)

@@ -160,7 +160,7 @@ def select(candidates: Any, study: Study) -> Selection:
     return Selection(list(found.values()), unasked)
 
 
-def identity(candidate: FeatureMap) -> tuple:
+def identity(candidate: FeatureMap) -> tuple[type[FeatureMap], str]:
     """Equal for candidates that differ at most in the kernel and the number of columns."""
     return type(candidate), repr(sorted(candidate.options().items()))
 

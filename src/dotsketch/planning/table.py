@@ -79,7 +79,7 @@ def score(value: float, cost: float, cost_weight: float) -> tuple[float, float]:
     return value * max(cost, 1.0) ** cost_weight, cost
 
 
-class Plan(Sequence):
+class Plan(Sequence[PlannedCandidate]):
     """Candidates in the order of error · cost^cost_weight; the first is the best.
 
     `by_columns` takes their number of columns in the place of the error.
@@ -140,7 +140,7 @@ class Plan(Sequence):
     def best(self) -> PlannedCandidate:
         return self._rows[0]
 
-    def to_dict(self) -> dict[str, list]:
+    def to_dict(self) -> dict[str, list[Any]]:
         """The table by columns, for `pandas.DataFrame(plan.to_dict())`."""
         rows = []
         for row in self._rows:

@@ -259,7 +259,7 @@ class MaclaurinFeatures(FeatureMap):
         return self._error(study, moments, [allocation])
 
     @property
-    def _fitted_key(self) -> tuple:
+    def _fitted_key(self) -> tuple[Any, ...]:
         searched = self.min_degree, self.solver, self.exact_monomials
         return "maclaurin fitted error", self._series, *searched, self.n_components
 
