@@ -25,8 +25,8 @@ from .._backends import largest_entry
 from ..kernels import DotProductKernel, Polynomial
 from ..pairs import PairStatistics
 from ..sketches import SKETCHES, Sketch, make_sketch
-from .base import FeatureMap, check_option, check_overflow, suited, warn_of_underflow
-from .study import ExpectedError, Study, Unsuited
+from .base import FeatureMap, Floor, check_option, check_overflow, suited, warn_of_underflow
+from .study import ExpectedError, Study, Unsuited, relative_error
 
 
 class PolynomialSketch(FeatureMap):
@@ -155,10 +155,25 @@ class PolynomialSketch(FeatureMap):
     def expected_error(self, study: Study) -> ExpectedError:
         sketch = self._make_sketch(self._count_projections())
         of = sketch.variance if self.output == "complex" else sketch.real_part_variance
-        pairs = study.once("homogeneous pairs", lambda: homogeneous_pairs(study))
+        pairs = homogeneous(study)
         kernel = study.kernel
         variance = float(kernel.variance) ** 2 * float(np.mean(of(pairs)))
         return study.error(0.0, variance, float(sketch.cost(pairs.dimension)), kernel.degree)
+
+    def floor(self, study: Study) -> Floor:
+        """The error of the pairs with the largest norms alone: it has most of the variance."""
+        sketch = self._make_sketch(self._count_projections())
+        of = sketch.variance if self.output == "complex" else sketch.real_part_variance
+        cost = float(sketch.cost(homogeneous(study).dimension))
+
+        def compute() -> float:
+            pairs = study.once("largest homogeneous pairs", lambda: largest_pairs(study))
+            share = len(pairs.dot) / len(study.kernel_values)
+            variance = float(study.kernel.variance) ** 2 * share * float(np.mean(of(pairs)))
+            return relative_error(max(variance, 0.0), study.kernel_square)
+
+        key = "polynomial floor", repr(sorted(self.options().items())), self.n_components
+        return Floor((1 - 1e-9) * study.once(key, compute), cost)
 
     @classmethod
     def variants(cls, study: Study) -> list[FeatureMap]:
@@ -269,6 +284,22 @@ class PolynomialSketch(FeatureMap):
         root_gamma = float(host(square_root(self.kernel_.gamma)))
         n_projections = self.sketch_.n_projections
         return self.degree * math.log(root_gamma * entry) - math.log(n_projections) / 2
+
+
+def homogeneous(study: Study) -> PairStatistics:
+    """`homogeneous_pairs`, computed once."""
+    found: PairStatistics = study.once("homogeneous pairs", lambda: homogeneous_pairs(study))
+    return found
+
+
+def largest_pairs(study: Study) -> PairStatistics:
+    """The sixteenth of these pairs that has the largest norms."""
+    pairs = homogeneous(study)
+    n = -(-len(pairs.norms) // 16)
+    chosen = np.argpartition(pairs.norms, len(pairs.norms) - n)[len(pairs.norms) - n :]
+    return PairStatistics(
+        pairs.dot[chosen], pairs.norms[chosen], pairs.squares[chosen], pairs.dimension
+    )
 
 
 def homogeneous_pairs(study: Study) -> PairStatistics:
