@@ -415,6 +415,7 @@ def test_real_sets_have_the_sizes_of_the_manifest(name):
 
 
 @needs_real
+@pytest.mark.filterwarnings("ignore:The scales of the columns differ")  # they are raw on purpose
 @pytest.mark.parametrize(
     ("name", "kernel", "options"),
     [
