@@ -99,7 +99,10 @@ class RowSystems:
         """
         r = basis.shape[1]
         shared, own = np.zeros((r, r)), np.zeros((self.n_systems, r, r))
-        for _, (Z, _, weights) in self._blocks(False, "subspace"):
+        # A basis of the whole space makes the preconditioner the system itself: single precision
+        # would not see directions in which the features are dependent
+        exact = r >= self.n_features
+        for _, (Z, _, weights) in self._blocks(exact, "subspace"):
             T = Z @ basis
             least = weights.min(axis=1)
             shared += T.T @ (T * least[:, None])
