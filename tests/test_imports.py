@@ -18,7 +18,7 @@ LAYERS = [
     ("_arrays",),
     ("_backends", "_versions"),
     ("rows",),
-    ("kernels", "metrics", "pairs"),
+    ("kernels", "metrics", "pairs", "spectrum"),
     ("projections",),
     ("sketches",),
     ("features",),

@@ -5,8 +5,8 @@ import pytest
 
 from dotsketch import SufficientStatistics
 from dotsketch.gp import log_marginal_likelihood
-from dotsketch.gp.evidence import Spectrum, best_variances, maximise
-from dotsketch.gp.tridiagonal import eigenvalues_and_energies
+from dotsketch.gp.evidence import spectrum_of_features
+from dotsketch.spectrum import Spectrum, best_variances, eigenvalues_and_energies, maximise
 
 
 @pytest.mark.parametrize("n", [5, 40])
@@ -19,7 +19,7 @@ def test_spectrum_is_direct(rng, n, is_complex, noise, prior):
     y, weights = rng.standard_normal((n, 2)), rng.uniform(0.5, 2, n)
     statistics = SufficientStatistics.of(Z, y, weights)
     cross, squares = statistics.centred(np.zeros(2), np.ones(2))
-    spectrum = Spectrum.of_features(statistics, cross, squares)
+    spectrum = spectrum_of_features(statistics, cross, squares)
     direct = log_marginal_likelihood(Z, y, noise / weights, prior)
     assert spectrum.log_likelihood(noise, prior) == pytest.approx(float(direct), rel=1e-8)
 

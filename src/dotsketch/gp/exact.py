@@ -20,11 +20,11 @@ from sklearn.utils.validation import validate_data
 from .._arrays import Array, as_generator, host
 from ..features.base import check_fitted
 from ..rows import Rows
+from ..spectrum import Spectrum, best_variances, log_density
 from .base import DTYPES, check_test_rows
 from .choice import HeldOut
 from .class_sums import VALIDATION_ROWS, row_hashes
 from .dirichlet import DirichletClassifier, DirichletLabels
-from .evidence import Spectrum, best_variances, log_density
 from .packed import PackedFactor, PackedMatrix
 from .search import TunedProcess, best_on_rows, has_parameters
 from .solvers.cholesky import factorise

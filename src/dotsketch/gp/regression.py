@@ -10,13 +10,9 @@ import numpy as np
 from .._arrays import Array, as_generator, positive_integer
 from ..features.base import check_fitted
 from ..rows.sources import Block, Rows, is_on_disk, is_stream, sample_weights
+from ..spectrum import Spectrum, best_variances
 from .base import SAMPLE_ROWS, FeatureGP, check_test_rows
-from .evidence import (
-    CorrectedRows,
-    Spectrum,
-    best_variances,
-    log_evidence,
-)
+from .evidence import CorrectedRows, log_evidence, spectrum_of_features
 from .functions import SampledFunctions
 from .iterative import (
     DIRECT_ROWS,
@@ -611,7 +607,7 @@ class FeatureGPRegressor(GaussianRegressor, FeatureGP):
 
     def _spectrum(self, statistics: SufficientStatistics) -> Spectrum:
         means, scales = self._units(statistics)
-        return Spectrum.of_features(statistics, *statistics.centred(means - self.offset_, scales))
+        return spectrum_of_features(statistics, *statistics.centred(means - self.offset_, scales))
 
     def _row_weights(self, X: Array, Z: np.ndarray, noise: np.ndarray | None) -> np.ndarray | None:
         """The inverse noise variances of training rows, or None if all are the same."""

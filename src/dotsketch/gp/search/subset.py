@@ -16,7 +16,7 @@ from scipy.optimize import minimize
 
 from ..._arrays import host
 from ...kernels import Kernel
-from ..evidence import log_density
+from ...spectrum import log_density
 from .record import OutOfTime, Recorder
 
 ROWS = 600, 2000  # of the two rounds: many starts on few rows, then the best of them on more
