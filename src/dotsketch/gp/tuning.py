@@ -1,0 +1,56 @@
+"""The search for the kernel of a regression on features: the rows it sees, and the score."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..rows.sources import Block, Rows, is_on_disk, sample_weights
+from ..spectrum import best_variances
+from .iterative import DIRECT_ROWS, MOST_COLUMNS
+from .regression_sums import RegressionSums
+from .search import Score, tuned_features
+from .targets import check_noise, check_targets
+
+SCORED_ROWS = 50_000  # a common factor of the lengthscales is chosen on so many
+
+
+class TunedRegression(RegressionSums):
+    """`optimize` of a regression on features."""
+
+    def _tuned_features(self, rows: Rows, sample: Block, optimize: bool | str) -> Any:
+        """The features with the kernel of the greatest marginal likelihood."""
+        in_memory = rows.columns is not None and not is_on_disk(rows.columns[0])
+        X = sample[0] if in_memory else self._check_sample(sample[0])
+        (Y, _), noise = check_targets(sample[1]), sample[2] if self._noise_by_row else None
+        scored = rows.sample(SCORED_ROWS) if in_memory else (X, *sample[1:])
+        recorder = self._recorder()
+        features, message = tuned_features(
+            self.features,
+            X,
+            Y / self._normalisation(Y.mean(axis=0), Y.std(axis=0))[1],
+            check_noise(noise, self._noise_by_row, len(Y)),
+            sample_weights(sample),
+            score=lambda features: self._score(features, Rows(scored)),
+            n_scored=scored[0].shape[0],
+            per_column=self._per_column(optimize),
+            rng=np.random.default_rng(0),
+            recorder=recorder,
+        )
+        self.search_ = recorder.finish(message)
+        return features
+
+    def _score(self, features: Any, rows: Rows) -> Score:
+        """What features reach on rows: the evidence at the best variances, and those."""
+        self._fit_features(rows, features, is_final=False)
+        if self.n_columns_ > MOST_COLUMNS:  # too many for sums over all rows
+            statistics = self._sample_sums(rows.sample(DIRECT_ROWS))
+        else:
+            statistics = self._no_rows()
+            for block in rows.blocks(self._block_rows()):
+                statistics.update(*self._block(block))
+        spectrum = self._spectrum(statistics)
+        free = self._given_variances(self._noise_by_row, True)
+        noise, prior = best_variances(lambda: spectrum, *free)
+        return spectrum.log_likelihood(noise, prior) / spectrum.n, noise, prior
