@@ -4,7 +4,13 @@ import numpy as np
 import pytest
 from sklearn.frozen import FrozenEstimator
 
-from dotsketch import FeatureGPRegressor, FourierFeatures, Gaussian, MaclaurinFeatures
+from dotsketch import (
+    ExactGPRegressor,
+    FeatureGPRegressor,
+    FourierFeatures,
+    Gaussian,
+    MaclaurinFeatures,
+)
 
 
 @pytest.mark.parametrize("by_row", [False, True])
@@ -29,6 +35,23 @@ def test_fits_without_a_row(rng, by_row, output, posterior, correction):
     mean, deviation = gp.fit(X, Y, noise_variance=noise).leave_one_out(X, Y, noise_variance=noise)
     for row in range(15):
         rest = np.arange(15) != row
+        other = gp.fit(X[rest], Y[rest], noise_variance=None if noise is None else noise[rest])
+        expected, std = other.predict(X[[row]], return_std=True)
+        variance = std[0] ** 2 + (0.02 if noise is None else noise[row])
+        np.testing.assert_allclose(mean[row], expected[0], rtol=1e-8, atol=1e-10)
+        np.testing.assert_allclose(deviation[row], np.sqrt(variance), rtol=1e-8)
+
+
+@pytest.mark.parametrize("by_row", [False, True])
+def test_exact_fits_without_a_row(rng, by_row):
+    X = rng.standard_normal((12, 2))
+    Y = np.stack([np.sin(X[:, 0]), X[:, 1]], axis=1) + 0.1 * rng.standard_normal((12, 2))
+    kernel, shared = Gaussian(lengthscale=1.5), {"prior_variance": 1.3, "normalize_y": None}
+    gp = ExactGPRegressor(kernel, noise_variance=0.02, **shared)
+    noise = rng.uniform(0.01, 0.1, 12) if by_row else None
+    mean, deviation = gp.fit(X, Y, noise_variance=noise).leave_one_out(X, Y, noise_variance=noise)
+    for row in range(12):
+        rest = np.arange(12) != row
         other = gp.fit(X[rest], Y[rest], noise_variance=None if noise is None else noise[rest])
         expected, std = other.predict(X[[row]], return_std=True)
         variance = std[0] ** 2 + (0.02 if noise is None else noise[row])

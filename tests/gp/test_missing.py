@@ -143,3 +143,27 @@ def test_batches_by_name(rng):
     for name in ("noise_variance", "sample_weight"):
         with pytest.raises(ValueError, match=r"give batches \(X, y\)"):
             gp.fit(iter([{"X": X, "y": y, name: np.ones(100)}]))
+
+
+def test_the_noise_of_rows_holds_what_landmarks_lack_already(rng):
+    """Noise found with few landmarks is too large for f: variances must not add the lack again."""
+    X = rng.uniform(-2, 2, (1500, 3))
+    y = np.sin(3 * X[:, 0]) + np.cos(2 * X[:, 1]) + X[:, 2] + 0.05 * rng.standard_normal(1500)
+    features = NystromFeatures(Gaussian(lengthscale=1.0), n_components=40, random_state=0)
+    complete = FeatureGPRegressor(features).fit(X[:1000], y[:1000])
+    _, expected = complete.predict(X[1000:], return_std=True, include_noise=True)
+    gp = ImputedGPRegressor(FeatureGPRegressor(features)).fit(X[:1000], y[:1000])
+    _, std = gp.predict(X[1000:], return_std=True, include_noise=True)
+    np.testing.assert_allclose(std, expected, rtol=0.02)
+    streamed = ImputedGPRegressor(FeatureGPRegressor(features)).fit(iter([(X[:1000], y[:1000])]))
+    _, std = streamed.predict(X[1000:], return_std=True, include_noise=True)
+    np.testing.assert_allclose(std, expected, rtol=0.02)
+
+
+def test_leave_one_out_of_an_exact_process(rng):
+    X, y = make_rows(rng, 80)
+    X[::10, 0] = np.nan
+    gp = ImputedGPRegressor(ExactGPRegressor(Gaussian(lengthscale=2.0), prior_variance=1.0))
+    mean, std = gp.fit(X, y).leave_one_out(X, y)
+    assert mean.shape == std.shape == (80,)
+    assert std[::10].min() > np.median(std)

@@ -52,6 +52,10 @@ class CorrectedRegression(RegressionSums):
         result: np.ndarray = prior * np.clip((missing / prior - usual) / (1 - usual), 0, 1)
         return result
 
+    def _accept_noise_of(self, other: Any) -> None:
+        # the noise of rows that it has found, and what was added to it, holds this too
+        self._noise_holds_lack = self._usual_lack > 0 and bool(other._noise_holds_lack)
+
     def _corrected_variances(self, sample: Block) -> tuple[float, float]:
         """Noise and prior variance for rows with corrections, on some of the sample."""
         noise_variance, prior = self._given_variances(self._noise_by_row, self.optimized_)

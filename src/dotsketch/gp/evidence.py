@@ -22,6 +22,17 @@ from .solvers.cholesky import CholeskyPosterior, check_finite
 from .sums import SufficientStatistics
 
 
+def log_density_of_copies(
+    noise: float | np.ndarray, counts: np.ndarray
+) -> float:  # a number or (n,), (n,)
+    """log of the density of w copies of every row over that of one row with the noise σ²/w.
+
+    |s K + σ²| of the copies is |s K + σ²/w| Π w σ^(2(w − 1)), and yᵀC⁻¹y is the same.
+    """
+    each = (counts - 1) * np.log(2 * np.pi * noise) + np.log(counts)
+    return -0.5 * float(np.sum(each))
+
+
 def log_marginal_likelihood(
     Z: Array, y: Array, noise_variance: Any, prior_variance: Any = 1.0
 ) -> Array:  # (n, D), (n,) or (n, m), number or (n,)

@@ -25,10 +25,11 @@ from .base import DTYPES, check_test_rows
 from .choice import HeldOut
 from .class_sums import VALIDATION_ROWS, row_hashes
 from .dirichlet import DirichletClassifier, DirichletLabels
+from .evidence import log_density_of_copies
 from .packed import PackedFactor, PackedMatrix
 from .search import TunedProcess, best_on_rows, has_parameters
 from .solvers.cholesky import factorise
-from .targets import GaussianRegressor, check_noise, check_targets, moments
+from .targets import GaussianRegressor, check_noise, check_targets, left_out, moments
 
 
 @dataclass(frozen=True, eq=False)
@@ -217,6 +218,24 @@ class ExactGPRegressor(GaussianRegressor, ExactGP):
         result: float = density - self._n * float(np.sum(np.log(self.scales_)))
         return result
 
+    def leave_one_out(
+        self, X: Any, y: Any, *, noise_variance: Any = None
+    ) -> tuple[np.ndarray, np.ndarray]:  # (n, d), (n,) or (n, m) -> twice the shape of y
+        """Mean and standard deviation of y at training rows, each predicted from all the others.
+
+        See `FeatureGPRegressor.leave_one_out`.
+        """
+        check_fitted(self)
+        X, (Y, _) = self._test_rows(X), check_targets(y)
+        by_row = check_noise(noise_variance, self.noise_variance_ is None, len(Y))
+        noise = np.full(len(Y), self._shared_noise()) if by_row is None else by_row
+        cross = gram(self.kernel_, X, self.X_train_)
+        residuals = (Y - self.means_) / self.scales_ - self.posterior_.mean(cross)
+        variance = self.posterior_.variance(cross, np.asarray(self.kernel_.diag(X)))
+        residuals, variance = left_out(residuals, variance, noise)
+        deviations = np.sqrt(variance)[:, None] * self.scales_
+        return self._shaped(Y - self.scales_ * residuals), self._shaped(deviations)
+
     def _choose_kernel(
         self, Y: np.ndarray, noise: np.ndarray | None, counts: np.ndarray, asked: bool | str
     ) -> Any:
@@ -384,15 +403,6 @@ def counted_rows(
     columns = Rows((X, y, noise_variance, sample_weight)).columns
     X, y, noise_variance, counts = columns or ()
     return X, y, noise_variance, np.ones(X.shape[0]) if counts is None else counts
-
-
-def log_density_of_copies(noise: np.ndarray, counts: np.ndarray) -> float:  # (n,), (n,)
-    """log of the density of w copies of every row over that of one row with the noise σ²/w.
-
-    |s K + σ²| of the copies is |s K + σ²/w| Π w σ^(2(w − 1)), and yᵀC⁻¹y is the same.
-    """
-    each = (counts - 1) * np.log(2 * np.pi * noise) + np.log(counts)
-    return -0.5 * float(np.sum(each))
 
 
 def gram(kernel: Any, X: Array, Y: Array | None = None) -> np.ndarray:  # -> (n, n) or (n, m)

@@ -97,15 +97,16 @@ class ImputedGPRegressor(RegressorMixin, BaseEstimator):
         if imputer is None:
             imputer = SimpleImputer(add_indicator=True, keep_empty_features=True)
         self.imputer_ = clone(imputer).fit(given, None)  # frozen ones ask for a target
-        scale = self._find_variances(given, targets)
+        found = self._find_variances(given, targets)
         self.regressor_ = clone(self.regressor)
         if self.regressor_.normalize_y == "standard":  # all variances are in units of y instead
             prior = self.regressor_.prior_variance
-            prior = prior if isinstance(prior, str) else prior * scale**2
+            prior = prior if isinstance(prior, str) else prior * float(found.scales_[0]) ** 2
             self.regressor_.set_params(normalize_y="mean", prior_variance=prior)
         if rows.columns is not None:
             X, y = rows.columns
             self.regressor_.fit(self.imputer_.transform(X), y, noise_variance=self._noise(X))
+            self.regressor_._accept_noise_of(found)
             return self
 
         def filled() -> Iterator[tuple[Any, ...]]:
@@ -115,6 +116,7 @@ class ImputedGPRegressor(RegressorMixin, BaseEstimator):
                 yield self.imputer_.transform(batch), values, self._noise(batch)
 
         self.regressor_.fit(filled if rows.repeatable else filled())
+        self.regressor_._accept_noise_of(found)
         return self
 
     def predict(
@@ -179,21 +181,20 @@ class ImputedGPRegressor(RegressorMixin, BaseEstimator):
         result: np.ndarray = self.noise_variance_ + self.missing(X) @ self.missing_variances_
         return result
 
-    def _find_variances(self, X: np.ndarray, y: np.ndarray) -> float:
-        """Set the variances; what the regressor divides y by."""
+    def _find_variances(self, X: np.ndarray, y: np.ndarray) -> Any:
+        """Set the variances; the regressor that they are found with."""
         missing = self.missing(X)
         is_complete = ~missing.any(axis=1)
         self.n_complete_ = int(is_complete.sum())
         enough = self.n_complete_ >= max(LEAST_COMPLETE, len(X) // 10)
         chosen = is_complete if enough else np.ones(len(X), dtype=bool)
         gp = clone(self.regressor).fit(self._filled(X[chosen]), y[chosen])
-        scale = float(gp.scales_[0])
-        self.noise_variance_ = float(gp.noise_variance_ * scale**2)
+        self.noise_variance_ = float(gp.noise_variance_ * gp.scales_[0] ** 2)
         [some] = Rows((X[chosen],)).sample(SPREAD_ROWS)
         self.missing_variances_ = self._spreads(gp, some)
         imputed = ~chosen  # rows that the model has not seen
         if not imputed.any():
-            return scale
+            return gp
         mean, deviation = gp.predict(self._filled(X[imputed]), return_std=True)
         excess = (y[imputed] - mean) ** 2 - deviation**2 - self.noise_variance_
         claimed = missing[imputed] @ self.missing_variances_
@@ -201,7 +202,7 @@ class ImputedGPRegressor(RegressorMixin, BaseEstimator):
         if held > 0:
             factor = (float(excess.sum()) + held) / (float(claimed.sum()) + held)
             self.missing_variances_ = self.missing_variances_ * max(factor, 0.0)
-        return scale
+        return gp
 
     def _filled(self, X: np.ndarray) -> np.ndarray:
         """Filled rows whose indicators are off: the model has not learnt yet what they say."""

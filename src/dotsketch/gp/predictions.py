@@ -17,6 +17,7 @@ from .iterative import check_direct
 from .posterior import evaluate
 from .solvers import System
 from .sums import SufficientStatistics
+from .targets import left_out
 
 
 class RegressionPredictions(CorrectedRegression):
@@ -145,11 +146,9 @@ class RegressionPredictions(CorrectedRegression):
             Z = self._map(rows).astype(self._dtype, copy=False)
             weights = self._row_weights(rows, Z, row_noise)
             noise = self._unit_noise / (np.ones(len(Y)) if weights is None else weights)
-            # rounding alone may leave nothing of a row that has the model to itself
-            rest = np.maximum(1 - self.posterior_.variance(Z) / noise, np.finfo(np.float64).eps)
             residuals = (Y - self.means_) / self.scales_ - self.posterior_.mean(Z)
-            means.append(Y - self.scales_ * residuals / rest[:, None])
-            variance = noise / rest
+            residuals, variance = left_out(residuals, self.posterior_.variance(Z), noise)
+            means.append(Y - self.scales_ * residuals)
             if not self._corrects_rows:  # with "fitc" the noise of a row holds what is missing
                 variance += self.prior_variance_ * self._missing(rows, Z)
             variances.append(variance)

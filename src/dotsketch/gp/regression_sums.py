@@ -1,4 +1,4 @@
-"""Rows of a regression: blocks of features and targets, sums, and the variances that these choose."""
+"""Rows of a regression: blocks of features and targets, sums, and the variances they choose."""
 
 from __future__ import annotations
 

@@ -111,6 +111,9 @@ class GaussianRegressor(RegressorMixin, MultiOutputMixin):
         draws = draws * self.scales_[:, None] + self.means_[:, None]
         return draws[:, 0] if self._flat else draws
 
+    def _accept_noise_of(self, other: Any) -> None:
+        """Called after a fit to noise by row that another regressor has found."""
+
     def _shared_noise(self) -> float:
         """The noise variance of a row to predict."""
         if self.noise_variance_ is None:
@@ -145,6 +148,24 @@ def check_targets(y: Any) -> tuple[np.ndarray, bool]:  # (n,) or (n, m) -> (n, m
     if np.max(np.abs(Y)) > LARGEST:
         raise ValueError(f"y has values beyond {LARGEST:.0e}, whose squares overflow: scale it.")
     return (Y[:, None], True) if Y.ndim == 1 else (Y, False)
+
+
+def left_out(
+    residuals: np.ndarray, variance: np.ndarray, noise: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:  # (n, m), (n,), (n,) -> (n, m), (n,)
+    """What is left of y, and its variance, if a row is predicted from all others.
+
+    From the residuals y − μ and the variances v of f at rows that were learnt from, with noise σ²:
+    the posterior without the row has the residual (y − μ)/(1 − v/σ²) and, for y, the variance
+    v/(1 − v/σ²) + σ² = σ²/(1 − v/σ²).
+
+    >>> import numpy as np
+    >>> left_out(np.array([[1.0]]), np.array([0.5]), np.array([1.0]))  # y = 2 alone, prior N(0, 1)
+    (array([[2.]]), array([2.]))
+    """
+    # rounding alone may leave nothing of a row that has the model to itself
+    rest = np.maximum(1 - variance / noise, np.finfo(np.float64).eps)
+    return residuals / rest[:, None], noise / rest
 
 
 def moments(

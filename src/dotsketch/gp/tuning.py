@@ -11,7 +11,7 @@ from ..spectrum import best_variances
 from .iterative import DIRECT_ROWS, MOST_COLUMNS
 from .regression_sums import RegressionSums
 from .search import Score, tuned_features
-from .targets import check_noise, check_targets
+from .targets import check_noise, check_targets, moments
 
 SCORED_ROWS = 50_000  # a common factor of the lengthscales is chosen on so many
 
@@ -24,14 +24,16 @@ class TunedRegression(RegressionSums):
         in_memory = rows.columns is not None and not is_on_disk(rows.columns[0])
         X = sample[0] if in_memory else self._check_sample(sample[0])
         (Y, _), noise = check_targets(sample[1]), sample[2] if self._noise_by_row else None
+        counts = sample_weights(sample)
+        scales = self._normalisation(*moments(Y, np.ones(len(Y)) if counts is None else counts))[1]
         scored = rows.sample(SCORED_ROWS) if in_memory else (X, *sample[1:])
         recorder = self._recorder()
         features, message = tuned_features(
             self.features,
             X,
-            Y / self._normalisation(Y.mean(axis=0), Y.std(axis=0))[1],
+            Y / scales,
             check_noise(noise, self._noise_by_row, len(Y)),
-            sample_weights(sample),
+            counts,
             score=lambda features: self._score(features, Rows(scored)),
             n_scored=scored[0].shape[0],
             per_column=self._per_column(optimize),

@@ -349,9 +349,21 @@ def column_lengthscales(lengthscale: Any, dimension: int) -> np.ndarray | str:
 def column_deviations(X: np.ndarray) -> np.ndarray:  # (n, d) -> (d,)
     """The standard deviations of the columns; those of constant columns are a typical one."""
     deviations = np.std(X, axis=0)
-    varies = deviations > 1e-12 * np.max(np.abs(X), axis=0)
+    varies = varying_columns(X)
     typical = float(np.median(deviations[varies])) if np.any(varies) else 1.0
     return np.where(varies, deviations, typical)
+
+
+def varying_columns(X: np.ndarray) -> np.ndarray:  # (n, d) -> (d,)
+    """Which columns are not constant, up to rounding."""
+    result: np.ndarray = np.ptp(X, axis=0) > 1e-12 * np.max(np.abs(X), axis=0)
+    return result
+
+
+def fixed_if_constant(ranges: np.ndarray, X: np.ndarray) -> np.ndarray:  # (d, 3), (n, d) -> (d, 3)
+    """The greatest lengthscale for constant columns: there is nothing to search."""
+    result: np.ndarray = np.where(varying_columns(X)[:, None], ranges, ranges[:, 2:])
+    return result
 
 
 def inverse_square(lengthscale: Any) -> np.ndarray:

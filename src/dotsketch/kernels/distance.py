@@ -15,6 +15,7 @@ from .base import (
     check_positive,
     column_deviations,
     column_lengthscales,
+    fixed_if_constant,
     lengthscale_of,
     matching,
 )
@@ -158,7 +159,8 @@ class DistanceKernel(Kernel):
             return median_distance(X) * np.array([[1e-2, 1.0, 1e2]])
         deviations = column_deviations(X)
         typical = np.sqrt(X.shape[1]) * deviations
-        return np.stack([1e-2 * deviations, typical, 1e3 * typical], axis=1)
+        ranges = np.stack([1e-2 * deviations, typical, 1e3 * typical], axis=1)
+        return fixed_if_constant(ranges, X)
 
     def with_pullback(self, X: np.ndarray) -> tuple[np.ndarray, Pullback]:
         S, _, unit = self._centred(X, None)

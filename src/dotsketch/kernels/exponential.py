@@ -13,6 +13,7 @@ from .base import (
     Pullback,
     check_positive,
     column_lengthscales,
+    fixed_if_constant,
     inverse_square,
     lengthscale_of,
 )
@@ -63,13 +64,16 @@ class Exponential(DotProductKernel):
     def range_of(self, name: str, X: np.ndarray) -> np.ndarray:
         """Exponents are at most 50² and typically 1 for rows of the usual norm."""
         largest, usual = np.max(np.abs(X), axis=0), np.sqrt(np.mean(X * X, axis=0))
-        if np.ndim(plain(self.lengthscale)) == 0:
+        is_common = np.ndim(plain(self.lengthscale)) == 0
+        if is_common:
             largest, usual = (np.sqrt([np.sum(size**2)]) for size in (largest, usual))
         else:  # the exponent is a sum over columns
             largest, usual = (np.sqrt(X.shape[1]) * size for size in (largest, usual))
         usual = np.where(usual > 0, usual, 1.0)
         least = np.maximum(largest / 25, 1e-2 * usual)
-        return np.stack([least, np.maximum(usual, least), 1e3 * np.maximum(usual, least)], axis=1)
+        typical = np.maximum(usual, least)
+        ranges = np.stack([least, typical, 1e3 * typical], axis=1)
+        return ranges if is_common else fixed_if_constant(ranges, X)
 
     def with_pullback(self, X: np.ndarray) -> tuple[np.ndarray, Pullback]:
         S = np.asarray(self.scale(X))

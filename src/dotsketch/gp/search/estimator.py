@@ -30,6 +30,7 @@ class TunedProcess(BaseEstimator):
         Lengthscales are in the units of their columns: compare columns of one scale (standardised
         ones, say). One common lengthscale gives the same relevance to all. A column of large
         relevance need not matter much for predictions; one of small relevance does not matter.
+        Columns that a search found to be constant have the relevance 0.
         """
         check_fitted(self)
         values = getattr(self.kernel_, "lengthscale", None)
@@ -38,7 +39,9 @@ class TunedProcess(BaseEstimator):
         inverse = 1 / np.asarray(host(values), dtype=float)
         if inverse.ndim == 0:
             inverse = np.full(self.n_features_in_, float(inverse))
-        return inverse / np.sum(inverse)
+        elif self.search_ is not None:
+            inverse[list(self.search_.constant_columns)] = 0
+        return inverse / (np.sum(inverse) or 1.0)
 
     def plot_relevances(self, ax: Any = None, *, n_columns: int = 30) -> Any:
         """Bars of `relevances_`, the greatest `n_columns` of them; the matplotlib axes."""

@@ -52,11 +52,11 @@ def tuned_features(
         )
 
     found, note = search(per_column), ""
-    if isinstance(kernel, DotProductKernel) and not isinstance(found, DotProductKernel):
+    if not _suits(place, kernel, found, seen):
         # its parts no longer see the same dot product up to a factor, which these features need
         note = " One lengthscale per column leaves no Maclaurin series: the parts have common ones."
         found = found if per_column is False else search(False)
-        if not isinstance(found, DotProductKernel):
+        if not _suits(place, kernel, found, seen):
             found = kernel.resolve(seen)
             note = (
                 " The parts of the kernel keep their parameters: others have no Maclaurin series."
@@ -76,6 +76,12 @@ def tuned_features(
         pass
     message = f"Factor of the lengthscales: {factor:.3g}.{note}"
     return place.with_kernel(found.stretched(factor)), message
+
+
+def _suits(place: Placement, given: Any, found: Any, X: Array) -> bool:
+    """Whether the features take the kernel that was found in the place of the one given."""
+    lost_series = isinstance(given, DotProductKernel) and not isinstance(found, DotProductKernel)
+    return not lost_series or place.accepts(found, X)
 
 
 def _scored(

@@ -12,6 +12,8 @@ from ..._arrays import Array, host
 from ...features.base import FeatureMap
 from ...kernels import Kernel
 
+FEW = 8  # columns, of a fit that only shows whether it can be done
+
 
 class Placement:
     """A model (kernel or transformer) with one kernel in it, which can be replaced.
@@ -69,6 +71,15 @@ class Placement:
         found = clone(owner).set_params(kernel=clone(kernel)).settled(rows)
         path = self._path
         return Placement(clone(self.model).set_params(**{path: found}) if path else found)
+
+    def accepts(self, kernel: Any, X: Array) -> bool:
+        """Whether the features can have this kernel: some of them are fitted to a few rows X."""
+        owner = clone(self._owner).set_params(kernel=clone(kernel), n_components=FEW)
+        try:
+            owner.fit(X[: 5 * FEW])
+        except (TypeError, ValueError):
+            return False
+        return True
 
     def rows_of_kernel(self, X: Array) -> Array | None:  # (n, d) -> (n, d')
         """What the kernel sees of rows X: the steps before it in a pipeline are fitted to them.

@@ -27,6 +27,7 @@ class Search:
 
     steps: tuple[SearchStep, ...]
     message: str
+    constant_columns: tuple[int, ...] = ()  # which have no lengthscale to find, and no relevance
 
     @property
     def seconds(self) -> float:
@@ -69,6 +70,7 @@ class Recorder:
         self.began = time.perf_counter()
         self.steps: list[SearchStep] = []
         self.was_stopped = False
+        self.constant_columns: tuple[int, ...] = ()
 
     def check(self, share: float = 1.0) -> None:
         """Raise OutOfTime once this share of the budget is used."""
@@ -89,9 +91,11 @@ class Recorder:
         """The steps so far."""
         if self.was_stopped:
             message += f" The time budget of {self.time_budget:g} s ended the search early."
+        if self.constant_columns:
+            message += f" Constant columns were left out: {len(self.constant_columns)}."
         if self.verbose:
             print(message, flush=True)
-        return Search(tuple(self.steps), message)
+        return Search(tuple(self.steps), message, self.constant_columns)
 
 
 def _line(*cells: str) -> str:

@@ -17,6 +17,7 @@ from scipy.optimize import minimize
 from ..._arrays import host
 from ...kernels import Kernel
 from ...spectrum import log_density
+from ..evidence import log_density_of_copies
 from .record import OutOfTime, Recorder
 
 ROWS = 600, 2000  # of the two rounds: many starts on few rows, then the best of them on more
@@ -35,8 +36,8 @@ class SubsetEvidence:
     """−log p(y)/n of targets Y (n, m) at rows X (n, d), a function of logarithms with a gradient.
 
     The logarithms are those of the kernel and, last, that of the noise variance; there is none of
-    the noise if the variances of all rows (n,) are given. A row that counts w times (`counts`) has
-    the noise σ²/w, and its copies only depend on the noise beside that.
+    the noise if the variances of all rows (n,) are given. A row that counts w times (`counts`) is w
+    rows, all told n of them, with one mean of noise σ²/w: see `log_density_of_copies`.
     """
 
     def __init__(
@@ -49,6 +50,7 @@ class SubsetEvidence:
     ):
         self.kernel, self.X, self.Y, self.noise = kernel, X, Y, noise
         self.counts = np.ones(len(X)) if counts is None else counts
+        self.n = float(np.sum(self.counts))
 
     def parts(self, logarithms: np.ndarray) -> tuple[Any, Any]:
         """The kernel, and the noise variance or variances."""
@@ -69,7 +71,7 @@ class SubsetEvidence:
         determinant = 2 * float(np.sum(np.log(np.diagonal(factor))))
         weights, _ = lapack.dpotrs(factor, self.Y, lower=1)
         density = log_density(m * determinant, float(np.sum(self.Y * weights)), n * m, False)
-        density -= m * float(np.sum((self.counts - 1) * np.log(noise))) / 2
+        density += m * log_density_of_copies(noise, self.counts)
         inverse, _ = lapack.dpotri(factor, lower=1, overwrite_c=1)
         # one triangle of the symmetric inverse; its zeros above the diagonal are filled in
         slopes = inverse + inverse.T
@@ -80,14 +82,17 @@ class SubsetEvidence:
         if self.noise is None:
             of_noise = np.sum(np.diagonal(slopes) / self.counts) * noise
             gradient = np.append(gradient, of_noise + m * np.sum(self.counts - 1))
-        return -float(density) / n, gradient / (2 * n)
+        return -float(density) / self.n, gradient / (2 * self.n)
 
 
 class Descent:
     """Runs of L-BFGS on one subset; the best point of all of them, also if one was stopped."""
 
-    def __init__(self, evidence: SubsetEvidence, box: np.ndarray, recorder: Recorder):
+    def __init__(
+        self, evidence: SubsetEvidence, box: np.ndarray, recorder: Recorder, square: float
+    ):
         self.evidence, self.box, self.recorder = evidence, box, recorder
+        self.square = square  # the unit of variances is this mean square of the targets
         self.best: tuple[float, np.ndarray | None] = np.inf, None
 
     def run(self, start: np.ndarray) -> tuple[float, np.ndarray]:
@@ -122,9 +127,9 @@ class Descent:
                 n_columns=None,
                 n_evaluations=count,
                 factor=1.0,
-                log_likelihood=-float(best[0]),
-                noise_variance=float(np.mean(noise)),
-                prior_variance=float(np.mean(kernel.diag(self.evidence.X))),
+                log_likelihood=-float(best[0]) - self.evidence.Y.shape[1] * np.log(self.square) / 2,
+                noise_variance=self.square * float(np.mean(noise)),
+                prior_variance=self.square * float(np.mean(kernel.diag(self.evidence.X))),
             )
             if best[0] < self.best[0]:
                 self.best = best
@@ -150,6 +155,8 @@ def best_on_rows(
     """
     order = rng.permutation(X.shape[0])[: MOST_NUMBERS // X.shape[1]]
     rows = [order[:size] for size in sorted({min(size, len(order)) for size in ROWS})]
+    least, greatest = _extremes(X)
+    recorder.constant_columns = tuple(np.flatnonzero(least == greatest).tolist())
     X = np.asarray(_dense(X[rows[-1]]), dtype=np.float64)
     counts = np.ones(len(X)) if counts is None else np.asarray(counts, dtype=float)[rows[-1]]
     Y = Y[rows[-1]] - np.average(Y[rows[-1]], axis=0, weights=counts)
@@ -163,7 +170,7 @@ def best_on_rows(
     if per_column is None:
         per_column = suits_columns(float(np.sum(counts)), X.shape[1])
     searched = kernel.per_column(X.shape[1]) if per_column and X.shape[1] > 1 else kernel
-    box = searched.search_range(X)
+    box = searched.search_range(_spread(X, least, greatest))
     given = searched.logarithms
     if noise is None:
         box, given = np.vstack([box, np.log(NOISE)]), np.append(given, np.log(NOISE[1]))
@@ -174,7 +181,7 @@ def best_on_rows(
         for k, size in enumerate(map(len, rows)):
             part = None if noise is None else noise[:size]
             evidence = SubsetEvidence(searched, X[:size], Y[:size], part, counts[:size])
-            descent = Descent(evidence, box, recorder)
+            descent = Descent(evidence, box, recorder, square)
             _, found = min(map(descent.run, starts), key=lambda pair: pair[0])
             # Where a parameter has run away, the likelihood is flat: more rows would not bring it
             # back from there.
@@ -197,6 +204,22 @@ def suits_columns(n_rows: float, dimension: int) -> bool:
 def has_parameters(kernel: Any) -> bool:
     """Whether a kernel has parameters to search beside its scale."""
     return isinstance(kernel, Kernel) and len(kernel.detached().resolve(np.eye(2)).logarithms) > 1
+
+
+def _extremes(X: Any) -> tuple[np.ndarray, np.ndarray]:  # (n, d) -> (d,), (d,)
+    """The least and the greatest value of every column, dense or sparse."""
+    least, greatest = (np.ravel(_dense(part)) for part in (X.min(axis=0), X.max(axis=0)))
+    return least, greatest
+
+
+def _spread(X: np.ndarray, least: np.ndarray, greatest: np.ndarray) -> np.ndarray:
+    """Rows whose columns vary if those of all rows do: a few rows may miss rare values."""
+    missed = (np.ptp(X, axis=0) == 0) & (least < greatest)
+    if not np.any(missed):
+        return X
+    X = X.copy()
+    X[0, missed], X[1, missed] = least[missed], greatest[missed]
+    return X
 
 
 def _dense(X: Any) -> np.ndarray:
