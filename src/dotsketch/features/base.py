@@ -138,7 +138,7 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         result: Self = self.fit(X)
         return result
 
-    def settled(self, X: Array) -> FeatureMap:
+    def settled(self, X: Array, y: Any = None) -> FeatureMap:
         """Unfitted features whose kind no longer depends on data: for searches that fit many."""
         return self
 

@@ -191,9 +191,14 @@ class Study:
         enough = self.n_rows >= 2 * m
         return take_rows(self._X, self._numbers[m : 2 * m]) if enough else self.sample
 
+    def numbers(self, n_rows: int) -> np.ndarray:  # -> (n_rows or fewer,)
+        """Where the `rows` stand in X."""
+        result: np.ndarray = self._numbers[: min(n_rows, most_rows(self.dimension))]
+        return result
+
     def rows(self, n_rows: int) -> np.ndarray:  # -> (n_rows or fewer, d)
         """Rows of X in the order in which they are used, those of the sample first."""
-        return take_rows(self._X, self._numbers[: min(n_rows, most_rows(self.dimension))])
+        return take_rows(self._X, self.numbers(n_rows))
 
     @property
     def is_reduced(self) -> bool:
@@ -268,7 +273,7 @@ class Study:
         return result
 
     @cached_property
-    def _streams(self) -> np.random.SeedSequence:
+    def streams(self) -> np.random.SeedSequence:
         """The same streams for all candidates: they meet the same luck, in any order."""
         _ = self._numbers  # are drawn first
         return np.random.SeedSequence(self.rng.integers(2**63, size=2).tolist())
@@ -302,7 +307,7 @@ class Study:
             numbers = np.append(numbers, np.setdiff1d(np.arange(self.n_rows), numbers))
         squares = []
         n_fitted = 0
-        for child in np.random.SeedSequence(self._streams.entropy).spawn(n_draws):
+        for child in np.random.SeedSequence(self.streams.entropy).spawn(n_draws):
             rng = np.random.default_rng(child)
             if keeps_sample:
                 chosen = rng.permutation(m)[: self.n_held]

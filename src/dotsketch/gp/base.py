@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
-from sklearn.utils import check_array
+from sklearn.utils import check_array, get_tags
 from sklearn.utils.validation import (
     _check_feature_names,
     _check_n_features,
@@ -103,16 +103,21 @@ class FeatureGP(TunedProcess):
         Features of a trial (not final) are not checked.
         """
         in_memory = rows.columns is not None and not is_on_disk(rows.columns[0])
-        X = rows.columns[0] if in_memory and rows.columns else rows.sample(SAMPLE_ROWS)[0]
+        X, y, *_ = rows.columns if in_memory and rows.columns else rows.sample(SAMPLE_ROWS)
         if not in_memory:
             X = self._check_sample(X)
-        self.features_ = clone(features).fit(X, None)  # some transformers ask for a target
+        targets = self._feature_targets(y) if _needs_targets(features) else None
+        self.features_ = clone(features).fit(X, targets)  # some transformers ask for a target
         self._joins_parts = self.posterior == "real"
         # tells the features of one fit from those of another; frozen features check their columns
         self._probe = self._joined(self.features_.transform(X[:PROBE_ROWS]))
         self.n_columns_ = self._probe.shape[1]
         if is_final:
             self._check_carried(X[:PROBE_ROWS])
+
+    def _feature_targets(self, y: Any) -> Any:
+        """What features that look at targets see of them."""
+        return y
 
     def _check_sample(self, X: Array) -> Array:
         """Rows of a sample that nothing has checked yet: the first that are seen of the data."""
@@ -302,6 +307,13 @@ def check_test_rows(estimator: Any, X: Any) -> Array:
     if is_valid(estimator, X):
         return X
     return validate_data(estimator, host(X), accept_sparse="csr", dtype=DTYPES, reset=False)
+
+
+def _needs_targets(features: Any) -> bool:
+    """Whether features, or those in a pipeline, say that they cannot be fitted without targets."""
+    steps = [step for _, step in features.steps] if isinstance(features, Pipeline) else [features]
+    maps = (step for step in steps if isinstance(step, FeatureMap))
+    return any(get_tags(step).target_tags.required for step in maps)
 
 
 def _squares(Z: np.ndarray) -> np.ndarray:  # (n, D) -> (n,)

@@ -255,6 +255,11 @@ class FeatureGPClassifier(DirichletClassifier, FeatureGP):
         self._known = [] if known is None else known.tolist()
         self._seed = self._draw_seed()
 
+    def _feature_targets(self, y: Any) -> np.ndarray:  # (n,) -> (n, C)
+        """Classes as columns of 0 and 1: they have no order."""
+        y = np.asarray(host(y))
+        return np.asarray(y[:, None] == np.unique(y), dtype=np.float64)
+
     def _no_rows(self) -> ClassSums:
         return ClassSums.zeros(self.n_columns_, self._dtype, self._known, self._seed)
 

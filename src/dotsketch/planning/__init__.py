@@ -3,7 +3,8 @@
 A candidate is an unfitted estimator of `features`; no family is named here.
 
 - `limit`: the least error that so many columns of any kind can have
-- `table`: the plan, candidates in the order of their error
+- `posterior`: how far features are from the exact posterior, measured on a sample
+- `table`: the plan, candidates in the order of their error, or of that distance
 - `contest`: candidates that cannot be the best are dropped before they are computed
 - `search`: `plan` and `required_components`
 - `auto`: the transformer that follows the plan
@@ -13,6 +14,7 @@ A candidate is an unfitted estimator of `features`; no family is named here.
 from .auto import AutoFeatures
 from .bounds import ComplexAdvantage, complex_advantage, error_bound
 from .limit import BestPossible, best_possible
+from .posterior import PosteriorSetting
 from .search import (
     Assessment,
     Selection,
@@ -37,6 +39,7 @@ __all__ = [
     "LeftOut",
     "Plan",
     "PlannedCandidate",
+    "PosteriorSetting",
     "Selection",
     "assess",
     "best_possible",

@@ -16,7 +16,15 @@ from .._arrays import Array, as_generator, positive_integer
 from ..features.base import FeatureMap, check_kernel
 from ..features.study import Study
 from ..kernels import Kernel
-from .search import Assessment, Selection, assess, least_components, select, tabulate
+from .search import (
+    Assessment,
+    Selection,
+    assess,
+    least_components,
+    make_reference,
+    select,
+    tabulate,
+)
 from .table import Plan, PlannedCandidate
 
 
@@ -50,6 +58,13 @@ class AutoFeatures(FeatureMap):
         columns is chosen. Where an error is measured, it and twice its standard error are within
         the tolerance. With n_components as well, that is the most it may take; where it does
         not suffice, the best candidate with so many columns is taken, with a warning.
+    objective : {"error", "posterior"}, default="error"
+        What is compared at n_components columns: the relative error of the kernel, or the
+        divergence from the exact posterior of a Gaussian process, measured on a sample of the rows;
+        see `plan`. "posterior" needs `fit(X, y)`; Gaussian processes on these features pass y on.
+    noise_variance : float or None, default=None
+        For objective="posterior", in units of the standardised y; None maximises the marginal
+        likelihood of the sample.
     candidates : "all", a family, or a list of families or unfitted features, default="all"
         What may be chosen: see `plan`. ("maclaurin", "fourier", "spherical", "polynomial",
         "positive") leaves out Nyström features, whose cost per row grows with the square of the
@@ -97,6 +112,8 @@ class AutoFeatures(FeatureMap):
         *,
         n_components: int | None = None,
         tolerance: float | None = None,
+        objective: str = "error",
+        noise_variance: float | None = None,
         candidates: Any = "all",
         cost_weight: float = 0.0,
         max_degree: int = 10,
@@ -109,6 +126,8 @@ class AutoFeatures(FeatureMap):
         self.kernel = kernel
         self.n_components = n_components
         self.tolerance = tolerance
+        self.objective = objective
+        self.noise_variance = noise_variance
         self.candidates = candidates
         self.cost_weight = cost_weight
         self.max_degree = max_degree
@@ -119,7 +138,7 @@ class AutoFeatures(FeatureMap):
         self.verbose = verbose
 
     def fit(self, X: Array, y: Any = None) -> AutoFeatures:
-        """Plan on a sample of X (n, d), and fit what is best."""
+        """Plan on a sample of X (n, d), and y if the objective needs it; fit what is best."""
         self._check_parameters()
         X = self._validate(X, reset=True)
         study_rng, features_rng = as_generator(self.random_state).spawn(2)
@@ -130,7 +149,7 @@ class AutoFeatures(FeatureMap):
             n_pairs_sample=self.n_pairs_sample,
             random_state=study_rng,
         )
-        self.plan_ = self._plan(study)
+        self.plan_ = self._plan(study, y)
         self.chosen_: PlannedCandidate = self.plan_.best
         candidate = self.chosen_.candidate
         if candidate.n_components > study.n_rows:
@@ -152,10 +171,15 @@ class AutoFeatures(FeatureMap):
     def _features(self, X: Array) -> Array:
         return self.features_._features(X)
 
-    def settled(self, X: Array) -> FeatureMap:
+    def settled(self, X: Array, y: Any = None) -> FeatureMap:
         """The features that are chosen for X: a plan for every kernel would take too long."""
-        result: FeatureMap = clone(clone(self).fit(X).features_)
+        result: FeatureMap = clone(clone(self).fit(X, y).features_)
         return result
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = self.objective == "posterior"
+        return tags
 
     def expected_diagonal(self, X: Array, Z: Array) -> np.ndarray:  # (n, d), (n, D) -> (n,)
         """That of the features chosen."""
@@ -170,17 +194,23 @@ class AutoFeatures(FeatureMap):
     def _n_features_out(self) -> int:
         return self.features_._n_features_out
 
-    def _plan(self, study: Study) -> Plan:
+    def _plan(self, study: Study, y: Any) -> Plan:
         selection = select(self.candidates, study)
         if self.tolerance is not None:
             found = self._within(self.tolerance, study, selection)
             if found:
                 return found
         n_components = self.max_components if self.n_components is None else self.n_components
+        reference = make_reference(self.objective, study, y, n_components, self.noise_variance)
         assessed = assess(
-            study, selection, n_components, verbose=self.verbose, best_by=self.cost_weight
+            study,
+            selection,
+            n_components,
+            verbose=self.verbose,
+            best_by=self.cost_weight,
+            posterior=reference,
         )
-        table = tabulate(study, assessed, n_components, self.cost_weight)
+        table = tabulate(study, assessed, n_components, self.cost_weight, posterior=reference)
         if self.tolerance is not None:
             message = (
                 f"tolerance={self.tolerance} is not reached with {n_components} columns: the least "
@@ -228,6 +258,10 @@ class AutoFeatures(FeatureMap):
             isinstance(self.tolerance, Real) and 0 < self.tolerance < math.inf
         ):
             raise ValueError(f"tolerance must be a positive number; got {self.tolerance!r}.")
+        if self.tolerance is not None and self.objective == "posterior":
+            raise ValueError(
+                'tolerance is of the kernel\'s error: give n_components with objective="posterior".'
+            )
         if not (isinstance(self.cost_weight, Real) and 0 <= self.cost_weight < math.inf):
             raise ValueError(f"cost_weight must be a number ≥ 0; got {self.cost_weight!r}.")
 
@@ -238,9 +272,14 @@ class AutoFeatures(FeatureMap):
         how = "predicted"
         if best.source == "measured":
             how = f"± {best.standard_error:.2g}, measured on rows held out"
+        found = f"relative error {best.relative_error:.3g} ({how})"
+        if best.divergence is not None:
+            found = (
+                f"{self.plan_.unit} held out: {best.divergence:.3g} "
+                f"(± {best.divergence_error:.2g}, measured), {found}"
+            )
         lines = [
-            f"{best.label}: {best.n_components} columns, relative error "
-            f"{best.relative_error:.3g} ({how}), the best of "
+            f"{best.label}: {best.n_components} columns, {found}, the best of "
             f"{len(self.plan_) + len(self.plan_.dropped)} candidates."
         ]
         others = [row for row in self.plan_[1:] if row.family != best.family]
@@ -250,7 +289,7 @@ class AutoFeatures(FeatureMap):
         if others:
             lines.append(
                 f"Next family: {others[0].label}, {others[0].n_components} columns, "
-                f"{others[0].relative_error:.3g}."
+                f"{others[0].value:.3g}."
             )
         limit = self.plan_.limit
         if limit is not None and limit.relative_error > 0:

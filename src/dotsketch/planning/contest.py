@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from contextlib import suppress
 
 from ..features import FeatureMap
 from ..features.base import Floor
 from ..features.study import Beaten, Study, Unsuited
+from .posterior import PosteriorReference
 from .table import Dropped, PlannedCandidate, score
 
 
@@ -17,7 +17,8 @@ class Contest:
     A floor (`FeatureMap.floor`) is a cheap bound of the error. What is above the best error so far
     is dropped, and a measurement ends early where it is clearly above. Ties go to the candidate
     that is cheaper, or comes first, as in a plan of all. Candidates with more than
-    most_operations per row may be left out later, and drop nothing.
+    most_operations per row may be left out later, and drop nothing. With a `posterior` the
+    divergence from it counts: it has no floor, only measurements that end early.
 
     Attributes
     ----------
@@ -33,7 +34,9 @@ class Contest:
         *,
         cost_weight: float,
         most_operations: float,
+        posterior: PosteriorReference | None = None,
     ):
+        self.posterior = posterior
         self.study, self.chosen, self.droppable = study, chosen, droppable
         self.cost_weight, self.most_operations = cost_weight, most_operations
         self.rows: dict[int, PlannedCandidate] = {}
@@ -47,31 +50,35 @@ class Contest:
         return sorted(range(len(self.chosen)), key=lambda i: (self._floor(i)[0][0], -i))
 
     def compare(self, i: int) -> None:
+        to_beat = math.inf
         if i in self.droppable:
             key, error = self._floor(i)
-            if key > self.best:
+            if self.posterior is None and key > self.best:
                 self.dropped[i] = Dropped(self.chosen[i], error)
                 return
             if self.cost_weight == 0:
-                self.study.to_beat = self.best[0]
+                to_beat = self.best[0]
         try:
-            self._add(i)
+            self._add(i, to_beat)
         except Beaten as beaten:
             self.dropped[i] = Dropped(self.chosen[i], *beaten.args)
-        finally:
-            self.study.to_beat = math.inf
 
     def compare_dropped(self) -> None:
         for i in sorted(self.dropped):
             self._add(i)
         self.dropped.clear()
 
-    def _add(self, i: int) -> None:
-        with suppress(Unsuited):  # too few columns
-            row = self.rows[i] = PlannedCandidate.of(self.chosen[i], self.study)
-            if row.cost <= self.most_operations or i not in self.droppable:
-                key = *score(row.relative_error, row.cost, self.cost_weight), i
-                self.best = min(self.best, key)
+    def _add(self, i: int, to_beat: float = math.inf) -> None:
+        self.study.to_beat = to_beat if self.posterior is None else math.inf
+        try:
+            row = PlannedCandidate.of(self.chosen[i], self.study, self.posterior, to_beat)
+        except Unsuited:  # too few columns
+            return
+        finally:
+            self.study.to_beat = math.inf
+        self.rows[i] = row
+        if row.cost <= self.most_operations or i not in self.droppable:
+            self.best = min(self.best, (*score(row.value, row.cost, self.cost_weight), i))
 
     def _floor(self, i: int) -> tuple[tuple[float, ...], float]:
         """What the order of the candidate is at least, and its error."""

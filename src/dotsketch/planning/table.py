@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,15 @@ import numpy as np
 from ..features import FeatureMap
 from ..features.study import ExpectedError, Study
 from .limit import BestPossible
+from .posterior import PosteriorReference, PosteriorSetting
 
+# What candidates are ordered by, and its name and unit in tables and figures
+OBJECTIVES = {
+    "error": "relative error of the kernel",
+    "posterior": "KL to the exact posterior, nats per row",
+}
+UNSHOWN = ("candidate",)
+OPTIONAL = ("divergence", "divergence_error")  # columns of a table that only some objectives have
 STANDARD_ERRORS = 2.0  # by which a measured error must be below a tolerance
 
 
@@ -36,7 +44,7 @@ class Dropped:
     """A candidate that was not computed in full, as it cannot be the best."""
 
     candidate: FeatureMap
-    least_error: float  # by a bound, or by the first draws of a measurement
+    least_error: float  # or divergence: by a bound, or by the first draws of a measurement
 
     def __str__(self) -> str:
         return (
@@ -47,14 +55,35 @@ class Dropped:
 
 @dataclass(frozen=True, kw_only=True)
 class PlannedCandidate(ExpectedError):
-    """The error and cost of one candidate: an unfitted estimator with its number of columns."""
+    """The error and cost of one candidate: an unfitted estimator with its number of columns.
+
+    With the objective "posterior", divergence is KL(approximate ‖ exact) of predictions in nats per
+    row held out, and divergence_error its standard error; None with another objective.
+    """
 
     candidate: FeatureMap
+    divergence: float | None = None
+    divergence_error: float | None = None
 
     @classmethod
-    def of(cls, candidate: FeatureMap, study: Study) -> PlannedCandidate:
-        """May raise Unsuited, if the candidate has too few columns."""
-        return cls(candidate=candidate, **vars(candidate.expected_error(study)))
+    def of(
+        cls,
+        candidate: FeatureMap,
+        study: Study,
+        posterior: PosteriorReference | None = None,
+        to_beat: float = math.inf,
+    ) -> PlannedCandidate:
+        """May raise Unsuited, if the candidate has too few columns; or Beaten, see the study."""
+        row = cls(candidate=candidate, **vars(candidate.expected_error(study)))
+        if posterior is None:
+            return row
+        found = posterior.measure(candidate, to_beat)
+        return replace(row, divergence=found.mean, divergence_error=found.standard_error)
+
+    @property
+    def value(self) -> float:
+        """What the objective orders candidates by: the divergence if it is known, or the error."""
+        return self.relative_error if self.divergence is None else self.divergence
 
     @property
     def label(self) -> str:
@@ -80,12 +109,15 @@ def score(value: float, cost: float, cost_weight: float) -> tuple[float, float]:
 
 
 class Plan(Sequence[PlannedCandidate]):
-    """Candidates in the order of error · cost^cost_weight; the first is the best.
+    """Candidates in the order of value · cost^cost_weight; the first is the best.
 
-    `by_columns` takes their number of columns in the place of the error.
+    The value is the relative error of the kernel, or with objective="posterior" the divergence from
+    the exact posterior. `by_columns` takes the number of columns in its place.
 
     Attributes
     ----------
+    objective : "error" or "posterior", what candidates are ordered by
+    posterior : PosteriorSetting, what divergences stand on; None with another objective
     left_out : tuple of LeftOut, candidates that cost too much to be compared unasked
     dropped : tuple of Dropped, candidates that `AutoFeatures` skipped as they cannot be the best;
         `plan` computes them all
@@ -105,18 +137,20 @@ class Plan(Sequence[PlannedCandidate]):
         dropped: Iterable[Dropped] = (),
         n_pairs_sample: int | None = None,
         reduced_from: int | None = None,
+        posterior: PosteriorSetting | None = None,
         limit: Callable[[], BestPossible | None] | None = None,
     ):
         self._limit: BestPossible | None = None
         self._find_limit = limit
+        self.objective = "error" if posterior is None else "posterior"
+        self.posterior = posterior
         self.left_out = tuple(left_out)
         self.dropped = tuple(sorted(dropped, key=lambda one: one.least_error))
         self.n_pairs_sample = n_pairs_sample
         self.reduced_from = reduced_from
 
         def key(row: PlannedCandidate) -> tuple[float, float]:
-            value = row.n_components if by_columns else row.relative_error
-            return score(value, row.cost, cost_weight)
+            return score(row.n_components if by_columns else row.value, row.cost, cost_weight)
 
         self._rows = sorted(rows, key=key)
 
@@ -140,11 +174,28 @@ class Plan(Sequence[PlannedCandidate]):
     def best(self) -> PlannedCandidate:
         return self._rows[0]
 
+    @property
+    def unit(self) -> str:
+        """What the objective measures, and in which unit."""
+        return OBJECTIVES[self.objective]
+
+    def to_pandas(self) -> Any:
+        """The table as a DataFrame; its `attrs` have the objective and its unit."""
+        import pandas
+
+        table = pandas.DataFrame(self.to_dict())
+        table.attrs |= {"objective": self.objective, "unit": self.unit}
+        return table
+
     def to_dict(self) -> dict[str, list[Any]]:
-        """The table by columns, for `pandas.DataFrame(plan.to_dict())`."""
+        """The table by columns; without what no candidate of this plan has."""
         rows = []
         for row in self._rows:
-            values = {name: value for name, value in vars(row).items() if name != "candidate"}
+            values = {
+                name: value
+                for name, value in vars(row).items()
+                if name not in UNSHOWN and (name not in OPTIONAL or value is not None)
+            }
             named = {"family": row.family, "label": row.label, "n_components": row.n_components}
             rows.append(named | row.candidate.options() | values)
         names = list(dict.fromkeys(name for row in rows for name in row))
@@ -153,8 +204,10 @@ class Plan(Sequence[PlannedCandidate]):
     def __repr__(self) -> str:
         names = [row.label for row in self._rows] + ([str(self.limit)] if self.limit else [])
         width = max(map(len, names), default=9)
+        is_posterior = self.posterior is not None
+        extra = f" {'KL':>9s} {'± s.e.':>8s}" if is_posterior else ""
         lines = [
-            f"{'candidate':{width}s} {'columns':>8s} {'rel. error':>10s} {'± s.e.':>8s} "
+            f"{'candidate':{width}s} {'columns':>8s}{extra} {'rel. error':>10s} {'± s.e.':>8s} "
             f"{'bias':>9s} {'deviation':>9s} {'Mop/row':>8s}  source"
         ]
         for row in self._rows:
@@ -164,16 +217,24 @@ class Plan(Sequence[PlannedCandidate]):
             ]
             error = f"{row.standard_error:8.2g}" if row.source == "measured" else f"{'':8s}"
             fewer = "" if row.n_measured is None else f" with {row.n_measured} landmarks"
+            extra = f" {row.divergence:9.3g} {row.divergence_error:8.2g}" if is_posterior else ""
             lines.append(
-                f"{row.label:{width}s} {row.n_components:8d} {row.relative_error:10.4g} "
+                f"{row.label:{width}s} {row.n_components:8d}{extra} {row.relative_error:10.4g} "
                 f"{error} {parts[0]} {parts[1]} {row.cost / 1e6:8.3f}  {row.source}{fewer}"
             )
         if self.limit is not None:
             limit = self.limit
+            extra = f" {'':9s} {'':8s}" if is_posterior else ""
             lines.append(
-                f"{limit!s:{width}s} {limit.n_components:8d} {limit.relative_error:10.4g} "
+                f"{limit!s:{width}s} {limit.n_components:8d}{extra} {limit.relative_error:10.4g} "
                 f"{limit.standard_error:8.2g} {'':9s} {'':9s} {'':8s}  spectrum of {limit.n_rows} "
                 f"rows: {limit.lowest:.3g} to {limit.highest:.3g}"
+            )
+        if self.posterior is not None:
+            lines.append(
+                f"KL: {self.unit.removeprefix('KL ')} held out ({self.posterior.n_held} rows; "
+                f"{self.posterior.n_fitted} are learnt from, noise variance "
+                f"{self.posterior.noise_variance:.2g} of the variance of y)."
             )
         if self.reduced_from is not None:
             lines.append(
@@ -188,24 +249,34 @@ class Plan(Sequence[PlannedCandidate]):
         return "\n".join([*lines, *map(str, self.left_out)])
 
     def plot(self, ax: Any = None, most: int = 15) -> Any:
-        """Horizontal bars of the relative error, best first, and the limit; returns the axes."""
+        """Horizontal bars of what the objective measures, best first; returns the axes.
+
+        Errors are split into bias and variance, with the limit beside them; divergences have an
+        axis of logarithms, and bars of two standard errors.
+        """
         import matplotlib.pyplot as plt
 
         rows = self._rows[:most][::-1]
         if ax is None:
             _, ax = plt.subplots(figsize=(8, 0.35 * len(rows) + 1.2), layout="constrained")
+        names = [row.label for row in rows]
+        if self.posterior is not None:
+            errors = [STANDARD_ERRORS * (row.divergence_error or 0.0) for row in rows]
+            ax.errorbar([row.value for row in rows], names, xerr=errors, fmt="o", color="#08519c")
+            ax.set_xscale("log")
+            ax.set_xlabel(f"{self.unit} held out")
+            return ax
         error = np.array([row.relative_error for row in rows])
         total = np.array([row.squared_bias + row.variance for row in rows])
         bias = np.array([row.squared_bias for row in rows])
         measured = np.isnan(total)
         share = np.where(measured, 0.0, bias / np.where(total > 0, total, 1.0))
-        names = [row.label for row in rows]
         ax.barh(names, error, color="#9ecae1", label="variance")
         ax.barh(names, error * share, color="#08519c", label="bias")
         if np.any(measured):
             ax.barh(names, np.where(measured, error, 0.0), color="#bdbdbd", label="measured")
         if self.limit is not None:
             ax.axvline(self.limit.relative_error, color="black", linestyle=":", label="limit")
-        ax.set_xlabel("relative error (bars split by share of the squared error)")
+        ax.set_xlabel(f"{self.unit} (bars split by share of the squared error)")
         ax.legend(loc="lower right", frameon=False)
         return ax

@@ -65,7 +65,7 @@ def tuned_features(
     try:
         recorder.check()
         with without_degenerate_warnings():
-            trial = place.settled(found, X)
+            trial = place.settled(found, X, Y)
             factor = best_factor(
                 _scored(trial, found, score, n_scored, recorder),
                 trial.n_columns,

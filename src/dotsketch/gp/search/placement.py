@@ -60,7 +60,7 @@ class Placement:
         """Columns come in multiples of this number."""
         return int(getattr(self._owner, "columns_at_once", 1))
 
-    def settled(self, kernel: Any, X: Array) -> Placement:
+    def settled(self, kernel: Any, X: Array, y: Any = None) -> Placement:
         """The same with features that no longer depend on a plan; see `FeatureMap.settled`."""
         owner = self._owner
         if not isinstance(owner, FeatureMap):
@@ -68,7 +68,7 @@ class Placement:
         rows = self.rows_of_kernel(X)
         if rows is None:
             return self
-        found = clone(owner).set_params(kernel=clone(kernel)).settled(rows)
+        found = clone(owner).set_params(kernel=clone(kernel)).settled(rows, y)
         path = self._path
         return Placement(clone(self.model).set_params(**{path: found}) if path else found)
 
