@@ -55,7 +55,7 @@ def run_all(function: Callable[[Item], object], items: Iterable[Item], workers: 
         with config_context(**configuration):
             work()
 
-    with _single_blas_thread():
+    with single_blas_thread():
         pool = _pool(workers - 1)
         helpers = [pool.submit(copy_context().run, help_out) for _ in range(workers - 1)]
         try:
@@ -109,7 +109,8 @@ _blas_limit = _BlasLimit()
 
 
 @contextmanager
-def _single_blas_thread() -> Iterator[None]:
+def single_blas_thread() -> Iterator[None]:
+    """BLAS keeps to one thread, for all threads of this process."""
     limit = _blas_limit
     limit.acquire()
     try:

@@ -15,6 +15,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
+from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import _check_n_features, check_is_fitted, validate_data
 
 from .._arrays import (
@@ -30,6 +31,8 @@ from .._arrays import (
 )
 from .._backends import host_view, largest_entry
 from ..kernels import Kernel
+from ..rows.collections import at_hand, over_collections
+from ..rows.sources import Output, float_type
 from .study import ExpectedError, Study, Unsuited
 
 NO_SERIES = (
@@ -183,7 +186,12 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         return np.asarray(np.sum(np.abs(Z) ** 2, axis=1, dtype=np.float64))
 
     def _validate(self, X: Array, *, reset: bool) -> Array:
-        """X as a real floating matrix of its own library (NumPy or CSR for everything else)."""
+        """X as a real floating matrix of its own library (NumPy or CSR for everything else).
+
+        A fit (`reset`) to a collection, such as a Dask array, is one to a sample of its rows.
+        """
+        if reset:
+            [X] = at_hand(X)
         if not reset and is_valid(self, X):
             return X
         self._check_library(X, reset=reset)
@@ -205,8 +213,23 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
                 f"as those passed to fit(): {self._library}, not {library}."
             )
 
+    def _transformed(self, X: Any) -> tuple[Output]:
+        """What `transform` returns of a collection."""
+        check_fitted(self)
+        if _get_output_config("transform", self)["dense"] != "default":
+            raise ValueError(
+                "set_output would load all rows of this collection: use the default output. A data "
+                "frame is transformed to a data frame."
+            )
+        dtype = np.result_type(float_type(X), np.complex64 if self._is_complex else np.float32)
+        return (Output("features", dtype, list(self.get_feature_names_out())),)
+
+    @over_collections(_transformed)
     def transform(self, X: Array) -> Array:  # (n, d) -> (n, n_components)
-        """The features of every row of X, in its library, dtype and device."""
+        """The features of every row of X, in its library, dtype and device.
+
+        Those of a Dask collection are a Dask collection.
+        """
         check_fitted(self)
         if not (self.checks_rows and is_plain(self, X)):
             X = self._validate(X, reset=False)
@@ -248,6 +271,11 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
     @property
     def _n_features_out(self) -> int:
         return self.n_projections_ * (2 if self.output_ == "complex_to_real" else 1)
+
+    @property
+    def _is_complex(self) -> bool:
+        """Whether `transform` returns complex numbers."""
+        return self.output_ == "complex"
 
     @property
     def _field(self) -> str:

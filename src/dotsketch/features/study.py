@@ -27,6 +27,7 @@ from .._arrays import (
     positive_integer,
 )
 from ..kernels import Kernel
+from ..rows.collections import at_hand
 
 Value = TypeVar("Value")
 
@@ -372,7 +373,11 @@ def off_diagonal_mean(values: np.ndarray) -> float:
 
 
 def check_rows(X: Array) -> Array:
-    """X as finite floating rows: NumPy, CSR, or an array of another library."""
+    """X as finite floating rows: NumPy, CSR, or an array of another library.
+
+    Of a collection, such as a Dask array: a sample of its rows.
+    """
+    [X] = at_hand(X)
     if not is_foreign(X):
         return check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32])
     xp = namespace(X)

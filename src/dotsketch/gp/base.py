@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
+from copy import copy
 from numbers import Integral
 from typing import Any
 
@@ -21,13 +22,13 @@ from sklearn.utils.validation import (
 
 from .._arrays import Array, host
 from ..features.base import FeatureMap, is_valid
+from ..rows.collections import rows_of
 from ..rows.fold import Checkpoint, fingerprint
-from ..rows.sources import Block, Rows, is_on_disk, is_stream
+from ..rows.sources import SAMPLE_ROWS, Block, Rows, is_on_disk, is_stream
 from .functions import joined
 from .search import TunedProcess
 from .solvers import Cholesky
 
-SAMPLE_ROWS = 10_000  # features are fitted on so many rows of data that are not in memory
 BLOCK_BYTES = 1 << 26
 PROBE_ROWS = 16  # training rows whose features are looked at
 LEAST_CARRIED = 0.01  # share of k(x, x); features that carry less get a warning
@@ -66,6 +67,13 @@ class FeatureGP(TunedProcess):
         """How rows become a posterior: the one place that chooses a solver."""
         return Cholesky()
 
+    def for_rows(self) -> Any:
+        """A copy for predictions, without the sums over the training rows."""
+        light = copy(self)
+        for name in ("statistics_", "_sums"):
+            light.__dict__.pop(name, None)
+        return light
+
     def _check_features(self, corrections: tuple[str | None, ...]) -> None:
         if not hasattr(self.features, "fit") or not hasattr(self.features, "transform"):
             raise TypeError(
@@ -90,7 +98,7 @@ class FeatureGP(TunedProcess):
                 raise ValueError(
                     f"{type(self).__name__} requires y to be passed, but the target y is None."
                 )
-            return Rows((X, *columns))
+            return rows_of(X, *columns)
         if any(column is not None for column in columns):
             raise ValueError(
                 "A stream gives batches (X, y): leave y, noise_variance and sample_weight out."
@@ -102,9 +110,8 @@ class FeatureGP(TunedProcess):
 
         Features of a trial (not final) are not checked.
         """
-        in_memory = rows.columns is not None and not is_on_disk(rows.columns[0])
-        X, y, *_ = rows.columns if in_memory and rows.columns else rows.sample(SAMPLE_ROWS)
-        if not in_memory:
+        X, y, *_ = rows.columns if rows.in_memory and rows.columns else rows.sample(SAMPLE_ROWS)
+        if not rows.in_memory:
             X = self._check_sample(X)
         targets = self._feature_targets(y) if _needs_targets(features) else None
         self.features_ = clone(features).fit(X, targets)  # some transformers ask for a target
@@ -280,7 +287,7 @@ class FeatureGP(TunedProcess):
             for (rows,) in Rows((X,)).blocks(self._block_rows()):
                 yield rows, self._map(rows)
             return
-        for (rows,) in Rows((X,)).blocks(self._block_rows()):
+        for (rows,) in rows_of(X).blocks(self._block_rows()):
             rows = self._check_block(rows)
             yield rows, self._map(rows)
 

@@ -15,6 +15,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .._arrays import as_generator, host, positive_integer
+from ..rows.collections import split_target
 from ..rows.sources import Block, Rows, is_on_disk, is_stream, sample_weights
 from .base import DTYPES, FeatureGP
 from .choice import HeldOut
@@ -141,17 +142,19 @@ class FeatureGPClassifier(DirichletClassifier, FeatureGP):
         y: Any = None,
         sample_weight: Any = None,
         *,
+        target: Any = None,
         classes: Any = None,
         checkpoint: Any = None,
     ) -> FeatureGPClassifier:
         """Fit in one pass, or in one for every iteration of `solver="cg"`.
 
-        X, y, `sample_weight` and `checkpoint` are as for `FeatureGPRegressor.fit`, with labels of
-        any kind (n,). Rows that are held out to choose α, prior variance and temperature count by
-        their weights, but are drawn by their number: copies of a row are other rows there.
+        X, y, `sample_weight`, `target` and `checkpoint` are as for `FeatureGPRegressor.fit`, with
+        labels of any kind (n,). Rows that are held out to choose α, prior variance and temperature
+        count by their weights, but are drawn by their number: copies of a row are other rows there.
         `classes` may name the classes of a stream, of which some may have no rows.
         """
         self._check_parameters()
+        X, y = split_target(X, y, target)
         rows = self._training_rows(X, y, sample_weight, reset=True)
         self._begin(rows, classes)
         solver = chosen_solver(self.solver, rows, self.n_columns_, np.iscomplexobj(self._probe))
@@ -234,22 +237,21 @@ class FeatureGPClassifier(DirichletClassifier, FeatureGP):
         check_solver(self.solver)
 
     def _training_rows(self, X: Any, y: Any, sample_weight: Any, *, reset: bool) -> Rows:
-        if is_stream(X):
-            return self._rows(X, y, None, sample_weight)
-        if not is_on_disk(X):
+        if not is_stream(X) and not is_on_disk(X):
             X, y = validate_data(
                 self, host(X), host(y), accept_sparse="csr", dtype=DTYPES, reset=reset
             )
-        y = column_or_1d(y, warn=True)
-        check_classification_targets(y)
+            y = column_or_1d(y, warn=True)
+            check_classification_targets(y)
         return self._rows(X, y, None, sample_weight)
 
     def _begin(self, rows: Rows, classes: Any) -> None:
         """Fit the features, and note which classes are known by now."""
         self._named = None if classes is None else np.unique(classes)
         known = self._named
-        if known is None and rows.columns is not None:
-            known = np.unique(rows.columns[1])
+        if known is None:
+            known = rows.distinct(1)
+        if known is not None:
             check_two_classes(known)
         self._fit_features(rows, self.features)
         self._known = [] if known is None else known.tolist()

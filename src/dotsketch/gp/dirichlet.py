@@ -19,6 +19,8 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from ..rows.collections import over_collections
+from ..rows.sources import Output
 from .choice import (
     ALPHA_SPREAD,
     ALPHAS,
@@ -85,6 +87,7 @@ class DirichletClassifier(ClassifierMixin):
     probabilities: str
     n_samples: int
     random_state: Any
+    classes_: np.ndarray
 
     def _latent_mean(self, X: Any) -> np.ndarray:  # (n, d) -> (n, C)
         raise NotImplementedError
@@ -96,6 +99,21 @@ class DirichletClassifier(ClassifierMixin):
     def _log_evidence(self, labels: DirichletLabels, prior_variance: float) -> float:
         raise NotImplementedError
 
+    def _outputs(self, *names: str) -> tuple[Output, ...]:
+        """What a method returns of a collection: numbers of every class, with these labels."""
+        check_is_fitted(self)
+        several = len(names) > 1
+        classes = [str(label) for label in self.classes_.tolist()]
+        return tuple(
+            Output(name, np.float64, [f"{name}_{c}" for c in classes] if several else classes)
+            for name in names
+        )
+
+    def _class_of_rows(self, X: Any) -> tuple[Output]:
+        check_is_fitted(self)
+        return (Output("class", self.classes_.dtype),)
+
+    @over_collections(_class_of_rows)
     def predict(self, X: Any) -> np.ndarray:  # (n, d) -> (n,)
         """The class of the greatest latent mean, which takes no variances.
 
@@ -105,12 +123,14 @@ class DirichletClassifier(ClassifierMixin):
         result: np.ndarray = self.classes_[self._latent_mean(X).argmax(axis=1)]
         return result
 
+    @over_collections(lambda model, X: model._outputs("mean", "std"))
     def predict_latent(self, X: Any) -> tuple[np.ndarray, np.ndarray]:  # (n, d) -> (n, C), (n, C)
         """Mean and standard deviation of the latent function of every class."""
         check_is_fitted(self)
         means, variances = zip(*self._latent_blocks(X), strict=True)
         return np.concatenate(means), np.sqrt(np.concatenate(variances))
 
+    @over_collections(lambda model, X: model._outputs("probability"))
     def predict_proba(self, X: Any) -> np.ndarray:  # (n, d) -> (n, C)
         """Probabilities of the classes: the softmax averaged over the latent functions."""
         check_is_fitted(self)

@@ -8,7 +8,8 @@ import numpy as np
 
 from .._arrays import as_generator, positive_integer
 from ..features.base import check_fitted
-from ..rows.sources import Rows
+from ..rows.collections import over_collections
+from ..rows.sources import Output, Rows
 from .base import check_test_rows
 from .corrections import CorrectedRegression
 from .evidence import log_evidence
@@ -28,6 +29,30 @@ class RegressionPredictions(CorrectedRegression):
     solver_: str
     _unit_noise: float
 
+    def _predicted(
+        self,
+        X: Any,
+        return_std: bool = False,
+        return_cov: bool = False,
+        *,
+        include_noise: bool = False,
+    ) -> tuple[Output, ...]:
+        """What `predict` returns of a collection."""
+        check_fitted(self)
+        if return_cov:
+            raise ValueError(
+                "return_cov is a matrix of all pairs of rows, too large for a collection: use "
+                "return_std, or rows in memory."
+            )
+        labels = ("mean", "std") if return_std else ("mean",)
+        if self._flat:
+            return tuple(Output(label, np.float64) for label in labels)
+        outputs = range(len(self.means_))
+        return tuple(
+            Output(label, np.float64, [f"{label}{k}" for k in outputs]) for label in labels
+        )
+
+    @over_collections(_predicted)
     def predict(
         self,
         X: Any,
@@ -38,7 +63,8 @@ class RegressionPredictions(CorrectedRegression):
     ) -> Any:  # (n, d) -> (n,) or (n, m); std of the same shape; covariance (n, n) or (n, n, m)
         """Mean of f at the rows of X, and its standard deviation or covariance.
 
-        `include_noise` adds the noise variance, for the spread of y instead of f.
+        `include_noise` adds the noise variance, for the spread of y instead of f. Predictions for
+        a Dask collection are Dask collections, computed when they are asked for.
         """
         check_fitted(self)
         self._check_request(return_std, return_cov)

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from ..features.base import check_fitted
-from ..rows.sources import Block, Rows, is_on_disk, is_stream
-from .base import SAMPLE_ROWS
+from ..rows.collections import split_target
+from ..rows.sources import SAMPLE_ROWS, Block, Rows, is_on_disk, is_stream
 from .corrections import CORRECTIONS
 from .iterative import RowPasses, check_direct, check_solver, chosen_solver, forget
 from .posterior import Posterior
@@ -141,6 +141,7 @@ class FeatureGPRegressor(TunedRegression, RegressionPredictions):
         y: Any = None,
         sample_weight: Any = None,
         *,
+        target: Any = None,
         noise_variance: Any = None,
         optimize: bool | str | None = None,
         checkpoint: Any = None,
@@ -149,14 +150,17 @@ class FeatureGPRegressor(TunedRegression, RegressionPredictions):
 
         Parameters
         ----------
-        X : array, memory map, data set with slices (h5py, zarr, dask), iterator of batches (X, y)
-            or (X, y, noise_variance) or {"X": …, "y": …, "noise_variance": …, "sample_weight": …},
-            or a function that returns such an iterator
-        y : array (n,) or (n, m), or None if X is an iterator
+        X : array, memory map, data set with slices (h5py, zarr), iterator of batches (X, y) or
+            (X, y, noise_variance) or {"X": …, "y": …, "noise_variance": …, "sample_weight": …}, or
+            a function that returns such an iterator; or a Dask array (chunks of rows) or data
+            frame, whose partitions are reduced to sums where they are
+        y : array (n,) or (n, m), or None if X is an iterator or has the column `target`
         sample_weight : array (n,) or None
             How often every row counts: a weight of 3 is three copies of the row, in everything that
             is computed from it; 0 leaves the row out. Features are fitted to the rows with
             positive weights, each once.
+        target : str, list of str or None
+            The columns of a data frame X that are y.
         noise_variance : array (n,) or None
             The variance of the noise of every row, instead of the parameter and in its units:
             divide variances in the units of y by `y.var()`, or set `normalize_y="mean"`.
@@ -167,6 +171,7 @@ class FeatureGPRegressor(TunedRegression, RegressionPredictions):
             later fit with the same path goes on.
         """
         self._check_parameters()
+        X, y = split_target(X, y, target)
         rows = self._training_rows(X, y, noise_variance, sample_weight, reset=True)
         self._begin(rows, self._asked(optimize))
         solver = chosen_solver(self.solver, rows, self.n_columns_, np.iscomplexobj(self._probe))

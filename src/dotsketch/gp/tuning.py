@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..rows.sources import Block, Rows, is_on_disk, sample_weights
+from ..rows.sources import Block, Rows, sample_weights
 from ..spectrum import best_variances
 from .iterative import DIRECT_ROWS, MOST_COLUMNS
 from .regression_sums import RegressionSums
@@ -21,12 +21,11 @@ class TunedRegression(RegressionSums):
 
     def _tuned_features(self, rows: Rows, sample: Block, optimize: bool | str) -> Any:
         """The features with the kernel of the greatest marginal likelihood."""
-        in_memory = rows.columns is not None and not is_on_disk(rows.columns[0])
-        X = sample[0] if in_memory else self._check_sample(sample[0])
+        X = sample[0] if rows.in_memory else self._check_sample(sample[0])
         (Y, _), noise = check_targets(sample[1]), sample[2] if self._noise_by_row else None
         counts = sample_weights(sample)
         scales = self._normalisation(*moments(Y, np.ones(len(Y)) if counts is None else counts))[1]
-        scored = rows.sample(SCORED_ROWS) if in_memory else (X, *sample[1:])
+        scored = rows.sample(SCORED_ROWS) if rows.in_memory else (X, *sample[1:])
         recorder = self._recorder()
         features, message = tuned_features(
             self.features,

@@ -16,6 +16,7 @@ from .._arrays import Array, as_generator, positive_integer
 from ..features.base import FeatureMap, check_kernel
 from ..features.study import Study
 from ..kernels import Kernel
+from ..rows.collections import at_hand
 from .search import (
     Assessment,
     Selection,
@@ -140,6 +141,7 @@ class AutoFeatures(FeatureMap):
     def fit(self, X: Array, y: Any = None) -> AutoFeatures:
         """Plan on a sample of X (n, d), and y if the objective needs it; fit what is best."""
         self._check_parameters()
+        X, y = at_hand(X, y)
         X = self._validate(X, reset=True)
         study_rng, features_rng = as_generator(self.random_state).spawn(2)
         study = Study(
@@ -193,6 +195,10 @@ class AutoFeatures(FeatureMap):
     @property
     def _n_features_out(self) -> int:
         return self.features_._n_features_out
+
+    @property
+    def _is_complex(self) -> bool:
+        return self.features_._is_complex
 
     def _plan(self, study: Study, y: Any) -> Plan:
         selection = select(self.candidates, study)

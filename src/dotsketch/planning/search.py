@@ -13,6 +13,7 @@ from ..features import FAMILIES, FeatureMap, MaclaurinFeatures
 from ..features.base import Setup, check_kernel
 from ..features.study import Study, Unsuited, check_rows
 from ..kernels import ExpandedKernel, Kernel
+from ..rows.collections import at_hand
 from .contest import Contest
 from .limit import best_possible_later
 from .posterior import PosteriorReference
@@ -83,6 +84,7 @@ def plan(
     True
     """
     n_components = positive_integer("n_components", n_components)
+    X, y = at_hand(X, y)
     study = Study(
         kernel,
         check_rows(X),

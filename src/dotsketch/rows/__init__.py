@@ -3,6 +3,9 @@
 - `sources`: `Rows` over arrays, sparse matrices, memory maps, h5py, zarr, streams
 - `parquet`: batches of a Parquet file, which need not fit in memory
 - `fold`: sums over blocks in a fixed order, with a checkpoint and a progress bar
+- `dask`: the same fold on Dask collections (`dask_columns`: their partitions; `dask_map`: lazy
+  results of methods; `dask_run`: the current scheduler and its errors)
+- `collections`: what chooses between them
 """
 
 from .fold import Checkpoint

@@ -1,10 +1,10 @@
 """One map-and-reduce over blocks of rows, which survives being killed.
 
-Blocks are added to the state of their group, and groups to the total, in a fixed order: the result
-does not depend on where the rows come from or, to the rounding of BLAS, on an interruption. After
-every group the total is written to a file, beside a digest of all rows that it holds. The next run
-with the same path reads those rows again, compares the digest, and goes on with the first row that
-is missing.
+Blocks are added to the state of their group, and groups to each other as a `Tree` says: the result
+does not depend on where the rows come from, on how many machines compute it or, to the rounding of
+BLAS, on an interruption. After every group what there is of the tree is written to a file, beside a
+digest of all rows that it holds. The next run with the same path reads those rows again, compares
+the digest, and goes on with the first row that is missing.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ from .._support.progress import progress as progress_bar
 if TYPE_CHECKING:  # `Rows.fold` is this module's function
     from .sources import Block, Rows
 
+FAN_IN = 16  # nodes of a tree that are added to one of the next level
+
 
 def fold(
     rows: Rows,
@@ -37,8 +39,8 @@ def fold(
     progress: str | None = None,
 ) -> Any:
     """The state of all rows; see `Rows.fold`."""
-    done = 0 if checkpoint is None else checkpoint.begin([block_rows, group_blocks])
-    total: Any = None
+    done = 0 if checkpoint is None else checkpoint.begin([block_rows, group_blocks, FAN_IN])
+    tree = Tree()
     group: Any = None
     number = first = 0
     with progress_bar(progress or "", rows.n_rows, progress is not None) as advance:
@@ -48,11 +50,12 @@ def fold(
             if number > done:
                 group = add(zero() if group is None else group, block, first)
                 if number % group_blocks == 0:
-                    total, group = _joined(total, group), None
+                    tree.add(group)
+                    group = None
                     if checkpoint is not None:
-                        checkpoint.write(total, number)
+                        checkpoint.write(tree, number)
             elif number == done and checkpoint is not None:
-                total = checkpoint.restored()
+                tree = Tree.restored(checkpoint.saved(), checkpoint.restore)
             first += block[0].shape[0]
             advance(block[0].shape[0])
     if checkpoint is not None and number < done:
@@ -60,16 +63,68 @@ def fold(
             f"The checkpoint {checkpoint.path} holds more rows than the data given now."
         )
     if group is not None:
-        total = _joined(total, group)
+        tree.add(group)
         if checkpoint is not None:
-            checkpoint.write(total, number)
+            checkpoint.write(tree, number)
+    total = tree.total()
     return zero() if total is None else total
 
 
-def _joined(total: Any, group: Any) -> Any:
+class Tree:
+    """States added in the order of a tree: every node is the sum of 16 nodes below it, in order.
+
+    The tree depends on the number of states alone, so that its nodes can be computed anywhere (see
+    `dask`). Here states come one after the other, and one unfinished node of every level is held.
+    """
+
+    def __init__(self) -> None:
+        self.counts: list[int] = []  # of the unfinished nodes, from below
+        self.sums: list[Any] = []
+
+    def add(self, state: Any) -> None:
+        """Add the next state, which becomes the tree's own."""
+        for level in range(len(self.counts) + 1):
+            if level == len(self.counts):
+                self.counts.append(0)
+                self.sums.append(None)
+            self.counts[level] += 1
+            self.sums[level] = _joined(self.sums[level], state)
+            if self.counts[level] < FAN_IN:
+                return
+            state, self.counts[level], self.sums[level] = self.sums[level], 0, None
+
+    def total(self) -> Any:
+        """The sum of all states, or None without any; the tree is used up."""
+        total: Any = None
+        for node in self.sums:
+            total = total if node is None else node if total is None else _joined(node, total)
+        return total
+
+    def arrays(self) -> dict[str, Any]:
+        """All of it by name, for a checkpoint."""
+        found: dict[str, Any] = {"counts": np.array(self.counts)}
+        for level, node in enumerate(self.sums):
+            if node is not None:
+                found |= {f"{level}.{name}": value for name, value in node.arrays().items()}
+        return found
+
+    @classmethod
+    def restored(cls, arrays: dict[str, Any], restore: Callable[[dict[str, Any]], Any]) -> Tree:
+        """The way back from `arrays`; `restore` is that of a state."""
+        tree = cls()
+        tree.counts = arrays.pop("counts").tolist()
+        nodes: list[dict[str, Any]] = [{} for _ in tree.counts]
+        for key, value in arrays.items():
+            level, name = key.split(".", 1)
+            nodes[int(level)][name] = value
+        tree.sums = [restore(node) if node else None for node in nodes]
+        return tree
+
+
+def _joined(total: Any, state: Any) -> Any:
     if total is None:
-        return group
-    total += group  # in place where the state can: it may be large, and the fold alone knows it
+        return state
+    total += state  # in place where the state can: it may be large, and the fold alone knows it
     return total
 
 
@@ -97,7 +152,7 @@ class Checkpoint:
         probe: np.ndarray | None = None,
     ):
         self.path = Path(path)
-        self._restore = restore
+        self.restore = restore
         self._fingerprint = fingerprint
         self._probe = np.zeros(0) if probe is None else probe
 
@@ -125,13 +180,17 @@ class Checkpoint:
 
     def restored(self) -> Any:
         """The state in the file, if it is that of the blocks so far."""
+        return self.restore(self.saved())
+
+    def saved(self) -> dict[str, Any]:
+        """The arrays of that state."""
         saved, self._saved = self._saved or {}, None
         if saved.pop("digest").tobytes() != self._digest:
             raise ValueError(
                 f"The checkpoint {self.path} holds other rows than the data given now. Delete it "
                 "to start anew."
             )
-        return self._restore(saved)
+        return saved
 
     def write(self, state: Any, blocks: int) -> None:
         """Replace the file by the state of the blocks so far, at once."""

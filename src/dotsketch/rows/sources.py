@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import mmap
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse
@@ -20,6 +20,25 @@ from .fold import Checkpoint, fold
 
 Block = tuple[Array, ...]  # columns of one block of rows: (X, y), or more of those below
 COLUMNS = ("X", "y", "noise_variance", "sample_weight")
+LIBRARIES = ("dask",)  # that compute with rows where they are: see `collections`
+SAMPLE_ROWS = 10_000  # features are fitted on so many rows of data that are not in memory
+
+
+class Output(NamedTuple):
+    """An array that a method returns of rows (n, d): (n,), or (n, columns) with their names."""
+
+    label: str
+    dtype: Any
+    names: list[str] | None = None
+
+    @property
+    def width(self) -> int | None:
+        return None if self.names is None else len(self.names)
+
+    def empty(self) -> np.ndarray:
+        """The array of no rows."""
+        shape = (0,) if self.names is None else (0, len(self.names))
+        return np.empty(shape, dtype=self.dtype)
 
 
 class Rows:
@@ -63,6 +82,11 @@ class Rows:
         return None if self.columns is None else self.columns[0].shape[0]
 
     @property
+    def in_memory(self) -> bool:
+        """Whether all rows are at hand, in `columns`."""
+        return self.columns is not None and not is_on_disk(self.columns[0])
+
+    @property
     def repeatable(self) -> bool:
         """Whether the rows can be read more than once."""
         return self.columns is not None or callable(self._stream)
@@ -88,7 +112,7 @@ class Rows:
             if n <= size:
                 return _first(self.blocks(max(n, 1)))
             places = np.unique(np.linspace(0, n - 1, size).round().astype(int))
-            found = counted(tuple(None if c is None else _pick(c, places) for c in self.columns))
+            found = counted(tuple(None if c is None else pick(c, places) for c in self.columns))
             # all of them may have a weight of zero
             return found if found[0].shape[0] else _first(self.blocks(size))
         batches = self._batches()
@@ -103,6 +127,10 @@ class Rows:
         if not callable(self._stream):
             self._stream, self._taken = itertools.chain(kept, batches), False
         return _first(regroup(iter(kept), size))
+
+    def distinct(self, column: int) -> np.ndarray | None:
+        """The different values of a column, in order; None for a stream."""
+        return None if self.columns is None else np.unique(self.columns[column])
 
     def fold(
         self,
@@ -168,14 +196,14 @@ def regroup(batches: Iterator[Block], size: int) -> Iterator[Block]:
         count += len_of(batch[0])
         if count < size:
             continue
-        joined = _join(waiting)
+        joined = join(waiting)
         for start in range(0, count - size + 1, size):
-            yield tuple(None if c is None else c[start : start + size] for c in joined)
+            yield tuple(None if c is None else _rows(c, start, start + size) for c in joined)
         done = count - count % size
-        waiting = [tuple(None if c is None else c[done:] for c in joined)]
+        waiting = [tuple(None if c is None else _rows(c, done, count) for c in joined)]
         count -= done
     if count:
-        yield _join(waiting)
+        yield join(waiting)
 
 
 def as_batch(batch: Any) -> Block:
@@ -217,7 +245,7 @@ def counted(block: Block) -> Block:
         return tuple(None if c is None else c[:0] for c in (*block[:3], weights))
     if len(kept) == len(weights):
         return (*block[:3], weights)
-    return tuple(None if c is None else _pick(c, kept) for c in (*block[:3], weights))
+    return tuple(None if c is None else pick(c, kept) for c in (*block[:3], weights))
 
 
 def is_stream(X: Any) -> bool:
@@ -226,10 +254,24 @@ def is_stream(X: Any) -> bool:
 
 
 def is_on_disk(X: Any) -> bool:
-    """Whether reading all of X at once is to be avoided: a memory map, or a data set of a file."""
+    """Whether reading all of X at once is to be avoided: a memory map, a data set of a file, or a
+    collection of another library, whose rows may be anywhere."""
     if isinstance(X, np.ndarray):
         return _map_of(X) is not None
+    if is_collection(X):
+        return True
     return hasattr(X, "shape") and hasattr(X, "chunks") and hasattr(X, "dtype")
+
+
+def is_collection(X: Any) -> bool:
+    """Whether X is a collection of a library that computes with rows where they are."""
+    return type(X).__module__.partition(".")[0] in LIBRARIES
+
+
+def float_type(X: Any) -> np.dtype[Any]:
+    """The type of the rows of X as they are validated: float32 if all of it is that."""
+    types = [X.dtype] if hasattr(X, "dtype") else list(X.dtypes)
+    return np.dtype("float32" if all(t == np.float32 for t in types) else "float64")
 
 
 def release_pages(X: Any) -> None:
@@ -265,11 +307,12 @@ def _rows(column: Any, start: int, stop: int) -> Any:
     if hasattr(column, "iloc"):
         return column.iloc[start:stop]
     part = column[start:stop]
-    # rows of a memory map are copied, so that its pages can be let go; those of dask are computed
+    # rows of a memory map are copied, so that its pages can be let go
     return np.array(part) if is_on_disk(part) else part
 
 
-def _pick(column: Any, places: np.ndarray) -> Any:
+def pick(column: Any, places: np.ndarray) -> Any:
+    """Some rows of a column, in memory."""
     if hasattr(column, "iloc"):
         return column.iloc[places]
     if not isinstance(column, np.ndarray) or not is_on_disk(column):
@@ -282,7 +325,7 @@ def _pick(column: Any, places: np.ndarray) -> Any:
     return np.concatenate(parts)
 
 
-def _join(batches: list[Block]) -> Block:
+def join(batches: list[Block]) -> Block:
     """Batches one below the other."""
     if len(batches) == 1:
         return batches[0]
