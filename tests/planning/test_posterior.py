@@ -169,7 +169,7 @@ def test_what_is_missing_or_wrong_is_said(data):
             call()
     options = {"n_components": 12, "objective": "posterior", "y": y}
     for changed, message in (
-        ({"objective": "kl"}, "objective must be one of 'error', 'posterior'"),
+        ({"objective": "kl"}, "objective must be one of 'error', 'error_per_time'"),
         ({"y": y[:-1]}, "y has 149 values for 150 rows"),
         ({"y": np.where(y > 1, np.nan, y)}, "y contains NaN"),
         ({"noise_variance": 0.0}, "noise_variance must be a positive number"),

@@ -72,6 +72,8 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
     random_state: Any
     kernel_: Kernel
     weights_: Any
+    # The options that say how long a row takes at equal columns; None: all
+    timed_options: ClassVar[tuple[str, ...] | None] = None
     # Whether `_features` itself looks for NaN and infinity, while the rows are in the cache
     checks_rows: ClassVar[bool] = False
     # Whether k(x, x) − |z(x)|² ≥ 0 is what these features cannot describe of the row x: Gaussian

@@ -201,6 +201,10 @@ class Study:
         """Rows of X in the order in which they are used, those of the sample first."""
         return take_rows(self._X, self.numbers(n_rows))
 
+    def given(self, n_rows: int) -> Array:  # -> (n_rows or fewer, d)
+        """The first rows of X as they are, in their library and precision."""
+        return self._X[: min(n_rows, most_rows(self.dimension)), :]
+
     @property
     def is_reduced(self) -> bool:
         """Whether the sample has fewer rows than were asked for because rows are wide."""

@@ -44,7 +44,7 @@ OWN: dict[str, Arrays] = {
     "WaveWeights": {"phase": "f: 0 | 1"},
     # expansions, allocations and plans
     **without_arrays("BestPossible ComplexAdvantage Dropped LeftOut Plan PlannedCandidate"),
-    **without_arrays("PosteriorSetting"),
+    **without_arrays("MeasuredCost PosteriorSetting TimedFeatures"),
     "Allocation": {
         "degrees": "iu: b",
         "projections": "iu: b",

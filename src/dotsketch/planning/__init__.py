@@ -6,6 +6,8 @@ A candidate is an unfitted estimator of `features`; no family is named here.
 - `posterior`: how far features are from the exact posterior, measured on a sample
 - `table`: the plan, candidates in the order of their error, or of that distance
 - `contest`: candidates that cannot be the best are dropped before they are computed
+- `timing`: what features and solver take on this machine; columns that fit into a time
+- `means`: what a plan is asked for, and the columns that candidates may have
 - `search`: `plan` and `required_components`
 - `auto`: the transformer that follows the plan
 - `bounds`: the worst-case guarantee of the paper's Section 3.4; whether complex weights pay
@@ -14,6 +16,7 @@ A candidate is an unfitted estimator of `features`; no family is named here.
 from .auto import AutoFeatures
 from .bounds import ComplexAdvantage, complex_advantage, error_bound
 from .limit import BestPossible, best_possible
+from .means import Means
 from .posterior import PosteriorSetting
 from .search import (
     Assessment,
@@ -29,6 +32,7 @@ from .search import (
     variants,
 )
 from .table import Dropped, LeftOut, Plan, PlannedCandidate
+from .timing import MeasuredCost, TimedFeatures
 
 __all__ = [
     "Assessment",
@@ -37,10 +41,13 @@ __all__ = [
     "ComplexAdvantage",
     "Dropped",
     "LeftOut",
+    "Means",
+    "MeasuredCost",
     "Plan",
     "PlannedCandidate",
     "PosteriorSetting",
     "Selection",
+    "TimedFeatures",
     "assess",
     "best_possible",
     "complex_advantage",

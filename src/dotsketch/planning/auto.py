@@ -17,12 +17,12 @@ from ..features.base import FeatureMap, check_kernel
 from ..features.study import Study
 from ..kernels import Kernel
 from ..rows.collections import at_hand
+from .means import Aim
 from .search import (
     Assessment,
     Selection,
     assess,
     least_components,
-    make_reference,
     select,
     tabulate,
 )
@@ -59,10 +59,21 @@ class AutoFeatures(FeatureMap):
         columns is chosen. Where an error is measured, it and twice its standard error are within
         the tolerance. With n_components as well, that is the most it may take; where it does
         not suffice, the best candidate with so many columns is taken, with a warning.
-    objective : {"error", "posterior"}, default="error"
-        What is compared at n_components columns: the relative error of the kernel, or the
-        divergence from the exact posterior of a Gaussian process, measured on a sample of the rows;
-        see `plan`. "posterior" needs `fit(X, y)`; Gaussian processes on these features pass y on.
+    objective : {"error", "error_per_time", "posterior"}, default="error"
+        What is compared: the relative error of the kernel at n_components columns, or at equal time
+        per row (`microseconds_per_row`); or the divergence from the exact posterior of a Gaussian
+        process, measured on a sample of the rows. See `plan`. "posterior" needs `fit(X, y)`;
+        Gaussian processes on these features pass y on.
+    time_budget : float or None, default=None
+        Seconds for the features of all rows and the solver of a Gaussian process: it limits the
+        columns of every candidate, beside n_components if that is given. What takes how long is
+        measured in `fit` and kept as `plan_.cost`. The choice then depends on a clock: it may
+        differ from run to run, whatever random_state is.
+    microseconds_per_row : float or None, default=None
+        For objective="error_per_time": the time that the features of a row may take. It is measured
+        as for time_budget.
+    n_rows : int or None, default=None
+        The number of rows to be fitted, for time_budget; those of X if it is None.
     noise_variance : float or None, default=None
         For objective="posterior", in units of the standardised y; None maximises the marginal
         likelihood of the sample.
@@ -115,6 +126,9 @@ class AutoFeatures(FeatureMap):
         tolerance: float | None = None,
         objective: str = "error",
         noise_variance: float | None = None,
+        time_budget: float | None = None,
+        microseconds_per_row: float | None = None,
+        n_rows: int | None = None,
         candidates: Any = "all",
         cost_weight: float = 0.0,
         max_degree: int = 10,
@@ -129,6 +143,9 @@ class AutoFeatures(FeatureMap):
         self.tolerance = tolerance
         self.objective = objective
         self.noise_variance = noise_variance
+        self.time_budget = time_budget
+        self.microseconds_per_row = microseconds_per_row
+        self.n_rows = n_rows
         self.candidates = candidates
         self.cost_weight = cost_weight
         self.max_degree = max_degree
@@ -207,16 +224,9 @@ class AutoFeatures(FeatureMap):
             if found:
                 return found
         n_components = self.max_components if self.n_components is None else self.n_components
-        reference = make_reference(self.objective, study, y, n_components, self.noise_variance)
-        assessed = assess(
-            study,
-            selection,
-            n_components,
-            verbose=self.verbose,
-            best_by=self.cost_weight,
-            posterior=reference,
-        )
-        table = tabulate(study, assessed, n_components, self.cost_weight, posterior=reference)
+        means = self._aim(y).means(study, selection.candidates, n_components)
+        assessed = assess(study, selection, means, verbose=self.verbose, best_by=self.cost_weight)
+        table = tabulate(study, assessed, means, self.cost_weight)
         if self.tolerance is not None:
             message = (
                 f"tolerance={self.tolerance} is not reached with {n_components} columns: the least "
@@ -227,6 +237,16 @@ class AutoFeatures(FeatureMap):
                 raise ValueError(f"{message} Raise max_components or max_degree.")
             warnings.warn(f"{message} It is used as it is.", stacklevel=3)
         return table
+
+    def _aim(self, y: Any = None) -> Aim:
+        return Aim(
+            self.objective,
+            y,
+            self.noise_variance,
+            self.time_budget,
+            self.microseconds_per_row,
+            self.n_rows,
+        )
 
     def _within(self, tolerance: float, study: Study, selection: Selection) -> Plan | None:
         """Candidates that reach the tolerance, by their number of columns; None without any."""
@@ -252,10 +272,10 @@ class AutoFeatures(FeatureMap):
 
     def _check_parameters(self) -> None:
         check_kernel(self.kernel)
-        if self.n_components is None and self.tolerance is None:
+        if self.n_components is None and self.tolerance is None and not self._aim().is_timed:
             raise ValueError(
-                "AutoFeatures needs n_components, the number of columns, or tolerance, the "
-                "relative error of the kernel to reach (0.05, say)."
+                "AutoFeatures needs n_components, the number of columns; or tolerance, the "
+                "relative error of the kernel to reach (0.05, say); or time_budget."
             )
         for name in ("n_components", "max_components", "max_degree", "n_pairs_sample"):
             if name != "n_components" or self.n_components is not None:
@@ -264,9 +284,12 @@ class AutoFeatures(FeatureMap):
             isinstance(self.tolerance, Real) and 0 < self.tolerance < math.inf
         ):
             raise ValueError(f"tolerance must be a positive number; got {self.tolerance!r}.")
-        if self.tolerance is not None and self.objective == "posterior":
+        aim = self._aim()
+        aim.check()
+        if self.tolerance is not None and (self.objective != "error" or aim.is_timed):
             raise ValueError(
-                'tolerance is of the kernel\'s error: give n_components with objective="posterior".'
+                "tolerance is of the kernel's error, whatever time it takes: give n_components or "
+                "a budget of time with other objectives."
             )
         if not (isinstance(self.cost_weight, Real) and 0 <= self.cost_weight < math.inf):
             raise ValueError(f"cost_weight must be a number ≥ 0; got {self.cost_weight!r}.")
@@ -288,6 +311,11 @@ class AutoFeatures(FeatureMap):
             f"{best.label}: {best.n_components} columns, {found}, the best of "
             f"{len(self.plan_) + len(self.plan_.dropped)} candidates."
         ]
+        if best.seconds is not None:
+            lines.append(
+                f"{best.microseconds:.3g} µs per row, {best.seconds:.3g} s for features and "
+                f"solver. {self.plan_.cost}."
+            )
         others = [row for row in self.plan_[1:] if row.family != best.family]
         dropped = [one for one in self.plan_.dropped if one.candidate.family != best.family]
         if dropped and not others:

@@ -16,8 +16,8 @@ from ..kernels import ExpandedKernel, Kernel
 from ..rows.collections import at_hand
 from .contest import Contest
 from .limit import best_possible_later
-from .posterior import PosteriorReference
-from .table import OBJECTIVES, Dropped, LeftOut, Plan, PlannedCandidate
+from .means import MOST_COMPONENTS, Aim, Means
+from .table import Dropped, LeftOut, Plan, PlannedCandidate
 
 # What nobody asked for is compared up to these: some ten seconds and a small part of the memory
 MOST_SETUP_OPERATIONS = 1e11
@@ -30,12 +30,15 @@ def plan(
     kernel: Kernel,
     X: Array,
     *,
-    n_components: int,
+    n_components: int | None = None,
     objective: str = "error",
     y: Any = None,
     candidates: str | Iterable[str | FeatureMap] = "all",
     cost_weight: float = 0.0,
     noise_variance: float | None = None,
+    time_budget: float | None = None,
+    microseconds_per_row: float | None = None,
+    n_rows: int | None = None,
     max_degree: int = 10,
     n_pairs_sample: int = 500,
     random_state: Any = 0,
@@ -56,6 +59,8 @@ def plan(
     `objective` says what is compared:
 
     - "error" (the default): the relative error of the kernel at equal columns
+    - "error_per_time": the same at equal time per row. Every candidate has as many columns as it
+      computes in `microseconds_per_row`, n_components at most if it is given
     - "posterior": how far the predictions of a Gaussian process on the features are from those of
       the exact one, KL(approximate ‖ exact) in nats per row. It needs targets `y` (n,) or (n, m).
       Both learn from the same sample of at most 4096 rows and predict 200 others (or a fifth of
@@ -64,6 +69,13 @@ def plan(
       maximises the marginal likelihood of the exact process if it is not given, as its prior
       variance does in any case. Every candidate is drawn 3 to 16 times. With more rows than in the
       sample a posterior is sharper, and needs more columns for the same divergence.
+
+    `time_budget`, in seconds, limits the columns of every candidate to what features **and** the
+    direct solver of a Gaussian process take for `n_rows` rows (those of X if it is not given), and
+    n_components becomes the most there may be. There are never more columns than rows. What takes
+    how long is measured by small runs, about a second in all, and kept as `plan.cost`. (The plan
+    itself is not part of the budget.) A clock does not read the same twice: plans by time
+    are not reproducible, and may choose other features and columns in another run.
 
     Cost counts in any case: what "all" stands for leaves out candidates whose set-up takes more
     than 10¹¹ operations (Nyström features beyond about 4500 columns, orthogonal frequencies of
@@ -83,8 +95,13 @@ def plan(
     >>> table.best.relative_error < table[-1].relative_error
     True
     """
-    n_components = positive_integer("n_components", n_components)
     X, y = at_hand(X, y)
+    aim = Aim(objective, y, noise_variance, time_budget, microseconds_per_row, n_rows)
+    aim.check()
+    if n_components is None and not aim.is_timed:
+        raise ValueError("Give n_components, or a budget of time: see time_budget.")
+    if n_components is not None:
+        n_components = positive_integer("n_components", n_components)
     study = Study(
         kernel,
         check_rows(X),
@@ -92,26 +109,9 @@ def plan(
         n_pairs_sample=n_pairs_sample,
         random_state=random_state,
     )
-    posterior = make_reference(objective, study, y, n_components, noise_variance)
     selection = select(candidates, study)
-    assessed = assess(study, selection, n_components, verbose=verbose, posterior=posterior)
-    return tabulate(study, assessed, n_components, cost_weight, posterior=posterior)
-
-
-def make_reference(
-    objective: str, study: Study, y: Any, n_components: int, noise_variance: float | None
-) -> PosteriorReference | None:
-    """The exact posterior, if that is what candidates are compared with."""
-    if objective not in OBJECTIVES:
-        known = ", ".join(map(repr, OBJECTIVES))
-        raise ValueError(f"objective must be one of {known}; got {objective!r}.")
-    if noise_variance is not None and not (
-        isinstance(noise_variance, Real) and 0 < noise_variance < math.inf
-    ):
-        raise ValueError(f"noise_variance must be a positive number; got {noise_variance!r}.")
-    if objective != "posterior":
-        return None
-    return PosteriorReference(study, y, n_components, noise_variance)
+    means = aim.means(study, selection.candidates, n_components or MOST_COMPONENTS)
+    return tabulate(study, assess(study, selection, means, verbose=verbose), means, cost_weight)
 
 
 class Selection(NamedTuple):
@@ -132,16 +132,17 @@ class Assessment(NamedTuple):
 def tabulate(
     study: Study,
     assessed: Assessment,
-    n_components: int,
+    means: Means | int,
     cost_weight: float,
     *,
     by_columns: bool = False,
-    posterior: PosteriorReference | None = None,
 ) -> Plan:
     """The plan of an assessment, which says on how many rows it stands; not an empty one."""
+    means = Means(means) if isinstance(means, int) else means
     if not assessed.rows:
         why = "".join(f" {line}" for line in assessed.left_out)
-        raise ValueError(f"n_components={n_components} is too few for every candidate.{why}")
+        verb = "is" if means.budget is None else "are"
+        raise ValueError(f"{means} {verb} too few for every candidate.{why}")
     best = Plan(assessed.rows, cost_weight, by_columns=by_columns).best
     return Plan(
         assessed.rows,
@@ -151,7 +152,9 @@ def tabulate(
         dropped=assessed.dropped,
         n_pairs_sample=len(study.sample),
         reduced_from=study.n_pairs_sample if study.is_reduced else None,
-        posterior=None if posterior is None else posterior.setting,
+        objective=means.objective,
+        posterior=None if means.posterior is None else means.posterior.setting,
+        cost=None if means.budget is None else means.budget.cost,
         limit=best_possible_later(study, best.n_components),
     )
 
@@ -224,23 +227,28 @@ def predict(candidate: FeatureMap, study: Study, n_components: int) -> PlannedCa
 def assess(
     study: Study,
     selection: Selection,
-    n_components: int,
+    means: Means | int,
     *,
     verbose: bool = False,
     best_by: float | None = None,
-    posterior: PosteriorReference | None = None,
 ) -> Assessment:
-    """The predictions of all candidates that have one at so many columns and are not too costly.
+    """The predictions of all candidates that have one with these means and are not too costly.
+
+    `means` may be a number of columns.
 
     With `best_by`, a cost_weight, those that nobody named and that cannot be the best are dropped.
     """
+    means = Means(means) if isinstance(means, int) else means
     chosen: list[FeatureMap] = []
     left_out: list[LeftOut] = []
     unasked = set(map(id, selection.unasked))
     droppable: set[int] = set()
     for candidate in selection.candidates:
-        described = at_columns(candidate, study, n_components)
+        described = at_columns(candidate, study, means.columns(candidate))
         if described is None:
+            if means.budget is not None:
+                least = candidate.for_kernel(study.kernel, candidate.columns_at_once)
+                left_out.append(LeftOut(least, "takes more time than there is", is_final=True))
             continue
         reason = _costly_setup(described.setup(study.dimension))
         if reason and id(candidate) in unasked:
@@ -260,9 +268,10 @@ def assess(
         set() if best_by is None else droppable,
         cost_weight=best_by or 0.0,
         most_operations=MOST_ROW_OPERATIONS,
-        posterior=posterior,
+        posterior=means.posterior,
     )
-    with progress(f"candidates, {n_components} columns", len(chosen), verbose) as tell:
+    columns = "" if means.budget is not None else f", {means.n_components} columns"
+    with progress(f"candidates{columns}", len(chosen), verbose) as tell:
         for i in contest.order():
             contest.compare(i)
             tell(1)
@@ -276,7 +285,7 @@ def assess(
         if row.cost > limit and i in droppable:
             left_out.append(LeftOut(row.candidate, f"{row.cost:.2g} operations per row"))
         else:
-            rows.append(row)
+            rows.append(means.timed(row))
     return Assessment(rows, left_out, list(contest.dropped.values()))
 
 

@@ -13,14 +13,22 @@ from ..features import FeatureMap
 from ..features.study import ExpectedError, Study
 from .limit import BestPossible
 from .posterior import PosteriorReference, PosteriorSetting
+from .timing import MeasuredCost
 
 # What candidates are ordered by, and its name and unit in tables and figures
 OBJECTIVES = {
     "error": "relative error of the kernel",
+    "error_per_time": "relative error of the kernel at equal time per row",
     "posterior": "KL to the exact posterior, nats per row",
 }
 UNSHOWN = ("candidate",)
-OPTIONAL = ("divergence", "divergence_error")  # columns of a table that only some objectives have
+# Columns of a table that only some plans have: their headings, widths and formats
+OPTIONAL = {
+    "divergence": ("KL", 9, ".3g"),
+    "divergence_error": ("± s.e.", 8, ".2g"),
+    "microseconds": ("µs/row", 8, ".3g"),
+    "seconds": ("seconds", 8, ".3g"),
+}
 STANDARD_ERRORS = 2.0  # by which a measured error must be below a tolerance
 
 
@@ -30,12 +38,13 @@ class LeftOut:
 
     candidate: FeatureMap
     reason: str
+    is_final: bool = False  # whether it would be left out if it were named, too
 
     def __str__(self) -> str:
+        remedy = f'; name it to have it compared, candidates=["all", "{self.candidate.family}"]'
         return (
             f"left out: {self.candidate.label()} ({self.candidate.n_components} columns): "
-            f'{self.reason}; name it to have it compared, candidates=["all", '
-            f'"{self.candidate.family}"].'
+            f"{self.reason}{'' if self.is_final else remedy}."
         )
 
 
@@ -58,12 +67,16 @@ class PlannedCandidate(ExpectedError):
     """The error and cost of one candidate: an unfitted estimator with its number of columns.
 
     With the objective "posterior", divergence is KL(approximate ‖ exact) of predictions in nats per
-    row held out, and divergence_error its standard error; None with another objective.
+    row held out, and divergence_error its standard error; None with another objective. With a
+    budget of time, microseconds are those of the features of a row, and seconds those of features
+    and solver for all rows, by what was measured (`Plan.cost`).
     """
 
     candidate: FeatureMap
     divergence: float | None = None
     divergence_error: float | None = None
+    microseconds: float | None = None
+    seconds: float | None = None
 
     @classmethod
     def of(
@@ -116,7 +129,8 @@ class Plan(Sequence[PlannedCandidate]):
 
     Attributes
     ----------
-    objective : "error" or "posterior", what candidates are ordered by
+    objective : "error", "error_per_time" or "posterior", what candidates are ordered by
+    cost : MeasuredCost, what was measured where time limits the columns; or None
     posterior : PosteriorSetting, what divergences stand on; None with another objective
     left_out : tuple of LeftOut, candidates that cost too much to be compared unasked
     dropped : tuple of Dropped, candidates that `AutoFeatures` skipped as they cannot be the best;
@@ -137,13 +151,16 @@ class Plan(Sequence[PlannedCandidate]):
         dropped: Iterable[Dropped] = (),
         n_pairs_sample: int | None = None,
         reduced_from: int | None = None,
+        objective: str = "error",
         posterior: PosteriorSetting | None = None,
+        cost: MeasuredCost | None = None,
         limit: Callable[[], BestPossible | None] | None = None,
     ):
         self._limit: BestPossible | None = None
         self._find_limit = limit
-        self.objective = "error" if posterior is None else "posterior"
+        self.objective = objective
         self.posterior = posterior
+        self.cost = cost
         self.left_out = tuple(left_out)
         self.dropped = tuple(sorted(dropped, key=lambda one: one.least_error))
         self.n_pairs_sample = n_pairs_sample
@@ -179,6 +196,10 @@ class Plan(Sequence[PlannedCandidate]):
         """What the objective measures, and in which unit."""
         return OBJECTIVES[self.objective]
 
+    def _has(self, name: str) -> bool:
+        """Whether the candidates of this plan have an optional value."""
+        return any(getattr(row, name) is not None for row in self._rows)
+
     def to_pandas(self) -> Any:
         """The table as a DataFrame; its `attrs` have the objective and its unit."""
         import pandas
@@ -204,8 +225,8 @@ class Plan(Sequence[PlannedCandidate]):
     def __repr__(self) -> str:
         names = [row.label for row in self._rows] + ([str(self.limit)] if self.limit else [])
         width = max(map(len, names), default=9)
-        is_posterior = self.posterior is not None
-        extra = f" {'KL':>9s} {'± s.e.':>8s}" if is_posterior else ""
+        shown = {name: how for name, how in OPTIONAL.items() if self._has(name)}
+        extra = "".join(f" {heading:>{size}s}" for heading, size, _ in shown.values())
         lines = [
             f"{'candidate':{width}s} {'columns':>8s}{extra} {'rel. error':>10s} {'± s.e.':>8s} "
             f"{'bias':>9s} {'deviation':>9s} {'Mop/row':>8s}  source"
@@ -217,14 +238,16 @@ class Plan(Sequence[PlannedCandidate]):
             ]
             error = f"{row.standard_error:8.2g}" if row.source == "measured" else f"{'':8s}"
             fewer = "" if row.n_measured is None else f" with {row.n_measured} landmarks"
-            extra = f" {row.divergence:9.3g} {row.divergence_error:8.2g}" if is_posterior else ""
+            extra = "".join(
+                f" {getattr(row, name):{size}{digits}}" for name, (_, size, digits) in shown.items()
+            )
             lines.append(
                 f"{row.label:{width}s} {row.n_components:8d}{extra} {row.relative_error:10.4g} "
                 f"{error} {parts[0]} {parts[1]} {row.cost / 1e6:8.3f}  {row.source}{fewer}"
             )
         if self.limit is not None:
             limit = self.limit
-            extra = f" {'':9s} {'':8s}" if is_posterior else ""
+            extra = "".join(f" {'':{size}s}" for _, size, _ in shown.values())
             lines.append(
                 f"{limit!s:{width}s} {limit.n_components:8d}{extra} {limit.relative_error:10.4g} "
                 f"{limit.standard_error:8.2g} {'':9s} {'':9s} {'':8s}  spectrum of {limit.n_rows} "
@@ -236,6 +259,8 @@ class Plan(Sequence[PlannedCandidate]):
                 f"{self.posterior.n_fitted} are learnt from, noise variance "
                 f"{self.posterior.noise_variance:.2g} of the variance of y)."
             )
+        if self.cost is not None:
+            lines.append(f"{self.cost}.")
         if self.reduced_from is not None:
             lines.append(
                 f"Errors are averaged over the pairs of {self.n_pairs_sample} rows, not of "

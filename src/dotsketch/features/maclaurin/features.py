@@ -126,6 +126,7 @@ class MaclaurinFeatures(FeatureMap):
     """
 
     family = "maclaurin"
+    timed_options = "sketch", "output"
     is_monotone = False  # the variance of structured sketches is not quite monotone
 
     def __init__(
