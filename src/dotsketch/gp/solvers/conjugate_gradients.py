@@ -164,7 +164,7 @@ class ConjugateGradients:
             basis=basis,
             cores=np.stack([core.values for core in preconditioner.cores]),
             tail=preconditioner.tail,
-            is_exact=False,
+            is_exact=basis.shape[1] == len(basis),  # as its preconditioner, the system itself
         )
 
 

@@ -99,18 +99,19 @@ class RowSystems:
         """
         r = basis.shape[1]
         shared, own = np.zeros((r, r)), np.zeros((self.n_systems, r, r))
-        # A basis of the whole space makes the preconditioner the system itself: single precision
-        # would not see directions in which the features are dependent
-        exact = r >= self.n_features
-        for _, (Z, _, weights) in self._blocks(exact, "subspace"):
-            T = Z @ basis
+        # The basis of the whole space is the identity, and the preconditioner the system itself:
+        # single precision would not see directions in which the features are dependent
+        whole = r == self.n_features
+        for _, (Z, _, weights) in self._blocks(whole, "subspace"):
+            T = Z if whole else Z @ basis
             least = weights.min(axis=1)
-            shared += T.T @ (T * least[:, None])
+            shared += squared(T, least)
             for system, extra in enumerate((weights - least[:, None]).T):
                 rows = np.flatnonzero(extra)
                 if len(rows):
-                    own[system] += T[rows].T @ (T[rows] * extra[rows, None])
-        return own + shared
+                    own[system] += squared(T[rows], extra[rows])
+        own += shared
+        return own
 
     def _blocks(self, exact: bool, what: str) -> Iterator[tuple[int, RowBlock]]:
         """The number of the first row and the content of every block, in a fixed order."""
@@ -137,6 +138,13 @@ class RowSystems:
             yield block
         if not exact and self._fits is None:
             self._fits = keeps
+
+
+def squared(T: np.ndarray, weights: np.ndarray) -> np.ndarray:  # (b, r), (b,) -> (r, r)
+    """TᵀWT. NumPy computes half of a product of a matrix with itself."""
+    scaled = T * np.sqrt(weights)[:, None]
+    result: np.ndarray = scaled.T @ scaled
+    return result
 
 
 def single(V: np.ndarray) -> tuple[np.ndarray, np.ndarray]:  # (D, c) -> (D, c), (c,)

@@ -25,12 +25,14 @@ from ..packed import PackedFactor, PackedMatrix
 from .passes import RowSystems
 
 FIRST_RANK = 64
-SMALL = 1024  # the rank may be the number of columns up to here
 LEAST_SHIFT = 1e-12  # of the largest eigenvalue; grows tenfold until ΩᵀY + shift is definite
 FEATURE_COLUMNS = 10  # computing features takes as long as multiplying so many columns
+SINGLE = 1e-6  # of the largest eigenvalue: smaller ones are not known in single precision
 EDGE = 4.0  # eigenvalues of A beyond the rank are up to so many times the last one found
 STEP = 4096  # rows of U that are converted to double precision at a time
 BYTES_PER_ENTRY = 32  # of U while it is computed, with Ω, Y and a copy of Y
+BYTES_PER_CORE = 20  # of an entry of UᵀBU: the matrix, a copy, and its packed factor
+WHOLE_ITERATIONS = 3  # where the preconditioner is the system itself, for rounding
 
 
 def nystrom(test: np.ndarray, sketch: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -65,12 +67,19 @@ def random_basis(
     The rank doubles, unless it is given, while that is predicted to save time in the iterations to
     the `tolerance`, which multiply `n_columns` each; μ is the `precision`. New columns of Ω are
     orthogonal to the eigenvectors found so far: rounding is relative to the eigenvalues left.
+
+    The basis of the whole space is the identity, and the preconditioner then the system itself. It
+    is taken if it fits into memory and a quarter of the columns is not enough, or if eigenvalues
+    above μ are lost in single precision (dependent columns, and very little noise).
     """
     D = systems.n_features
+    whole = np.eye(D), np.zeros(1)
     fits = max(int(systems.memory // (BYTES_PER_ENTRY * D)), FIRST_RANK)
-    # beyond D/2 a direct solution is cheaper, unless there are few columns
-    largest = min(fits, max(D // 2, min(D, SMALL)))
-    width = min(FIRST_RANK, largest) if rank is None else min(rank, D)
+    whole_fits = D * D * (BYTES_PER_ENTRY + BYTES_PER_CORE * systems.n_systems) <= systems.memory
+    largest = min(fits, max(D // 4 if whole_fits else D // 2, FIRST_RANK))
+    width = FIRST_RANK if rank is None else rank
+    if width >= D:
+        return whole
     basis = np.zeros((D, 0))
     test, sketch = np.zeros((D, 0), np.float32), np.zeros((D, 0))
     while True:
@@ -82,14 +91,25 @@ def random_basis(
         found = systems.products(fresh, what=f"preconditioner of rank {size}")
         sketch = np.concatenate([sketch, found], axis=1)
         basis, values = nystrom(test, sketch.copy())
-        width = min(2 * size, largest) - size
-        if rank is not None or width < 1 or len(values) < size:
+        if rank is not None:
             return basis, values
+        is_lost = len(values) < size or values[-1] < SINGLE * values[0]
+        if whole_fits and is_lost and values[-1] > precision:
+            return whole
+        width = min(2 * size, largest) - size
+        # Costs are in columns of a pass, products with Z and with Zᵀ. The core takes half a pass;
+        # but many columns at a time are multiplied twice as fast as few. The whole space takes one
+        # pass of one product, 0.25 D such columns: then variances are exact as well.
         features = 0 if systems.keeps_features else FEATURE_COLUMNS
-        saved = passes_saved(values / precision, width, tolerance)
-        # In columns of a pass, products with Z and with Zᵀ. The core takes half a pass; but many
-        # columns at a time are multiplied twice as fast as few.
-        if 0.75 * width + features >= saved * (features + n_columns):
+        iteration = features + n_columns
+        if width < 1 or len(values) < size:
+            left = n_iterations(float(values[-1]) / precision, tolerance)
+            pays = whole_fits and 0.25 * D + features < (left - WHOLE_ITERATIONS) * iteration
+            return whole if pays else (basis, values)
+        if (
+            0.75 * width + features
+            >= passes_saved(values / precision, width, tolerance) * iteration
+        ):
             return basis, values
 
 
