@@ -10,7 +10,7 @@ time, and work in the dimension of the features from there on. `ExactGPRegressor
 - `search`: the parameters of the kernel, by the marginal likelihood
 - `functions`: functions drawn from a posterior, as values
 - `iterative`: rows for the solver that passes over them many times
-- `base`: features and blocks of rows; `targets`, `dirichlet`: y and labels
+- `base`: features and blocks of rows; `targets`, `dirichlet`, `multinomial`: y and labels
 - `regression`, `classification`, `exact`: the estimators; `missing`: rows with missing values
 """
 

@@ -200,14 +200,19 @@ class ClassSums:
         none = HeldOutRows.none(self.held.size, self.held.seed)
         return ClassSums(len(places), self.dtype, kept, none), Z, y, counts
 
+    def moment(self, class_weights: np.ndarray) -> PackedMatrix:  # (C,)
+        """Σ w z zᴴ over all rows, with the weights of their classes."""
+        total = PackedMatrix.zeros(self.n_features, self.dtype)
+        for weight, statistics in zip(class_weights, self.sorted()[1], strict=True):
+            total.add_multiple(weight, statistics.second_moment)
+        return total
+
     def systems(self, labels: DirichletLabels, class_weights: np.ndarray) -> Iterator[System]:
         """The system of every class."""
         _, statistics = self.sorted()
         sums = [weight * s.cross for weight, s in zip(class_weights, statistics, strict=True)]
         cross = sum(sums)
-        moment = PackedMatrix.zeros(self.n_features, self.dtype)
-        for weight, s in zip(class_weights, statistics, strict=True):
-            moment.add_multiple(weight, s.second_moment)
+        moment = self.moment(class_weights)
         inner, outer = 1 / labels.inside_variance, 1 / labels.outside_variance
         for c, weight in enumerate(class_weights):
             value, other = (v - labels.means[c] for v in (labels.inside, labels.outside))

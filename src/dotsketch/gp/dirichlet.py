@@ -89,6 +89,9 @@ class DirichletClassifier(ClassifierMixin):
     random_state: Any
     classes_: np.ndarray
 
+    labels_: Any  # DirichletLabels, or None for another likelihood
+    alpha_: Any
+
     def _latent_mean(self, X: Any) -> np.ndarray:  # (n, d) -> (n, C)
         raise NotImplementedError
 
@@ -151,6 +154,11 @@ class DirichletClassifier(ClassifierMixin):
     def log_marginal_likelihood(self) -> float:
         """log p of the labels' targets at the fitted α, summed over classes."""
         check_is_fitted(self)
+        if self.labels_ is None:
+            raise ValueError(
+                "log_marginal_likelihood is that of Dirichlet labels, and the fit has a softmax "
+                'likelihood: use likelihood="dirichlet".'
+            )
         return self._log_evidence(self.labels_, self.prior_variance_)
 
     def _check_classifier(self) -> None:
