@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from dotsketch import FeatureGPClassifier, FeatureGPRegressor, Gaussian, NystromFeatures
+from dotsketch.gp.solvers import ConjugateGradients
 
 dask = pytest.importorskip("dask")
 distributed = pytest.importorskip("distributed", reason="needs distributed: pip install '.[dask]'")
@@ -70,6 +71,17 @@ def test_regression_has_the_bits_of_the_local_loop(client, data):
     mean, std = dask.compute(*found.predict(chunked(X)[0], return_std=True))
     for mine, local in zip((mean, std), found.predict(X, return_std=True), strict=True):
         np.testing.assert_allclose(mine, local, rtol=1e-10)
+
+
+@pytest.mark.parametrize("memory", [1 << 20, 1], ids=["kept on the workers", "computed again"])
+def test_iterations_have_the_bits_of_the_local_loop(client, data, memory):
+    X, y = data
+    given = {"noise_variance": 0.05, "prior_variance": 1.0}
+    solver = ConjugateGradients(memory=memory, n_samples=4)
+    local = process(solver=solver, **given).fit(X, y)
+    found = process(solver=solver, **given).fit(*dask.persist(*chunked(X, y)))
+    np.testing.assert_array_equal(found.posterior_.weights, local.posterior_.weights)
+    np.testing.assert_array_equal(found.residuals_, local.residuals_)
 
 
 def test_classification_of_persisted_rows(client, data):

@@ -20,6 +20,7 @@ from dotsketch import (
     plan,
     required_components,
 )
+from dotsketch.gp.solvers import ConjugateGradients
 from dotsketch.rows import Rows
 from dotsketch.rows.collections import rows_of
 
@@ -112,6 +113,25 @@ def test_classification_has_the_bits_of_the_local_loop(data):
     np.testing.assert_array_equal(found.predict_proba(X[:9]), local.predict_proba(X[:9]))
 
 
+@pytest.mark.parametrize("memory", [1 << 20, 1], ids=["kept on the workers", "computed again"])
+def test_iterations_have_the_bits_of_the_local_loop(data, memory):
+    """Every pass is one map and reduce."""
+    X, y, labels = data
+    solver = ConjugateGradients(memory=memory)
+    features = FourierFeatures(Gaussian(lengthscale=2.0), n_components=80, random_state=0)
+    options = {"solver": solver, "chunk_rows": CHUNK}
+    given = {"noise_variance": 0.05, "prior_variance": 1.0}
+    local = FeatureGPRegressor(features, **options, **given).fit(X, y)
+    found = FeatureGPRegressor(features, **options, **given).fit(*chunked(X, y))
+    np.testing.assert_array_equal(found.posterior_.weights, local.posterior_.weights)
+    np.testing.assert_array_equal(found.residuals_, local.residuals_)
+    if memory == 1:
+        return
+    local = FeatureGPClassifier(features, alpha=0.01, **options).fit(X, labels)
+    found = FeatureGPClassifier(features, alpha=0.01, **options).fit(*chunked(X, labels))
+    np.testing.assert_array_equal(found.predict_proba(X[:20]), local.predict_proba(X[:20]))
+
+
 def test_weights_noise_and_columns_with_other_chunks(data, tmp_path):
     """Rows of weight zero do not count; a map on disk is cut into blocks in the same way."""
     X, y, _ = data
@@ -200,6 +220,8 @@ def test_mistakes_are_explained(data, frame, tmp_path):
         regressor().fit(rows)
     with pytest.raises(ValueError, match="leave checkpoint out"):
         regressor().fit(rows, targets, checkpoint=tmp_path / "sums.npz")
+    with pytest.raises(ValueError, match="leave checkpoint out"):
+        regressor(solver="cg").fit(rows, targets, checkpoint=tmp_path / "sums.npz")
     assert not list(tmp_path.iterdir())
     with pytest.raises(ValueError, match="at least two classes"):
         classifier().fit(rows, da.zeros(N, chunks=CHUNK, dtype=int))

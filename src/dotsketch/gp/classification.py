@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections import Counter
 from collections.abc import Callable, Iterator
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -443,14 +442,11 @@ class FeatureGPClassifier(DirichletClassifier, FeatureGP):
         given = {**self.get_params(deep=False), "features": None, "solver": solver}
         assumed = self._seed, self._known, sorted(given.items(), key=str)
         passes = RowPasses(self, rows, checkpoint, assumed)
-        counts = Counter(dict.fromkeys(self._known, 0))
 
-        def add(columns: Block) -> None:
+        def outputs(columns: Block, first: int) -> tuple[Any, ...]:
             self._check_block(columns[0])
-            y, weights = self._labels(columns[1]), sample_weights(columns)
-            places = np.unique(y, return_inverse=True)
-            sums = np.bincount(places[1], weights=weights)
-            counts.update(dict(zip(places[0].tolist(), sums.tolist(), strict=True)))
+            y = self._labels(columns[1])
+            return np.empty((len(y), 0)), y, first, sample_weights(columns)
 
         def block(columns: Block, exact: bool) -> RowBlock:
             Z = self._map(passes.single(self._check_block(columns[0]), exact))
@@ -463,10 +459,9 @@ class FeatureGPClassifier(DirichletClassifier, FeatureGP):
             weights = weights if times is None else weights * times[:, None]
             return RowBlock(Z, targets[:, :, None], weights)
 
-        passes.targets(add)
-        ClassSums.zeros(0, self._dtype, [], 0).check_labels(list(counts))
-        classes = np.unique(np.array(list(counts)))
-        self._set_classes(classes, np.array([float(counts[c]) for c in classes.tolist()]))
+        none = partial(ClassSums.zeros, 0, self._dtype, self._known, self._seed)
+        classes, counts = passes.targets(none, outputs).sorted()
+        self._set_classes(classes, np.array([float(s.n) for s in counts]))
         self._choose_on_sample(rows.sample(DIRECT_ROWS))
         labels = self.labels_
         found = passes.solve(solver, block, len(classes), 1, self.prior_variance_)

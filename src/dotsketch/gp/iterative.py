@@ -13,7 +13,7 @@ from ..rows.fold import fingerprint
 from ..rows.sources import Block, Rows
 from .solvers import ConjugateGradients, RowBlock, RowSystems
 from .solvers.conjugate_gradients import Iteration
-from .solvers.passes import block_rows
+from .solvers.passes import GROUP_ROWS, block_rows
 from .solvers.sampled import SampledPosterior
 
 SOLVERS = ("auto", "cholesky", "cg")
@@ -96,24 +96,35 @@ class RowPasses:
         self.estimator, self.rows = estimator, rows
         given = estimator.chunk_rows
         self.block_rows = block_rows(estimator.n_columns_) if given is None else int(given)
+        self.group_blocks = -(-GROUP_ROWS // self.block_rows) if given is None else 1
         self.is_single_safe = _is_single_safe(estimator, rows)
         self.checkpoint: Checkpoint | None = None
         self._resumes = False
         if path is not None:
+            rows.check_order()
             shapes = [getattr(column, "shape", None) for column in rows.columns or ()]
             configuration = fingerprint([type(estimator).__name__, "cg", shapes, assumed])
             self.checkpoint = Checkpoint(
                 path, Iteration.restored, fingerprint=configuration, probe=estimator._probe
             )
 
-    def targets(self, add: Callable[[Block], None]) -> None:
-        """Show all blocks of rows to `add`, and compare them with the checkpoint."""
-        if self.checkpoint is not None:
-            self._resumes = self.checkpoint.begin([self.block_rows]) > 0
-        for block in self.rows.blocks(self.block_rows):
-            add(block)
-            if self.checkpoint is not None:
-                self.checkpoint.follow(block)
+    def targets(self, zero: Callable[[], Any], block: Callable[..., tuple[Any, ...]]) -> Any:
+        """The sums of `block(columns, first)` over all rows.
+
+        `zero()` is the state of no rows, with a method `update`. The rows are compared with those
+        of the checkpoint.
+        """
+        checkpoint = self.checkpoint
+        if checkpoint is not None:
+            self._resumes = checkpoint.begin([self.block_rows]) > 0
+
+        def add(state: Any, columns: Block, first: int) -> Any:
+            if checkpoint is not None:
+                checkpoint.follow(columns)
+            state.update(*block(columns, first))
+            return state
+
+        return self.rows.fold(zero, add, block_rows=self.block_rows, group_blocks=self.group_blocks)
 
     def single(self, X: Array, exact: bool) -> Array:
         """Validated rows, in single precision unless that loses too much or `exact` is asked."""
@@ -140,6 +151,7 @@ class RowPasses:
             self.block_rows,
             solver.memory,
             estimator.verbose,
+            self.group_blocks,
         )
         posteriors, state = solver.solve(
             systems, prior_variance, checkpoint=self.checkpoint, resumes=self._resumes

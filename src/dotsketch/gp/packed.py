@@ -132,7 +132,8 @@ class PackedMatrix(Packed):
     def add_multiple(self, scale: float, other: PackedMatrix) -> None:
         """Add scale · other, without a temporary."""
         add = blas.zaxpy if np.iscomplexobj(self.values) else blas.daxpy
-        add(other.values, self.values, a=scale)
+        if len(self.values):  # BLAS takes no empty vectors
+            add(other.values, self.values, a=scale)
 
     def add_to_diagonal(self, amounts: Any) -> None:  # number or (D,)
         self.values[self._diagonal] += amounts

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -289,11 +290,10 @@ class FeatureGPRegressor(TunedRegression, RegressionPredictions):
         given = solver, self.noise_variance, self.prior_variance, self.normalize_y
         assumed = self.offset_.tolist(), self._row_variances, given
         passes = RowPasses(self, rows, checkpoint, assumed)
-        targets = SufficientStatistics.zeros(0, len(self.offset_))
 
-        def add(columns: Block) -> None:
+        def outputs(columns: Block, first: int) -> tuple[Any, ...]:
             _, Y, _, counts = self._columns(columns)
-            targets.update(np.empty((len(Y), 0)), Y - self.offset_, counts=counts)
+            return np.empty((len(Y), 0)), Y - self.offset_, None, counts
 
         def block(columns: Block, exact: bool) -> RowBlock:
             X, Y, row_noise, counts = self._columns(columns)
@@ -305,7 +305,7 @@ class FeatureGPRegressor(TunedRegression, RegressionPredictions):
             Y = (Y - self.means_) / self.scales_
             return RowBlock(Z, Y[:, None, :], weights[:, None] / noise)
 
-        passes.targets(add)
+        targets = passes.targets(partial(SufficientStatistics.zeros, 0, len(self.offset_)), outputs)
         self.means_, self.scales_ = self._units(targets)
         if self._row_variances is None:
             noise, prior = self._variances_on_sample(rows)

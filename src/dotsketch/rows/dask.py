@@ -12,7 +12,7 @@ and not scattered, so that it survives the loss of any worker.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
@@ -22,9 +22,9 @@ import numpy as np
 from .._arrays import is_sparse
 from .._support.threads import single_blas_thread
 from .dask_columns import aligned, is_frame, narrow, partitions
-from .dask_run import computed, numbered
+from .dask_run import computed, numbered, persisted
 from .fold import FAN_IN, Checkpoint
-from .sources import COLUMNS, Block, Rows, counted, join, len_of, pick, regroup
+from .sources import COLUMNS, Block, MappedRows, Rows, counted, join, len_of, pick, regroup
 
 AT_ONCE = 4  # states that one task adds: more would have to be in the memory of one worker
 
@@ -53,6 +53,12 @@ class DaskRows(Rows):
     @property
     def repeatable(self) -> bool:
         return True
+
+    def check_order(self) -> None:
+        raise ValueError(
+            "A checkpoint needs rows that one process reads in order. Dask computes again what a "
+            "lost worker had done: leave checkpoint out."
+        )
 
     def _counts(self) -> list[tuple[int, int]]:
         """The number of rows of every partition, and of those whose weight is not zero."""
@@ -121,21 +127,21 @@ class DaskRows(Rows):
     ) -> Any:
         """As `Rows.fold`, but a partition is a group: `group_blocks` does not count."""
         if checkpoint is not None:
-            raise ValueError(
-                "A checkpoint needs rows that one process reads in order. Dask computes again what "
-                "a lost worker had done: leave checkpoint out."
-            )
-        firsts = [0, *accumulate(kept for _, kept in self._counts())]
-        parts = [
-            (number, columns, first)
-            for number, (columns, (_, kept), first) in enumerate(
-                zip(self._parts, self._counts(), firsts[:-1], strict=True)
-            )
-            if kept
-        ]
-        states = _tasks(_state, "sums", parts, Job(zero, add, block_rows))
-        [total] = computed([_reduced(states)], progress)
-        return total
+            self.check_order()
+        return _folded(_state, self.numbered_parts(), Fold(zero, add), progress, block_rows)
+
+    def mapped(
+        self, function: Callable[[Block], Block], *, block_rows: int, row_bytes: int, memory: int
+    ) -> MappedRows:
+        """As `Rows.mapped`; results are kept on the workers."""
+        n = sum(kept for _, kept in self._counts())
+        return MappedDaskRows(self, function, block_rows, n * row_bytes <= memory)
+
+    def numbered_parts(self) -> list[tuple[int, Any, int]]:
+        """The number of every partition with rows, its columns, and the number of its first row."""
+        kept = [kept for _, kept in self._counts()]
+        found = zip(range(len(kept)), self._parts, accumulate(kept, initial=0), strict=False)
+        return [part for part, n in zip(found, kept, strict=True) if n]
 
     def _mapped(self, function: Callable[..., Any], name: str, parts: Any = None) -> list[Any]:
         """The tasks function(columns) of all partitions, or of the columns that are given."""
@@ -143,25 +149,88 @@ class DaskRows(Rows):
 
 
 @dataclass(frozen=True, eq=False)
-class Job:
-    """What all tasks of a fold share."""
+class Fold:
+    """What `Rows.fold` is given."""
 
     zero: Callable[[], Any]
     add: Callable[[Any, Block, int], Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Mapping:
+    """What `Rows.mapped` is given."""
+
+    function: Callable[[Block], Block]
     block_rows: int
 
 
-def _tasks(
-    function: Callable[..., Any], name: str, parts: list[tuple[Any, ...]], shared: Any = None
-) -> list[Any]:
-    """The tasks function(columns, …, shared) of (number, columns, …), named `dotsketch-name`."""
+class MappedDaskRows(MappedRows):
+    """Results of a function of blocks, on the workers.
+
+    The function is sent to them once, whatever the number of folds.
+    """
+
+    def __init__(
+        self, rows: DaskRows, function: Callable[[Block], Block], block_rows: int, keeps: bool
+    ):
+        [self._shared] = persisted([shared(Mapping(function, block_rows))])
+        self._parts = rows.numbered_parts()
+        self._n_rows = rows.n_rows
+        self.keeps = keeps
+        if keeps:
+            places = [(number, columns) for number, columns, _ in self._parts]
+            tasks = persisted(_tasks(_kept_results, "features", places, self._shared))
+            firsts = (first for _, _, first in self._parts)
+            numbers = (number for number, _, _ in self._parts)
+            self._parts = list(zip(numbers, tasks, firsts, strict=True))
+
+    @property
+    def n_rows(self) -> int:
+        return self._n_rows
+
+    @property
+    def is_kept(self) -> bool:
+        return self.keeps
+
+    def fold(
+        self,
+        zero: Callable[[], Any],
+        add: Callable[[Any, Any, int], Any],
+        *,
+        group_blocks: int = 1,
+        progress: str | None = None,
+    ) -> Any:
+        if self.keeps:
+            return _folded(_state_of_results, self._parts, Fold(zero, add), progress)
+        return _folded(_state_of_mapped, self._parts, Fold(zero, add), progress, self._shared)
+
+
+def shared(value: Any) -> Any:
+    """A value that is in the graph once, whatever the number of its tasks."""
+    import dask
+
+    return dask.delayed(value, f"dotsketch-shared-{uuid.uuid4().hex}", traverse=False)
+
+
+def _folded(
+    function: Callable[..., Any],
+    parts: list[tuple[int, Any, int]],
+    fold: Fold,
+    progress: str | None,
+    *others: Any,
+) -> Any:
+    """The sum of the states function(columns, first, fold, …) of all partitions."""
+    states = _tasks(function, "sums", parts, shared(fold), *others)
+    [total] = computed([_reduced(states)], progress)
+    return total
+
+
+def _tasks(function: Callable[..., Any], name: str, parts: list[Any], *once: Any) -> list[Any]:
+    """The tasks function(columns, …, *once) of (number, columns, …), named `dotsketch-name`."""
     import dask
 
     token = uuid.uuid4().hex
     call = dask.delayed(_in_partition, pure=False)
-    once = []
-    if shared is not None:
-        once.append(dask.delayed(shared, f"dotsketch-job-{token}", traverse=False))
     return [
         call(
             function,
@@ -198,21 +267,48 @@ def _reduced(states: list[Any]) -> Any:
 def _in_partition(function: Callable[..., Any], number: int, columns: Any, *others: Any) -> Any:
     """function(columns, …); an error names the partition."""
     with numbered(number), single_blas_thread():
-        return function(_checked(columns), *others)
+        return function(columns, *others)
 
 
 def _checked(columns: Any) -> Block:
+    """The columns of a partition, of one length."""
     lengths = {len_of(c) for c in columns if c is not None}
     if len(lengths) > 1:
         raise ValueError(f"X, y and the other columns have {sorted(lengths)} rows.")
     return tuple(columns)
 
 
-def _state(columns: Block, first: int, job: Job) -> Any:
-    """The state of a partition, of which some rows have weights."""
-    state = job.zero()
-    for block in Rows(columns).blocks(job.block_rows):
-        state = job.add(state, block, first)
+def _blocks(columns: Any, block_rows: int) -> Iterator[Block]:
+    """The rows of a partition, of which some have weights."""
+    return Rows(_checked(columns)).blocks(block_rows)
+
+
+def _state(columns: Any, first: int, fold: Fold, block_rows: int) -> Any:
+    """The state of a partition."""
+    return _added(_blocks(columns, block_rows), first, fold)
+
+
+def _state_of_mapped(columns: Any, first: int, fold: Fold, mapping: Mapping) -> Any:
+    """The state of the results of a partition, which are not kept."""
+    return _added(_results(columns, mapping), first, fold)
+
+
+def _state_of_results(results: list[Block], first: int, fold: Fold) -> Any:
+    return _added(results, first, fold)
+
+
+def _results(columns: Any, mapping: Mapping) -> Iterator[Block]:
+    return map(mapping.function, _blocks(columns, mapping.block_rows))
+
+
+def _kept_results(columns: Any, mapping: Mapping) -> list[Block]:
+    return list(_results(columns, mapping))
+
+
+def _added(blocks: Iterable[Block], first: int, fold: Fold) -> Any:
+    state = fold.zero()
+    for block in blocks:
+        state = fold.add(state, block, first)
         first += len_of(block[0])
     return state
 
@@ -225,19 +321,19 @@ def _sum(states: list[Any]) -> Any:
     return total
 
 
-def _size(columns: Block) -> tuple[int, int]:
+def _size(columns: Any) -> tuple[int, int]:
     weights = _column(columns, 3)
     n = len_of(columns[0])
     return n, n if weights is None else int(np.count_nonzero(np.asarray(weights)))
 
 
-def _block(columns: Block) -> Block:
-    return counted(columns)
+def _block(columns: Any) -> Block:
+    return counted(_checked(columns))
 
 
-def _picked(columns: Block, places: np.ndarray) -> Block:
+def _picked(columns: Any, places: np.ndarray) -> Block:
     """Some rows of a partition, whose numbers are finite: a sample has no number of partitions."""
-    found = tuple(None if c is None else pick(c, places) for c in columns)
+    found = tuple(None if c is None else pick(c, places) for c in _checked(columns))
     for name, column in zip(COLUMNS, found, strict=False):
         if column is None:
             continue
@@ -251,7 +347,7 @@ def _picked(columns: Block, places: np.ndarray) -> Block:
     return found
 
 
-def _distinct(columns: Block) -> np.ndarray | None:
+def _distinct(columns: Any) -> np.ndarray | None:
     values = np.asarray(columns[-1])
     return np.unique(values) if len(values) else None
 

@@ -23,6 +23,14 @@ def computed(tasks: list[Any], progress: str | None = None) -> list[Any]:
     return _on_cluster(client, tasks, progress)
 
 
+def persisted(tasks: list[Any]) -> list[Any]:
+    """The tasks as they are computed, and kept where they are."""
+    import dask
+
+    with dask.config.set({LARGE_GRAPH: "1GB"}):
+        return list(dask.persist(*tasks))
+
+
 def current_client() -> Any:
     """The client of a cluster, if there is one and it is the current scheduler."""
     from dask.base import get_scheduler

@@ -91,6 +91,9 @@ class Rows:
         """Whether the rows can be read more than once."""
         return self.columns is not None or callable(self._stream)
 
+    def check_order(self) -> None:
+        """Raise unless one process reads the rows in order, as a checkpoint needs it."""
+
     def blocks(self, size: int) -> Iterator[Block]:
         """All rows in blocks of `size` (the last may be shorter)."""
         if self.columns is None:
@@ -169,6 +172,16 @@ class Rows:
             progress=progress,
         )
 
+    def mapped(
+        self, function: Callable[[Block], Block], *, block_rows: int, row_bytes: int, memory: int
+    ) -> MappedRows:
+        """Rows whose blocks are function(block), for many folds.
+
+        Results are kept after the first fold if they take no more than `memory` bytes; `row_bytes`
+        is what those of a row take.
+        """
+        return MappedRows(self, function, block_rows, memory)
+
     def _batches(self) -> Iterator[Block]:
         if callable(self._stream):
             return map(as_batch, self._stream())
@@ -179,6 +192,64 @@ class Rows:
             )
         self._taken = True
         return map(as_batch, self._stream)
+
+
+class MappedRows:
+    """Blocks of rows that went through a function; `Rows.mapped` makes them."""
+
+    def __init__(
+        self, rows: Rows, function: Callable[[Block], Block], block_rows: int, memory: int
+    ):
+        self._rows, self._function, self._block_rows = rows, function, block_rows
+        self._memory = memory
+        self._kept: list[Block] | None = None
+
+    @property
+    def n_rows(self) -> int | None:
+        return self._rows.n_rows
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether the results are in memory."""
+        return self._kept is not None
+
+    def blocks(self, size: int) -> Iterator[Block]:
+        """The results of all blocks, whose size is given already."""
+        if self._kept is not None:
+            yield from self._kept
+            return
+        kept: list[Block] = []
+        left = self._memory
+        for block in self._rows.blocks(self._block_rows):
+            found = self._function(block)
+            left -= sum(column.nbytes for column in found)
+            if left >= 0:
+                kept.append(found)
+            else:
+                kept.clear()
+            yield found
+        if left >= 0:
+            self._kept = kept
+        else:
+            self._memory = 0  # the next fold need not try
+
+    def fold(
+        self,
+        zero: Callable[[], Any],
+        add: Callable[[Any, Any, int], Any],
+        *,
+        group_blocks: int = 1,
+        progress: str | None = None,
+    ) -> Any:
+        """As `Rows.fold`, of the results."""
+        return fold(
+            self,
+            zero,
+            add,
+            block_rows=self._block_rows,
+            group_blocks=group_blocks,
+            progress=progress,
+        )
 
 
 def _first(blocks: Iterator[Block]) -> Block:

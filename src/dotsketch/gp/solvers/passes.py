@@ -10,18 +10,19 @@ pass computes the features from the rows as they are given and multiplies in dou
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
-from ..._support.progress import progress
 from ...rows import Rows
 from ...rows.sources import Block
 
 BLOCK_BYTES = 1 << 24  # of features in single precision: a block stays near the caches
 LEAST_ROWS, MOST_ROWS = 64, 4096  # of a block
+GROUP_ROWS = 1 << 16  # whose sums start at zero: few, since they may be large
 
 
 class RowBlock(NamedTuple):
@@ -37,7 +38,8 @@ class RowSystems:
     """The rows and weights of S systems.
 
     `block(columns, exact)` computes the features, targets and weights of a block of rows; unless
-    `exact`, in single precision where that is safe.
+    `exact`, in single precision where that is safe. Passes are folds over the rows, so that they
+    run where the rows are.
     """
 
     rows: Rows
@@ -48,14 +50,25 @@ class RowSystems:
     block_rows: int
     memory: int  # bytes; features are kept if they take no more
     verbose: bool = False
+    group_blocks: int = 1
     n_passes: int = 0
-    _kept: list[RowBlock] = field(default_factory=list)
-    _fits: bool | None = None  # whether all features are kept; None: no pass has ended yet
+
+    def __post_init__(self) -> None:
+        numbers = self.n_features + self.n_systems * (self.n_outputs + 1)
+        self._passes = {
+            exact: self.rows.mapped(
+                partial(_row_block, self.block, exact),
+                block_rows=self.block_rows,
+                row_bytes=4 * numbers,
+                memory=0 if exact else self.memory,
+            )
+            for exact in (False, True)
+        }
 
     @property
     def keeps_features(self) -> bool:
         """Whether the features of all rows are in memory."""
-        return bool(self._fits)
+        return self._passes[False].is_kept
 
     def adjoint(
         self,
@@ -66,9 +79,12 @@ class RowSystems:
         what: str = "pass",
     ) -> np.ndarray:  # -> (D, width)
         """Σ Zᵀ columns(block, first) over all blocks; `first` is the number of their first row."""
-        total = np.zeros((self.n_features, width))
-        for first, block in self._blocks(exact, what):
+
+        def add(total: np.ndarray, block: RowBlock, first: int) -> np.ndarray:
             total += block.features.T @ columns(block, first)
+            return total
+
+        total = self._sum((self.n_features, width), add, exact, what)
         if not np.all(np.isfinite(total)):
             raise ValueError(
                 "The sums over the features overflow or are not finite: scale the features down, "
@@ -97,47 +113,49 @@ class RowSystems:
         Weights that all systems have in common are summed once. What a system adds to them is often
         on few rows: those of its class.
         """
-        r = basis.shape[1]
-        shared, own = np.zeros((r, r)), np.zeros((self.n_systems, r, r))
+        r, S = basis.shape[1], self.n_systems
         # The basis of the whole space is the identity, and the preconditioner the system itself:
         # single precision would not see directions in which the features are dependent
         whole = r == self.n_features
-        for _, (Z, _, weights) in self._blocks(whole, "subspace"):
-            T = Z if whole else Z @ basis
+        project = None if whole else basis
+
+        def add(total: np.ndarray, block: RowBlock, first: int) -> np.ndarray:
+            own, shared = total[:S], total[S]
+            Z, _, weights = block
+            T = Z if project is None else Z @ project
             least = weights.min(axis=1)
             shared += squared(T, least)
             for system, extra in enumerate((weights - least[:, None]).T):
                 rows = np.flatnonzero(extra)
                 if len(rows):
                     own[system] += squared(T[rows], extra[rows])
-        own += shared
-        return own
+            return total
 
-    def _blocks(self, exact: bool, what: str) -> Iterator[tuple[int, RowBlock]]:
-        """The number of the first row and the content of every block, in a fixed order."""
+        total = self._sum((S + 1, r, r), add, whole, "subspace")
+        total[:S] += total[S]
+        return total[:S]
+
+    def _sum(
+        self,
+        shape: tuple[int, ...],
+        add: Callable[[np.ndarray, RowBlock, int], np.ndarray],
+        exact: bool,
+        what: str,
+    ) -> np.ndarray:
+        """One pass: what `add` makes of all blocks, in a fixed order."""
         self.n_passes += 1
-        kept = self._fits and not exact
-        with progress(what, self.rows.n_rows, self.verbose) as advance:
-            first = 0
-            for block in self._kept if kept else self._computed(exact):
-                yield first, block
-                first += len(block.features)
-                advance(len(block.features))
+        result: np.ndarray = self._passes[exact].fold(
+            partial(np.zeros, shape),
+            add,
+            group_blocks=self.group_blocks,
+            progress=what if self.verbose else None,
+        )
+        return result
 
-    def _computed(self, exact: bool) -> Iterator[RowBlock]:
-        dtype = np.float64 if exact else np.float32
-        keeps = not exact and self._fits is None
-        for columns in self.rows.blocks(self.block_rows):
-            found = self.block(columns, exact)
-            block = RowBlock(*(np.asarray(part, dtype=dtype) for part in found))
-            if keeps:
-                self._kept.append(block)
-                keeps = sum(part.nbytes for b in self._kept for part in b) <= self.memory
-                if not keeps:
-                    self._kept = []
-            yield block
-        if not exact and self._fits is None:
-            self._fits = keeps
+
+def _row_block(block: Callable[[Block, bool], RowBlock], exact: bool, columns: Block) -> RowBlock:
+    dtype = np.float64 if exact else np.float32
+    return RowBlock(*(np.asarray(part, dtype=dtype) for part in block(columns, exact)))
 
 
 def squared(T: np.ndarray, weights: np.ndarray) -> np.ndarray:  # (b, r), (b,) -> (r, r)
