@@ -40,7 +40,7 @@ def gaussian_kl(mean: Array, variance: Array, other_mean: Array, other_variance:
     Points are rows: arrays are (n,), or (n, m) for m outputs or classes, over which the sums are
     averaged. With the approximate posterior first this is KL(approximate ‖ exact), which the
     authors' code computes; exchange the two pairs for KL(exact ‖ approximate). The formula printed
-    in the paper has the sign of its logarithm wrong: it is no divergence and can be negative.
+    in the paper has the sign of its logarithm wrong: it is not a divergence and can be negative.
 
     >>> gaussian_kl([0.0], [1.0], [1.0], [1.0]), gaussian_kl([0.0], [4.0], [0.0], [1.0])
     (0.5, 0.8068528194400546)

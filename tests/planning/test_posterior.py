@@ -178,7 +178,7 @@ def test_what_is_missing_or_wrong_is_said(data):
             plan(KERNEL, X, **options | changed)
     with pytest.raises(ValueError, match="at least 10"):
         plan(KERNEL, X[:9], **options | {"y": y[:9]})
-    with pytest.raises(ValueError, match="tolerance is of the kernel's error"):
+    with pytest.raises(ValueError, match="tolerance limits the kernel's error"):
         AutoFeatures(KERNEL, tolerance=0.1, objective="posterior").fit(X, y)
 
 

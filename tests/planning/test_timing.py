@@ -161,5 +161,5 @@ def test_mistakes_are_named(X, clock):
             plan(KERNEL, X, candidates=CANDIDATES, **options)
     with pytest.raises(ValueError, match="or time_budget"):
         AutoFeatures(KERNEL).fit(X)
-    with pytest.raises(ValueError, match="tolerance is of the kernel's error"):
+    with pytest.raises(ValueError, match="tolerance limits the kernel's error"):
         AutoFeatures(KERNEL, tolerance=0.1, time_budget=1.0).fit(X)

@@ -57,7 +57,7 @@ def test_mistakes_in_names(path, frame):
         parquet_batches(path, "target", columns=["a", "z"])
     with pytest.raises(ValueError, match="'target' is a target"):
         parquet_batches(path, "target", columns=["a", "target"])
-    with pytest.raises(ValueError, match="no columns beside the target"):
+    with pytest.raises(ValueError, match="no columns besides the target"):
         parquet_batches(path, list(frame))
 
 

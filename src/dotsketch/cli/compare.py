@@ -53,13 +53,15 @@ from .tables import open_table
     show_default=True,
     metavar="N",
     type=click.IntRange(min=1),
-    help="How many candidates to measure.",
+    help="The number of candidates to measure.",
 )
-@click.option("--test", "test_path", metavar="FILE", help="Hold the rows of this table out.")
 @click.option(
-    "--report", metavar="FILE", help="The HTML report.  [default: NAME.compare.html, here]"
+    "--test", "test_path", metavar="FILE", help="Use the rows of this table as held-out rows."
 )
-@click.option("--no-report", is_flag=True, help="Write no report.")
+@click.option(
+    "--report", metavar="FILE", help="Where to write the HTML report.  [default: NAME.compare.html]"
+)
+@click.option("--no-report", is_flag=True, help="Do not write a report.")
 @learning
 @working
 def compare(
@@ -80,8 +82,8 @@ def compare(
 
     Columns are standardised, all candidates are ranked by the error of the kernel that theory
     predicts, and the best are measured: error of the kernel and score of a Gaussian process on
-    rows held out, and time. Two models of scikit-learn stand beside them. Works on a sample of up
-    to 12,000 rows.
+    rows held out, and time. Two models of scikit-learn are measured on the same rows. Works on a
+    sample of up to 12,000 rows.
 
     \b
     Examples:

@@ -14,10 +14,10 @@ from .output import Output
 
 @click.group()
 def datasets() -> None:
-    """Named data sets: scikit-learn's, a local folder's, OpenML's.
+    """List and download named data sets: scikit-learn's, a local folder's, OpenML's.
 
     The local folder is the one that the environment variable DOTSKETCH_DATA names. A name can be
-    given to `compare` and `fit` in the place of a file.
+    given to `compare` and `fit` instead of a file.
 
     \b
     Examples:
@@ -30,7 +30,7 @@ def datasets() -> None:
 @datasets.command("list")
 @speaking
 def list_command(as_json: bool, verbose: bool) -> None:
-    """Every known data set.
+    """List all known data sets.
 
     \b
     Example:
@@ -62,7 +62,7 @@ def place(info: DatasetInfo) -> str:
 @click.argument("name")
 @speaking
 def path(name: str, as_json: bool, verbose: bool) -> None:
-    """The file of the data set NAME.
+    """Print the path of the file of the data set NAME.
 
     \b
     Example:
@@ -74,7 +74,7 @@ def path(name: str, as_json: bool, verbose: bool) -> None:
 
 @datasets.command()
 @click.argument("name")
-@click.option("--force", is_flag=True, help="Even if it is there already.")
+@click.option("--force", is_flag=True, help="Download it even if it is already there.")
 @speaking
 def fetch(name: str, force: bool, as_json: bool, verbose: bool) -> None:
     """Download the data set NAME from OpenML into the cache.

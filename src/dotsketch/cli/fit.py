@@ -40,7 +40,7 @@ MOST_COLUMNS = 10_000  # for a tolerance, unless --components says otherwise
 @click.command()
 @click.argument("data")
 @click.option(
-    "-o", "--output", "path", required=True, metavar="MODEL", help="The file of the model."
+    "-o", "--output", "path", required=True, metavar="MODEL", help="The file to write the model to."
 )
 @kernel_option
 @components_option
@@ -48,14 +48,14 @@ MOST_COLUMNS = 10_000  # for a tolerance, unless --components says otherwise
     "--features",
     default="auto",
     show_default=True,
-    help="auto (what `compare` recommends), a family such as fourier, or a name from `compare`.",
+    help="auto (what `compare` recommends), a family such as fourier, or a name in its table.",
 )
 @click.option(
     "--tolerance",
     type=click.FloatRange(min=0, min_open=True),
     metavar="E",
-    help="The fewest columns with this relative error of the kernel, up to --components if that "
-    "is given.",
+    help="Use the fewest columns that reach this relative error of the kernel, at most "
+    "--components if that is given.",
 )
 @click.option("--test", "test_path", metavar="FILE", help="Score the model on another table.")
 @learning
@@ -77,7 +77,7 @@ def fit(
     """Fit a Gaussian process to DATA, and write it to a file.
 
     The table is read twice, chunk by chunk: once for columns, scales and a sample on which kernel
-    and features are chosen as `compare` does it, once for the process. CSV and Parquet files may be
+    and features are chosen as `compare` does, once for the process. CSV and Parquet files may be
     larger than memory. At the end the model is scored: a regression on rows that are left out one
     by one, a classification on rows of the sample that were held out, both on FILE with --test.
 

@@ -36,7 +36,7 @@ def main() -> None:
 @main.command()
 @speaking
 def versions(as_json: bool, verbose: bool) -> None:
-    """Versions of all that matters, for a bug report.
+    """Print the versions that a bug report should state.
 
     \b
     Example:
@@ -49,7 +49,7 @@ def versions(as_json: bool, verbose: bool) -> None:
 @main.command()
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completion(shell: str) -> None:
-    """The script that makes SHELL complete commands and options.
+    """Print the script with which SHELL completes commands and options.
 
     \b
     Examples:

@@ -31,14 +31,16 @@ def combine(*options: Callable[[Command], Command]) -> Callable[[Command], Comma
 
 speaking = combine(
     click.option("--json", "as_json", is_flag=True, help="Print the result as JSON."),
-    click.option("-v", "--verbose", is_flag=True, help="Say more; show tracebacks of errors."),
+    click.option(
+        "-v", "--verbose", is_flag=True, help="Print more messages, and tracebacks of errors."
+    ),
 )
 
 jobs_option = click.option(
     "--jobs",
     metavar="N",
     type=click.IntRange(min=1),
-    help="Threads to use.  [default: one per processor]",
+    help="The number of threads.  [default: one per processor]",
 )
 
 working = combine(
@@ -48,7 +50,7 @@ working = combine(
         show_default=True,
         metavar="N",
         type=click.IntRange(min=0),
-        help="Of all random draws.",
+        help="Seed of all random draws.",
     ),
     jobs_option,
     speaking,
@@ -64,38 +66,53 @@ def parse_delimiter(context: click.Context, option: click.Parameter, given: str 
 
 
 reading = combine(
-    click.option("--format", type=click.Choice(list(FORMATS)), help="If its ending does not say."),
+    click.option(
+        "--format",
+        type=click.Choice(list(FORMATS)),
+        help="Format of the file.  [default: by its ending]",
+    ),
     click.option(
         "--delimiter",
         callback=parse_delimiter,
-        help="Of a CSV file, if it is not found: , ; | or tab.",
+        help="Delimiter of a CSV file: , ; | or tab.  [default: detected]",
     ),
-    click.option("--encoding", default="utf-8", show_default=True, help="Of CSV."),
+    click.option("--encoding", default="utf-8", show_default=True, help="Encoding of a CSV file."),
     click.option(
-        "--decimal", default=".", show_default=True, type=click.Choice([".", ","]), help="Of CSV."
+        "--decimal",
+        default=".",
+        show_default=True,
+        type=click.Choice([".", ","]),
+        help="Decimal mark of a CSV file.",
     ),
-    click.option("--no-header", is_flag=True, help="A CSV file without names: f0, f1, …"),
+    click.option(
+        "--no-header", is_flag=True, help="The CSV file has no header: name columns f0, f1, …"
+    ),
 )
 
 learning = combine(
-    click.option("--target", metavar="COLUMN", help="What to predict: a name, or a position."),
+    click.option("--target", metavar="COLUMN", help="The column to predict: its name or position."),
     click.option(
         "--task",
         type=click.Choice(["regression", "classification"]),
-        help="If it should not be decided from the target.",
+        help="The kind of task.  [default: decided from the target]",
     ),
-    click.option("--ignore", metavar="COLUMN", multiple=True, help="Leave out (repeatable)."),
     click.option(
-        "--categorical", metavar="COLUMN", multiple=True, help="Not numbers (repeatable)."
+        "--ignore", metavar="COLUMN", multiple=True, help="Leave this column out (repeatable)."
     ),
-    click.option("--impute", is_flag=True, help="Fill missing values instead of refusing them."),
+    click.option(
+        "--categorical",
+        metavar="COLUMN",
+        multiple=True,
+        help="Treat this column as categorical (repeatable).",
+    ),
+    click.option("--impute", is_flag=True, help="Impute missing values instead of refusing them."),
     click.option(
         "--max-levels",
         default=50,
         show_default=True,
         metavar="N",
         type=click.IntRange(min=2),
-        help="Of a categorical column.",
+        help="The most levels of a categorical column.",
     ),
     reading,
 )
@@ -106,7 +123,7 @@ kernel_option = click.option(
     show_default=True,
     metavar="KERNEL",
     help="gaussian[:LENGTHSCALE,…], matern[:NU[,LENGTHSCALE]], poly:DEGREE[,GAMMA[,COEF0]], "
-    "exponential[:LENGTHSCALE] or tanimoto (nonnegative columns, which stay as they are).",
+    "exponential[:LENGTHSCALE] or tanimoto (nonnegative columns, not standardised).",
 )
 
 components_option = click.option(

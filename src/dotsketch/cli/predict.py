@@ -43,14 +43,23 @@ def parse_levels(context: click.Context, option: click.Parameter, given: str | N
 @click.argument("model")
 @click.argument("data")
 @click.option(
-    "-o", "--output", "path", metavar="FILE", help="CSV or Parquet.  [default: CSV to stdout]"
+    "-o",
+    "--output",
+    "path",
+    metavar="FILE",
+    help="A CSV or Parquet file to write.  [default: CSV to stdout]",
 )
-@click.option("--keep", metavar="COLUMN", multiple=True, help="Copy from DATA (repeatable).")
+@click.option(
+    "--keep",
+    metavar="COLUMN",
+    multiple=True,
+    help="Copy this column of DATA to the output (repeatable).",
+)
 @click.option(
     "--quantiles",
     metavar="LEVELS",
     callback=parse_levels,
-    help="Of a regression, such as 0.05,0.5,0.95: a column each.",
+    help="Quantiles of a regression to write, one column each, such as 0.05,0.5,0.95.",
 )
 @reading
 @jobs_option
@@ -253,7 +262,7 @@ def noise_of(gp: Any) -> float:
 @click.argument("model")
 @speaking
 def info(model: str, as_json: bool, verbose: bool) -> None:
-    """What a MODEL is, and on what it was fitted.
+    """Show what a MODEL is, and what it was fitted to.
 
     \b
     Example:

@@ -96,7 +96,7 @@ class NystromFeatures(FeatureMap):
     ----------
     kernel_ : the kernel with data-dependent parameters resolved
     components_ : (m, d) the rows B
-    component_indices_ : (m,) where they stand in the training data; −1 if given
+    component_indices_ : (m,) their row numbers in the training data; −1 if given
     normalization_ : (m, n_components) W, for the kernel of variance 1
     basis_ : the three of them, and the error of float32
     n_features_in_ : int

@@ -300,7 +300,7 @@ class FeatureGP(TunedProcess):
         if prior is None:
             raise ValueError(
                 "variance_correction compares with k(x, x): the features need a fitted kernel_, "
-                f"which {type(self.features_).__name__} has not."
+                f"which {type(self.features_).__name__} does not have."
             )
         features, X = self._last_map(X)
         is_map = isinstance(features, FeatureMap)

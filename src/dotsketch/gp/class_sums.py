@@ -165,7 +165,9 @@ class ClassSums:
     def check_labels(self, labels: list[Any]) -> None:
         """Raise unless the labels can join those there are."""
         if len({isinstance(label, str) for label in (*labels, *self.by_label)}) > 1:
-            raise ValueError(f"Labels are strings and numbers: {[*self.by_label, *labels]}.")
+            raise ValueError(
+                f"Labels must not mix strings and numbers: {[*self.by_label, *labels]}."
+            )
 
     @property
     def n(self) -> float:

@@ -67,8 +67,8 @@ class FeatureGPClassifier(DirichletClassifier, FeatureGP):
         curvature. It needs all rows in `fit`, and rows that can be read again: `partial_fit`,
         `merge`, `refit` and one-shot iterators are for "dirichlet" only, and so are solver="cg" and
         posterior="complex" with complex features. "auto" is "softmax" in a `fit` to at least 2000
-        rows where all of this is so, unless `alpha` or `prior_variance="labels"` ask for Dirichlet
-        labels; in all other cases it is "dirichlet". The attribute `likelihood_` says which it was.
+        rows where all of this is so, unless `alpha` or `prior_variance="labels"` request Dirichlet
+        labels; in all other cases it is "dirichlet". `likelihood_` shows which was used.
     alpha : float, "auto" or "evidence", default="auto"
         Concentration of the Dirichlet distribution. "auto" picks the best of 10⁻⁵, …, 1, downhill
         from 10⁻³, for the log-likelihood of up to 1000 rows, a tenth of all at most, which are

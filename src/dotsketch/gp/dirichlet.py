@@ -243,7 +243,9 @@ def class_weights(option: Any, classes: np.ndarray, counts: np.ndarray) -> np.nd
         raise ValueError(f'class_weight must be None, "balanced" or a dict; got {option!r}.')
     unknown = [label for label in option if label not in classes.tolist()]
     if unknown:
-        raise ValueError(f"class_weight names {unknown[0]!r}, which is no class: {classes}.")
+        raise ValueError(
+            f"class_weight names {unknown[0]!r}, which is not one of the classes {classes}."
+        )
     weights = np.array([float(option.get(label, 1.0)) for label in classes.tolist()])
     if not np.all(np.isfinite(weights)) or not np.all(weights > 0):
         raise ValueError(f"class_weight must be positive; got {option!r}.")

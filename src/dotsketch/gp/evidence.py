@@ -75,7 +75,7 @@ def log_marginal_likelihood(
     square = xp.sum(targets * targets) - explained
     density = log_density(log_determinant, square, n * m, is_complex)
     if is_numpy_array(Z) and not np.isfinite(density):  # others may be traced
-        raise ValueError("Z, y and the variances must be finite, and so their squares.")
+        raise ValueError("Z, y and the variances must be finite, and so must their squares.")
     return density
 
 

@@ -27,7 +27,7 @@ class Packed:
 
     def __post_init__(self) -> None:
         if self.values.ndim != 1 or self.size * (self.size + 1) // 2 != len(self.values):
-            raise ValueError(f"{self.values.shape} numbers are no triangle of a matrix.")
+            raise ValueError(f"{self.values.shape} numbers do not form the triangle of a matrix.")
         if self.values.dtype not in (np.float64, np.complex128):
             raise ValueError(f"A packed matrix is in double precision; got {self.values.dtype}.")
 

@@ -189,7 +189,7 @@ class FeatureGPRegressor(TunedRegression, RegressionPredictions):
         """Add rows to those seen before. The features are fitted by the first call.
 
         So is a kernel that is searched for (`optimize`): on the rows of the first call.
-        The posterior is computed anew by every call: give `fit` a generator for many batches.
+        Every call recomputes the posterior: pass a generator to `fit` for many batches.
         Rows are reduced to sums, so `solver="auto"` is "cholesky" here.
         """
         self._check_parameters()

@@ -16,9 +16,9 @@ class Matern(DistanceKernel):
     """The Matérn kernel of a process that is ⌈nu⌉ − 1 times differentiable.
 
     With r = √(2 nu) |x − y| / lengthscale it is variance · exp(−r) for nu = 0.5,
-    variance · (1 + r) exp(−r) for 1.5, and variance · (1 + r + r²/3) exp(−r) for 2.5. It is no dot
-    product kernel (it has no Maclaurin series in x·y): Fourier and Nyström features approximate
-    it, and exact Gaussian processes use it as it is.
+    variance · (1 + r) exp(−r) for 1.5, and variance · (1 + r + r²/3) exp(−r) for 2.5. It is not a
+    dot product kernel (it has no Maclaurin series in x·y): Fourier and Nyström features
+    approximate it, and exact Gaussian processes use it directly.
 
     Parameters
     ----------

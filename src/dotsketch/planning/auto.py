@@ -40,7 +40,7 @@ class AutoFeatures(FeatureMap):
     measurement, are not computed in full: `plan_.dropped` lists them. What you name in `candidates`
     is always computed, and `plan` computes all.
 
-    Candidates that nobody named are left out if they cost far more than the others: a set-up of
+    Candidates that you did not name are left out if they cost far more than others: a set-up of
     more than 10¹¹ operations or 1 GiB (Nyström features beyond about 4500 columns), or more than
     10⁷ operations per row and 100 times those of the cheapest candidate. `plan_.left_out` lists
     them.
@@ -57,8 +57,8 @@ class AutoFeatures(FeatureMap):
     tolerance : float or None, default=None
         The relative error √(E(k − k̂)²/E k²) to reach: the candidate that does it with the fewest
         columns is chosen. Where an error is measured, it and twice its standard error are within
-        the tolerance. With n_components as well, that is the most it may take; where it does
-        not suffice, the best candidate with so many columns is taken, with a warning.
+        the tolerance. With n_components as well, that is the upper limit; where it does not
+        suffice, the best candidate with so many columns is used, with a warning.
     objective : {"error", "error_per_time", "posterior"}, default="error"
         What is compared: the relative error of the kernel at n_components columns, or at equal time
         per row (`microseconds_per_row`); or the divergence from the exact posterior of a Gaussian
@@ -66,8 +66,8 @@ class AutoFeatures(FeatureMap):
         Gaussian processes on these features pass y on.
     time_budget : float or None, default=None
         Seconds for the features of all rows and the solver of a Gaussian process: it limits the
-        columns of every candidate, beside n_components if that is given. What takes how long is
-        measured in `fit` and kept as `plan_.cost`. The choice then depends on a clock: it may
+        columns of every candidate, up to n_components if that is given. Times are measured in
+        `fit` and kept as `plan_.cost`. The choice then depends on a clock: it may
         differ from run to run, whatever random_state is.
     microseconds_per_row : float or None, default=None
         For objective="error_per_time": the time that the features of a row may take. It is measured
@@ -80,10 +80,10 @@ class AutoFeatures(FeatureMap):
     candidates : "all", a family, or a list of families or unfitted features, default="all"
         What may be chosen: see `plan`. ("maclaurin", "fourier", "spherical", "polynomial",
         "positive") leaves out Nyström features, whose cost per row grows with the square of the
-        columns; ("all", "nystrom") has them compared whatever they cost.
+        columns; ("all", "nystrom") compares them whatever they cost.
     cost_weight : float, default=0.0
         With c > 0, error · costᶜ is minimised, cost being the arithmetic of one row: c = 0.5
-        takes features of twice the error if they are four times cheaper. (What costs far more
+        accepts features of twice the error if they are four times cheaper. (What costs far more
         than the others is left out in any case, see above.)
     max_degree, n_pairs_sample : int, default=10 and 500
         Degrees of Maclaurin features, and rows whose pairs errors are averaged over.
@@ -98,7 +98,7 @@ class AutoFeatures(FeatureMap):
     Attributes
     ----------
     plan_ : Plan, candidates with their errors, a readable table (`plan_.plot()`)
-    chosen_ : PlannedCandidate, its row that was taken
+    chosen_ : PlannedCandidate, the row of the plan that was chosen
     features_ : the fitted estimator
     kernel_ : the kernel with data-dependent parameters resolved
 
@@ -288,8 +288,8 @@ class AutoFeatures(FeatureMap):
         aim.check()
         if self.tolerance is not None and (self.objective != "error" or aim.is_timed):
             raise ValueError(
-                "tolerance is of the kernel's error, whatever time it takes: give n_components or "
-                "a budget of time with other objectives."
+                "tolerance limits the kernel's error, whatever the time: use n_components or a "
+                "time budget with other objectives."
             )
         if not (isinstance(self.cost_weight, Real) and 0 <= self.cost_weight < math.inf):
             raise ValueError(f"cost_weight must be a number ≥ 0; got {self.cost_weight!r}.")

@@ -25,12 +25,12 @@ def error_bound(
     weights: str | float = "rademacher",
     scaling: str = "sharp",
 ) -> Any:
-    """How many Rademacher projections guarantee a small error for a pair (Section 3.4).
+    """The number of Rademacher projections that guarantees a small error for a pair (Section 3.4).
 
     With D ≥ 2 (2/(3ε) + σ²/ε²) log(2/δ), the probability that |k̂ − ⟨x, y⟩ᵖ| exceeds
     ε |x|₁ᵖ |y|₁ᵖ is at most δ. σ² is the variance of one projection over (|x|₂|y|₂)²ᵖ in the
     theorem (`scaling="paper"`), and over (|x|₁|y|₁)²ᵖ with `scaling="sharp"`, which holds as well
-    and asks for fewer. It is a worst case: `required_components` gives what is to be expected.
+    and needs fewer. It is a worst case: `required_components` gives the expected number.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ def error_bound(
     sigma2 = sketch.variance(PairStatistics.between(*unit))
     bound = 2 * (2 / (3 * epsilon) + sigma2 / epsilon**2) * math.log(2 / delta)
     if np.any(bound > 2**62):
-        raise ValueError(f"epsilon={epsilon} asks for more than 2⁶² projections.")
+        raise ValueError(f"epsilon={epsilon} would need more than 2⁶² projections.")
     counts = np.ceil(bound).astype(np.int64)
     return int(counts[0, 0]) if single else counts
 

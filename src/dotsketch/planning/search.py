@@ -72,12 +72,12 @@ def plan(
 
     `time_budget`, in seconds, limits the columns of every candidate to what features **and** the
     direct solver of a Gaussian process take for `n_rows` rows (those of X if it is not given), and
-    n_components becomes the most there may be. There are never more columns than rows. What takes
-    how long is measured by small runs, about a second in all, and kept as `plan.cost`. (The plan
-    itself is not part of the budget.) A clock does not read the same twice: plans by time
-    are not reproducible, and may choose other features and columns in another run.
+    n_components becomes the most there may be. There are never more columns than rows. Times are
+    measured by small runs, about a second in all, and kept as `plan.cost`. (The plan
+    itself is not part of the budget.) Measured times vary: plans by time are not
+    reproducible, and may choose other features and columns in another run.
 
-    Cost counts in any case: what "all" stands for leaves out candidates whose set-up takes more
+    Cost counts in any case: "all" leaves out candidates whose set-up takes more
     than 10¹¹ operations (Nyström features beyond about 4500 columns, orthogonal frequencies of
     very wide rows) or 1 GiB, or whose features take more than 10⁷ operations per row and 100
     times those of the cheapest candidate. The plan lists them as `left_out`. A family that is
@@ -85,7 +85,7 @@ def plan(
 
     The last line is the best possible with so many columns (`plan.limit`): an estimate of the error
     of the top eigenvectors of the kernel, for up to a quarter of the rows and 512 columns. See
-    `BestPossible` for what it stands on.
+    `BestPossible` for how it is estimated.
 
     Examples
     --------
@@ -353,7 +353,7 @@ def required_components(
         raise ValueError(
             f"tolerance={tolerance} is not reached with {max_components} components: the "
             f"predicted error is {error:.3g}, truncated at max_degree={max_degree}. Raise "
-            "max_degree, or another sketch or coefficients may do."
+            "max_degree, or try another sketch or other coefficients."
         )
     return found.n_components
 

@@ -169,7 +169,7 @@ class Checkpoint:
         if not _agree(self._saved.pop("probe"), self._probe) or not same:
             raise ValueError(
                 f"The checkpoint {self.path} belongs to another configuration (features, seed, "
-                "size of chunks, or the shape or mean of the data). Delete it to start anew, and "
+                "size of chunks, or the shape or mean of the data). Delete it to start over, and "
                 "give the features a random_state, so that the next run draws the same ones."
             )
         return int(self._saved.pop("blocks"))
@@ -188,7 +188,7 @@ class Checkpoint:
         if saved.pop("digest").tobytes() != self._digest:
             raise ValueError(
                 f"The checkpoint {self.path} holds other rows than the data given now. Delete it "
-                "to start anew."
+                "to start over."
             )
         return saved
 

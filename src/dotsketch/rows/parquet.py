@@ -155,7 +155,7 @@ def parquet_batches(
     if both:
         raise ValueError(f"{both[0]!r} is a target and cannot be one of columns.")
     if not inputs:
-        raise ValueError(f"{path} has no columns beside the target {target!r}.")
+        raise ValueError(f"{path} has no columns besides the target {target!r}.")
     return ParquetBatches(path, inputs, target if isinstance(target, str) else targets, batch_rows)
 
 

@@ -291,7 +291,7 @@ class SphericalFeatures(FeatureMap):
                 )
             if name.split("__")[-1] == "lengthscale" and np.size(value) > 1:
                 raise ValueError(
-                    "A kernel with one lengthscale for every coordinate is no function of the "
+                    "A kernel with one lengthscale for every coordinate is not a function of the "
                     "distance on the sphere; use FourierFeatures."
                 )
 

@@ -44,7 +44,7 @@ def tuned_features(
     if seen is None:
         return features, "The features have no single kernel to search: only variances are chosen."
     if not has_parameters(kernel):
-        return features, "The kernel has no parameters to search beside its variance."
+        return features, "The kernel has no parameters to search besides its variance."
 
     def search(per_column: bool | None) -> Any:
         return best_on_rows(
