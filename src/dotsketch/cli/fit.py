@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,21 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 
 from .choice import Choice, TooFewRows, choose, hold_out
+from .cluster import check_cluster, cluster, rows_of_parts
 from .encoding import encode, encode_chunks, make_encoder, make_imputation
 from .errors import check_output
 from .kernel_names import describe_kernel, parse_kernel
 from .measure import HeldOut
 from .model_file import save_model
-from .modelling import check_features, describe_cap, fit_stream, is_capped, process_of, short_name
+from .modelling import (
+    check_features,
+    describe_cap,
+    fit_on_cluster,
+    fit_stream,
+    is_capped,
+    process_of,
+    short_name,
+)
 from .options import (
     components_option,
     kernel_option,
@@ -57,6 +67,12 @@ MOST_COLUMNS = 10_000  # for a tolerance, unless --components says otherwise
     help="Use the fewest columns that reach this relative error of the kernel, at most "
     "--components if that is given.",
 )
+@click.option(
+    "--scheduler",
+    metavar="ADDRESS",
+    help="Fit on a running Dask cluster, such as tcp://host:8786, whose workers can read DATA: "
+    "Parquet files.",
+)
 @click.option("--test", "test_path", metavar="FILE", help="Score the model on another table.")
 @learning
 @working
@@ -67,6 +83,7 @@ def fit(
     components: int,
     features: str,
     tolerance: float | None,
+    scheduler: str | None,
     test_path: str | None,
     seed: int,
     jobs: int | None,
@@ -76,10 +93,12 @@ def fit(
 ) -> None:
     """Fit a Gaussian process to DATA, and write it to a file.
 
-    The table is read twice, chunk by chunk: once for columns, scales and a sample on which kernel
-    and features are chosen as `compare` does, once for the process. CSV and Parquet files may be
-    larger than memory. At the end the model is scored: a regression on rows that are left out one
-    by one, a classification on rows of the sample that were held out, both on FILE with --test.
+    DATA is a file, a folder of Parquet files, a pattern such as 'data/*.parquet', or the name of a
+    data set. The table is read twice, chunk by chunk: once for columns, scales and a sample on
+    which kernel and features are chosen as `compare` does, once for the process (on the workers
+    of a cluster with --scheduler). CSV and Parquet files may be larger than memory. At the end the
+    model is scored: a regression on rows that are left out one by one, a classification on rows of
+    the sample that were held out, both on FILE with --test.
 
     \b
     Examples:
@@ -87,18 +106,21 @@ def fit(
       dotsketch fit houses.csv --target price --test new.csv -o houses.model
       dotsketch fit houses.csv --target price --kernel poly:3 --components 2000 -o houses.model
       dotsketch fit digits --tolerance 0.05 -o digits.model
+      dotsketch fit 'data/*.parquet' --target y --scheduler tcp://host:8786 -o y.model
     """
     output = Output(as_json, verbose)
     asked, _ = parse_kernel(kernel, 1)  # mistakes are reported before the table is read
     check_features(features, kernel)
     reading = take_reading(options)
     table = open_table(data, **reading)
+    if scheduler is not None:
+        check_cluster(table, options["impute"])
     test = None if test_path is None else open_table(test_path, **reading)
     check_output(Path(path), data, *([] if test_path is None else [test_path]))
     if tolerance is not None and not is_given("components"):
         components = MOST_COLUMNS
     start = time.perf_counter()
-    with threads(jobs):
+    with nullcontext() if scheduler is None else cluster(scheduler), threads(jobs):
         schema = scan_aloud(table, seed, output, **options)
         standardise = not asked.nonnegative
         encoder = make_encoder(schema, standardise=standardise)
@@ -138,7 +160,11 @@ def fit(
                     yield X, y
                     advance(fraction)
 
-            gp = fit_stream(estimator, sample, stream, classes, jobs, imputation)
+            if scheduler is None:
+                gp = fit_stream(estimator, sample, stream, classes, jobs, imputation)
+            else:
+                rows = rows_of_parts(table, schema, encoder, sample[0].shape[1])
+                gp = fit_on_cluster(estimator, sample, rows, classes)
         score = score_of(gp, sample, choice, split) if has_held else None
         if test is not None:
             score = score_on(test, gp, schema, encoder)

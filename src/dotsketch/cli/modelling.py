@@ -265,10 +265,7 @@ def fit_stream(
 
     A classification names its classes, a regression has none.
     """
-    X, _ = sample
-    fitted = clone(features).fit(X if imputation is None else imputation.imputer.transform(X))
-    use_threads(fitted, jobs)
-    gp = make_gp("regression" if classes is None else "classification", FittedFeatures(fitted))
+    gp, fitted = unfitted_process(features, sample, classes, jobs, imputation)
     if classes is not None:
 
         def filled() -> Iterator[tuple[np.ndarray, np.ndarray]]:
@@ -281,7 +278,38 @@ def fit_stream(
     else:
         gp = imputed(gp, imputation).fit(stream, sample=sample)
         gp.regressor = FeatureGPRegressor(features)
-    # Without the frame again: the model is what a fit from the start would have made
+    return with_features(gp, features, fitted)
+
+
+def fit_on_cluster(
+    features: Any,
+    sample: tuple[np.ndarray, np.ndarray],
+    rows: tuple[Any, Any],
+    classes: list[Any] | None,
+) -> Any:
+    """As `fit_stream`, on rows (X, y) of workers."""
+    gp, fitted = unfitted_process(features, sample, classes, 1)
+    gp.fit(*rows, **({} if classes is None else {"classes": classes}))
+    return with_features(gp, features, fitted)
+
+
+def unfitted_process(
+    features: Any,
+    sample: tuple[np.ndarray, np.ndarray],
+    classes: list[Any] | None,
+    jobs: int | None,
+    imputation: Imputation | None = None,
+) -> tuple[Any, Any]:
+    """A process, and its features, fitted to the sample."""
+    X, _ = sample
+    fitted = clone(features).fit(X if imputation is None else imputation.imputer.transform(X))
+    use_threads(fitted, jobs)
+    gp = make_gp("regression" if classes is None else "classification", FittedFeatures(fitted))
+    return gp, fitted
+
+
+def with_features(gp: Any, features: Any, fitted: Any) -> Any:
+    """Without the frame again: the model is what a fit from the start would have made."""
     process = process_of(gp)
     process.features = features
     process.features_ = fitted.set_params(**features.get_params(deep=False))

@@ -20,13 +20,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute
 import pyarrow.csv
-import pyarrow.parquet
 import scipy.sparse
 from sklearn.datasets import load_svmlight_file
 
 from ..datasets import Dataset, list_datasets, load_dataset
 from ..datasets.folder import DAMAGE
 from .errors import UserMistake
+from .parquet_files import ParquetPart, open_files, several_files
 
 FORMATS = {
     "csv": (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz"),
@@ -63,6 +63,7 @@ class Table:
     task: str | None = None
     test: Table | None = None  # rows that a data set sets aside for testing
     left_out: Mapping[str, str] = field(default_factory=dict)  # columns that are no features: why
+    parts: tuple[ParquetPart, ...] = ()  # that other processes can read, if there are such
 
     def __post_init__(self) -> None:
         seen = set()
@@ -136,10 +137,11 @@ def open_table(
     decimal: str = ".",
     no_header: bool = False,
 ) -> Table:
-    """The table in a file, or the data set of a name."""
+    """The table in a file, in several Parquet files, or the data set of a name."""
     path = Path(data)
-    if path.is_dir():
-        raise UserMistake(f"{data} is a folder: give a file, or the name of a data set.")
+    files = several_files(data)
+    if files is not None:
+        return parquet_table(data, files)
     if not path.exists():
         return named_table(data)
     if format is None:
@@ -154,7 +156,9 @@ def open_table(
         raise UserMistake(f"no encoding is called {encoding!r}; latin-1 is one.") from None
     if format == "csv":
         return csv_table(path, delimiter, encoding, not no_header, decimal)
-    return {"parquet": parquet_table, "npz": npz_table, "libsvm": libsvm_table}[format](path)
+    if format == "parquet":
+        return parquet_table(data, [path])
+    return {"npz": npz_table, "libsvm": libsvm_table}[format](path)
 
 
 def format_of(path: Path) -> str:
@@ -257,24 +261,23 @@ def sniff_delimiter(start: str) -> str:
     return best if even.get(best, 0) > 1 else ","
 
 
-def parquet_table(path: Path) -> Table:
-    """Row groups in batches of rows."""
-    with explain_errors(str(path)), pa.parquet.ParquetFile(path) as file:
-        names = tuple(file.schema_arrow.names)
-        dates = dates_of(file.schema_arrow)
-        n_rows = file.metadata.num_rows
-        known = (file.schema_arrow.pandas_metadata or {}).get("index_columns", [])
-        # A range is described by a dictionary and is no column
-        index = {one: INDEX for one in known if isinstance(one, str) and one in names}
+def parquet_table(source: str, paths: list[Path]) -> Table:
+    """Row groups of one or several files in batches of rows."""
+    with explain_errors(source):
+        files = open_files(paths)
+    names = tuple(files.schema.names)
+    known = (files.schema.pandas_metadata or {}).get("index_columns", [])
+    # A range is described by a dictionary and is no column
+    index = {one: INDEX for one in known if isinstance(one, str) and one in names}
 
     def read() -> Iterator[tuple[pa.RecordBatch, float]]:
         done = 0
-        with pa.parquet.ParquetFile(path) as file:
-            for batch in file.iter_batches(batch_size=rows_of(len(names))):
+        for part in files.parts:
+            for batch in part.batches(names, rows_of(len(names))):
                 done += batch.num_rows
-                yield batch, done / max(n_rows, 1)
+                yield batch, done / files.n_rows
 
-    return Table(str(path), names, read, left_out=dates | index)
+    return Table(source, names, read, left_out=dates_of(files.schema) | index, parts=files.parts)
 
 
 def npz_table(path: Path) -> Table:

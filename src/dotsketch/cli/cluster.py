@@ -1,0 +1,61 @@
+"""The rows of a table on the workers of a Dask cluster, which read and encode them."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+from sklearn.pipeline import Pipeline
+
+from ..rows.dask_parts import arrays_of_parts, connect
+from .encoding import encode
+from .errors import UserMistake
+from .parquet_files import ParquetPart
+from .schema import Schema
+from .tables import Table, rows_of
+
+
+def check_cluster(table: Table, impute: bool) -> None:
+    """Raise, before any work is done, if workers cannot read the table."""
+    if not table.parts:
+        raise UserMistake(
+            f"--scheduler needs Parquet files, of which workers read row groups: {table.source} is "
+            "something else."
+        )
+    if impute:
+        raise UserMistake("--impute and --scheduler cannot be combined: fill in the values first.")
+
+
+def cluster(address: str) -> Any:
+    """The cluster of a scheduler, as a context."""
+    try:
+        return connect(address)
+    except ImportError:
+        raise UserMistake("--scheduler needs distributed: pip install 'dotsketch[dask]'.") from None
+    except (OSError, ValueError) as error:
+        raise UserMistake(f"no scheduler answers at {address}: {error}") from error
+
+
+def rows_of_parts(table: Table, schema: Schema, encoder: Pipeline, width: int) -> tuple[Any, Any]:
+    """Dask arrays X and y of the row groups of the table."""
+    classes = schema.classes if schema.task == "classification" else [0.0]
+    return arrays_of_parts(
+        partial(encoded_part, schema, encoder, table.names),
+        list(table.parts),
+        [part.n_rows for part in table.parts],
+        width,
+        np.asarray(classes).dtype,
+    )
+
+
+def encoded_part(
+    schema: Schema, encoder: Pipeline, names: tuple[str, ...], part: ParquetPart
+) -> tuple[np.ndarray, np.ndarray]:
+    """X and y of a row group."""
+    found, row = [], part.first_row
+    for batch in part.batches(names, rows_of(len(names))):
+        found.append(encode(batch, row, schema, encoder))
+        row += batch.num_rows
+    X, y = zip(*found, strict=True)
+    return np.concatenate(X), np.concatenate(y)
