@@ -52,19 +52,24 @@ LARGE = b"\x01\x00"  # the one extra field of a header: sizes of 64 bits
 def write(path: str | os.PathLike[str], tree: dict[str, Any], arrays: list[np.ndarray]) -> None:
     """Write tree and arrays to a file that replaces `path` once it is complete and on the disk."""
     with atomic_write(os.path.realpath(path)) as file:
-        with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
-            text = json.dumps(tree, allow_nan=False, separators=(",", ":"))
-            _check_tree_size(text.encode(), len(text) + sum(array.nbytes for array in arrays))
-            archive.writestr(zipfile.ZipInfo(TREE, EPOCH), text.encode())
-            for number, array in enumerate(arrays):
-                member = zipfile.ZipInfo(_array_name(number), EPOCH)
-                with archive.open(member, "w", force_zip64=array.nbytes >= 1 << 31) as out:
-                    np.lib.format.write_array(out, array, version=(1, 0), allow_pickle=False)
-            archive.comment = b"dotsketch-model format=%04d sha256=" % FORMAT + b"0" * DIGITS
-        size = file.seek(0, os.SEEK_END)
-        digest = _digest_of_file(file, size - DIGITS)
-        file.seek(size - DIGITS)
-        file.write(digest.encode())
+        write_to(file, tree, arrays)
+
+
+def write_to(file: BinaryIO, tree: dict[str, Any], arrays: list[np.ndarray]) -> None:
+    """Write tree and arrays to an empty file that is open for reading and writing."""
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+        text = json.dumps(tree, allow_nan=False, separators=(",", ":"))
+        _check_tree_size(text.encode(), len(text) + sum(array.nbytes for array in arrays))
+        archive.writestr(zipfile.ZipInfo(TREE, EPOCH), text.encode())
+        for number, array in enumerate(arrays):
+            member = zipfile.ZipInfo(_array_name(number), EPOCH)
+            with archive.open(member, "w", force_zip64=array.nbytes >= 1 << 31) as out:
+                np.lib.format.write_array(out, array, version=(1, 0), allow_pickle=False)
+        archive.comment = b"dotsketch-model format=%04d sha256=" % FORMAT + b"0" * DIGITS
+    size = file.seek(0, os.SEEK_END)
+    digest = _digest_of_file(file, size - DIGITS)
+    file.seek(size - DIGITS)
+    file.write(digest.encode())
 
 
 class Reader:

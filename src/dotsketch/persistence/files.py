@@ -54,11 +54,22 @@ def load(path: str | os.PathLike[str], *, classes: Iterable[type] = ()) -> Any:
     something unknown, and OSError if it cannot be read. Warns if it holds estimators of
     scikit-learn that another minor version of it wrote.
     """
-    with _reading(path) as (reader, tree):
-        decoder = Decoder(Registry(classes), reader.array)
-        value = decoder.decode(tree["value"])
-    _warn_of_versions(tree["versions"], decoder.names)
+    # Read once: nothing can change between check and use
+    value, tree, names = load_bytes(Path(path).read_bytes(), path, classes)
+    _warn_of_versions(tree["versions"], names)
     return value
+
+
+def load_bytes(
+    data: bytes, name: str | os.PathLike[str], classes: Iterable[type] = ()
+) -> tuple[Any, dict[str, Any], set[str]]:
+    """The value in the bytes of a file, the tree that it is from, and the classes in it.
+
+    The name of the file is for messages. Raises PersistenceError as `load` does.
+    """
+    with _reading(data, name) as (reader, tree):
+        decoder = Decoder(Registry(classes), reader.array)
+        return decoder.decode(tree["value"]), tree, decoder.names
 
 
 def read_info(path: str | os.PathLike[str]) -> dict[str, Any]:
@@ -66,7 +77,7 @@ def read_info(path: str | os.PathLike[str]) -> dict[str, Any]:
 
     format, size (bytes), versions (of the libraries that wrote it) and classes (their names).
     """
-    with _reading(path) as (reader, tree):
+    with _reading(Path(path).read_bytes(), path) as (reader, tree):
         return {
             "format": FORMAT,
             "size": reader.size,
@@ -76,9 +87,8 @@ def read_info(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 @contextmanager
-def _reading(path: str | os.PathLike[str]) -> Iterator[tuple[Reader, dict[str, Any]]]:
+def _reading(data: bytes, name: str | os.PathLike[str]) -> Iterator[tuple[Reader, dict[str, Any]]]:
     """The reader and the tree of a file; whatever is wrong with it is a PersistenceError."""
-    data = Path(path).read_bytes()  # once: nothing can change between check and use
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of parsers, on what is refused next
@@ -87,11 +97,11 @@ def _reading(path: str | os.PathLike[str]) -> Iterator[tuple[Reader, dict[str, A
             _check_head(tree)
             yield reader, tree
     except PersistenceError as error:
-        raise PersistenceError(f"{path} cannot be loaded. {error}") from None
+        raise PersistenceError(f"{name} cannot be loaded. {error}") from None
     except Exception as error:  # parsers of untrusted bytes: whatever they raise is damage
         cause = " ".join(str(error).split())[:200]
         raise PersistenceError(
-            f"{path} cannot be loaded. It is damaged: {type(error).__name__} {cause}"
+            f"{name} cannot be loaded. It is damaged: {type(error).__name__} {cause}"
         ) from error
 
 

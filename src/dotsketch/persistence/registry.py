@@ -72,8 +72,9 @@ def _own_classes() -> Iterator[type]:
     """The classes of the list in the loaded modules of dotsketch."""
     loaded = {name: m for name, m in sys.modules.items() if name.startswith(f"{PACKAGE}.")}
     for name, module in sorted(loaded.items()):
-        for cls in list(vars(module).values()):
-            if inspect.isclass(cls) and cls.__module__ == name and cls.__qualname__ in OWN:
+        for short in sorted(vars(module).keys() & OWN.keys()):
+            cls = getattr(module, short)
+            if inspect.isclass(cls) and cls.__module__ == name:
                 yield cls
 
 
@@ -131,7 +132,7 @@ def _check_names(cls: type, given: set[str]) -> None:
     if missing:
         raise PersistenceError(f"{cls.__name__} lacks {', '.join(missing)}. {REMEDY}")
     for name in sorted(given - required):
-        hides = hasattr(inspect.getattr_static(cls, name, None), "__get__")
+        hides = hasattr(_in_class(cls, name), "__get__")
         is_name = name.isidentifier() and not name.startswith("__")
         if is_named_tuple(cls) or not is_name or (hides and name not in _slots(cls)):
             raise PersistenceError(f"{cls.__name__} cannot have an attribute {name!r}.")
@@ -145,4 +146,9 @@ def _slots(cls: type) -> list[str]:
 
 
 def _is_cached(cls: type, name: str) -> bool:
-    return isinstance(inspect.getattr_static(cls, name, None), functools.cached_property)
+    return isinstance(_in_class(cls, name), functools.cached_property)
+
+
+def _in_class(cls: type, name: str) -> Any:
+    """What the class has under this name, without calling it; None if nothing."""
+    return next((vars(base)[name] for base in cls.__mro__ if name in vars(base)), None)
