@@ -9,7 +9,17 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 ROOT = Path(__file__).parents[1]
-KNOWN = {".ci", ".github", "benchmarks", "docs", "examples", "experiments", "src", "tests"}
+KNOWN = {
+    ".ci",
+    ".github",
+    "attacks",
+    "benchmarks",
+    "docs",
+    "examples",
+    "experiments",
+    "src",
+    "tests",
+}
 
 # Without compiling: the Python files are chosen in the same way, in seconds.
 BUILD = """
@@ -33,7 +43,9 @@ def test_wheel_and_sdist_hold_what_they_should(tmp_path):
     package = [name for name in names if not name.parts[0].endswith(".dist-info")]
     assert {name.parts[0] for name in package} == {"dotsketch"}
     assert {name.suffix for name in package} - {".typed"} == {".py"}  # no C++ sources
-    assert not {"paper", "experiments", "tests"} & {part for name in package for part in name.parts}
+    assert not {"attacks", "experiments", "paper", "tests"} & {
+        part for name in package for part in name.parts
+    }
     sources = {path.relative_to(ROOT / "src") for path in (ROOT / "src").rglob("*.py")}
     assert {Path(name) for name in package if name.suffix == ".py"} == sources
 

@@ -20,6 +20,7 @@ from sklearn.preprocessing import (
 )
 
 import dotsketch
+from attacks.forging import changed, write, write_changed, write_tree
 from dotsketch import (
     FourierFeatures,
     Gaussian,
@@ -36,34 +37,11 @@ from dotsketch.features.base import FeatureMap
 from dotsketch.kernels import Kernel
 from dotsketch.persistence import classes as tables
 from dotsketch.persistence import container, shapes, weight_checks
-from dotsketch.persistence.encoding import Encoder
-from dotsketch.persistence.files import written_versions
 from dotsketch.persistence.registry import Registry, is_named_tuple
 from dotsketch.sketches.base import Sketch
 
 COLORS = np.array([["red"], ["green"], ["blue"]], dtype=object)
 NUMBERS = np.linspace(0, 1, 30).reshape(10, 3)
-
-
-def write(path, value):
-    """A file of the value, without the checks of `save`."""
-    encoder = Encoder(Registry())
-    tree = {
-        "versions": written_versions(),
-        "value": encoder.encode(value, "value"),
-        "classes": [],
-    }
-    container.write(path, tree, encoder.arrays)
-
-
-def write_changed(path, estimator, **changes):
-    estimator = copy.deepcopy(estimator)
-    vars(estimator).update(changes)
-    write(path, estimator)
-
-
-def write_tree(path, value):
-    container.write(path, {"versions": {}, "value": value, "classes": []}, [])
 
 
 ENCODER = OneHotEncoder().fit(COLORS)
@@ -218,16 +196,6 @@ def test_helpers_and_abstract_classes_are_not_in_the_list(name, tmp_path):
 
 
 # Sketches and maps against their weights
-
-
-def changed(value, **changes):
-    """A copy of a named tuple or dataclass with other fields, without its own checks."""
-    if is_named_tuple(type(value)):
-        return value._replace(**changes)
-    result = copy.copy(value)
-    for name, found in changes.items():
-        object.__setattr__(result, name, found)
-    return result
 
 
 POLYNOMIAL_SKETCHES = {

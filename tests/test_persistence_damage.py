@@ -1,13 +1,11 @@
 """Files that are damaged, or made on purpose, are refused and never act."""
 
 import contextlib
-import hashlib
 import io
 import json
 import pickle
 import warnings
 import zipfile
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,9 +13,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sklearn.preprocessing import StandardScaler
 
+from attacks.forging import ARRAY, UNSEALED, forge, npy, obj, seal, sealed, tree_of
+from attacks.generator_position import write_position
+from attacks.overlapping_members import overlapping
+from attacks.pickle_inside import Bomb
+from attacks.sparse_indices import ROWS, write_sparse
+from attacks.two_formats import hidden_before, hidden_between, hidden_in_a_gap
 from dotsketch import Gaussian, PersistenceError, load, save
-from dotsketch.persistence import FORMAT, container, registry
-from dotsketch.persistence.encoding import Encoder
+from dotsketch.persistence import container
 
 X = np.random.default_rng(0).random((60, 5))
 
@@ -69,50 +72,12 @@ def test_random_bytes_are_refused(data, sealed, tmp_path):
 def test_a_newer_format_is_refused(tmp_path):
     path = tmp_path / "model"
     data = small_file(path)
-    head = data[: -container.DIGITS].replace(b"format=0001", b"format=0002")
-    path.write_bytes(head + digest(head))
+    path.write_bytes(sealed(data.replace(b"format=0001", b"format=0002")))
     with pytest.raises(PersistenceError, match=r"format 2.*update dotsketch"):
         load(path)
 
 
 # Files made on purpose, whose checksum is right
-
-
-def digest(head):
-    return hashlib.sha256(head).hexdigest().encode()
-
-
-def seal(data):
-    """Bytes with a right checksum behind them."""
-    head = data + b"dotsketch-model format=%04d sha256=" % FORMAT
-    return head + digest(head)
-
-
-def forge(path, members, *, compression=zipfile.ZIP_STORED):
-    """A sealed zip of any members, [(name, bytes)]."""
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", compression) as archive:
-        for name, data in members:
-            archive.writestr(zipfile.ZipInfo(name), data, compression)
-        archive.comment = b"dotsketch-model format=%04d sha256=" % FORMAT + b"0" * container.DIGITS
-    head = buffer.getvalue()[: -container.DIGITS]
-    path.write_bytes(head + digest(head))
-
-
-def tree_of(value):
-    head = {"versions": {"scikit-learn": "1.0"}, "classes": []}
-    return json.dumps(head | {"value": value}).encode()
-
-
-def npy(array, **changes):
-    """The bytes of an npy file, with its header's fields changed."""
-    out = io.BytesIO()
-    header = np.lib.format.header_data_from_array_1_0(array) | changes
-    np.lib.format.write_array_header_1_0(out, header)
-    return out.getvalue() + array.tobytes()
-
-
-ARRAY = {"kind": "array", "number": 0}
 
 
 def test_a_forged_file_that_is_right_is_read(tmp_path):
@@ -168,10 +133,6 @@ def test_compressed_members_are_refused(tmp_path):
     assert (tmp_path / "f").stat().st_size < 20_000
     with pytest.raises(PersistenceError, match="is compressed"):
         load(tmp_path / "f")
-
-
-def obj(name, **state):
-    return {"kind": "object", "class": name, "state": state}
 
 
 GAUSSIAN = {"lengthscale": 1.0, "variance": 1.0}
@@ -236,9 +197,6 @@ def test_forged_values_are_refused(value, tmp_path):
         load(tmp_path / "f")
 
 
-SPARSE_ROWS = {"data": np.ones(2), "indices": np.array([0, 1]), "indptr": np.array([0, 1, 2])}
-
-
 @pytest.mark.parametrize(
     ("changes", "shape", "name"),
     [
@@ -257,38 +215,18 @@ SPARSE_ROWS = {"data": np.ones(2), "indices": np.array([0, 1]), "indptr": np.arr
     ],
 )
 def test_indices_that_scipy_does_not_check_are_checked(changes, shape, name, tmp_path):
-    def write(arrays, shape, name):
-        items = [{"kind": "array", "number": number} for number in range(3)]
-        tree = tree_of({"kind": "sparse", "name": name, "shape": shape, "items": items})
-        members = [(f"arrays/{k}.npy", npy(array)) for k, array in enumerate(arrays.values())]
-        forge(tmp_path / "f", [("model.json", tree), *members])
-
-    write(SPARSE_ROWS, [2, 3], "csr_array")
+    write_sparse(tmp_path / "f", "csr_array", [2, 3], ROWS)
     np.testing.assert_array_equal(load(tmp_path / "f").toarray(), [[1, 0, 0], [0, 1, 0]])
-    write(SPARSE_ROWS | changes, shape, name)
+    write_sparse(tmp_path / "f", name, shape, ROWS | changes)
     with pytest.raises(PersistenceError, match="cannot be loaded"):
         load(tmp_path / "f")
 
 
 @pytest.mark.parametrize("position", [-1, 625, 2**40])
 def test_counters_that_numpy_does_not_check_are_checked(position, tmp_path):
-    encoder = Encoder(registry.Registry())
-    state = np.random.RandomState(0).get_state(legacy=False)
-    state["state"]["pos"] = position
-    node = {"kind": "random_state", "state": encoder.encode(state, "state")}
-    forge(tmp_path / "f", [("model.json", tree_of(node)), ("arrays/0.npy", npy(encoder.arrays[0]))])
+    write_position(tmp_path / "f", position)
     with pytest.raises(PersistenceError, match="cannot be loaded"):
         load(tmp_path / "f")
-
-
-class Bomb:
-    """An object whose pickle writes a file when it is read."""
-
-    def __init__(self, path):
-        self.path = path
-
-    def __reduce__(self):
-        return (Path.touch, (self.path,))
 
 
 def test_a_pickle_inside_is_never_read(tmp_path):
@@ -314,48 +252,9 @@ def test_members_may_not_overlap(tmp_path):
     """Two entries of the directory for the same bytes would be a way around the bound."""
     members = [("model.json", tree_of(ARRAY)), ("arrays/0.npy", npy(np.zeros(4000)))]
     forge(tmp_path / "f", members)
-    data = bytearray((tmp_path / "f").read_bytes())
-    # Claim, in the directory, that the first member has the size of the whole file
-    at = data.rindex(b"PK\x01\x02", 0, data.rindex(b"arrays/0.npy"))
-    first = data.index(b"PK\x01\x02")
-    assert first < at
-    for offset in (20, 24):
-        data[first + offset : first + offset + 4] = len(data).to_bytes(4, "little")
-    head = bytes(data[: -container.DIGITS])
-    (tmp_path / "f").write_bytes(head + digest(head))
+    (tmp_path / "f").write_bytes(sealed(overlapping((tmp_path / "f").read_bytes())))
     with pytest.raises(PersistenceError, match="Members of the file overlap"):
         load(tmp_path / "f")
-
-
-def sealed(archive_bytes):
-    """The archive with a checksum that is right."""
-    head = archive_bytes[: -container.DIGITS]
-    return head + digest(head)
-
-
-def hidden_before(data):
-    return b"#!/bin/sh\n" + data
-
-
-def hidden_between(data):
-    """Bytes between the last member and the directory, which the end of the file points to."""
-    start = data.index(b"PK\x01\x02")
-    moved = bytearray(data[:start] + b"hidden" + data[start:])
-    end = moved.rindex(b"PK\x05\x06")
-    moved[end + 16 : end + 20] = (start + 6).to_bytes(4, "little")
-    return bytes(moved)
-
-
-def hidden_in_a_gap(data):
-    """Bytes between two members: the directory knows where the second begins."""
-    second = data.index(b"PK\x03\x04", 4)
-    moved = bytearray(data[:second] + b"hidden" + data[second:])
-    entry = moved.rindex(b"PK\x01\x02")
-    moved[entry + 42 : entry + 46] = (second + 6).to_bytes(4, "little")
-    end = moved.rindex(b"PK\x05\x06")
-    start = int.from_bytes(moved[end + 16 : end + 20], "little") + 6
-    moved[end + 16 : end + 20] = start.to_bytes(4, "little")
-    return bytes(moved)
 
 
 @pytest.mark.parametrize("hide", [hidden_before, hidden_between, hidden_in_a_gap])
@@ -377,7 +276,7 @@ def test_headers_hold_no_other_data(field, tmp_path):
         member = zipfile.ZipInfo("model.json")
         setattr(member, field, b"\xff\xff\x04\x00data")
         archive.writestr(member, tree_of(1))
-        archive.comment = b"dotsketch-model format=%04d sha256=" % FORMAT + b"0" * container.DIGITS
+        archive.comment = UNSEALED
     (tmp_path / "f").write_bytes(sealed(buffer.getvalue()))
     with pytest.raises(PersistenceError, match=r"There are bytes|holds other data"):
         load(tmp_path / "f")
@@ -389,7 +288,7 @@ def test_members_with_sizes_of_64_bits_are_read(tmp_path):
         archive.writestr(zipfile.ZipInfo("model.json"), tree_of(ARRAY))
         with archive.open(zipfile.ZipInfo("arrays/0.npy"), "w", force_zip64=True) as out:
             out.write(npy(X))
-        archive.comment = b"dotsketch-model format=%04d sha256=" % FORMAT + b"0" * container.DIGITS
+        archive.comment = UNSEALED
     (tmp_path / "f").write_bytes(sealed(buffer.getvalue()))
     assert np.array_equal(load(tmp_path / "f"), X)
 
