@@ -14,11 +14,11 @@ from __future__ import annotations
 
 import argparse
 import copy
+import io
 import resource
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 import warnings
 from pathlib import Path
@@ -26,21 +26,31 @@ from typing import Any
 
 import numpy as np
 
-from dotsketch import PersistenceError, load
+from dotsketch import PersistenceError
 from dotsketch.persistence import container
 from dotsketch.persistence.encoding import Encoder
-from dotsketch.persistence.files import written_versions
+from dotsketch.persistence.files import load_bytes, written_versions
 from dotsketch.persistence.registry import Registry, state_of
 
-from .fuzz_subjects import subjects
+from .fuzz_subjects import by_class, subjects
 
 MEMORY = 1 << 30  # bytes of address space beyond what the imports take
 SECONDS = 20  # of CPU for one file
+REGISTRY, VERSIONS = Registry(), written_versions()
 FAILURES = ("DIED", "MEMORY")
 INTEGERS = (-1, 0, 1, 2, 7, 63, 1000, 2**16, 2**20, 2**31 - 1, 2**31, 2**53, 2**63, -(2**63), 2**70)
 VALUES: tuple[Any, ...] = (
     None, True, "", "auto", "real", 0.0, -1.5, 1e308, float("nan"), float("inf"), [], (), {}, 1j,
 )  # fmt: skip
+ROWS = object()  # stands for the rows of a subject
+USES: tuple[tuple[str, tuple, dict], ...] = (
+    ("transform", (ROWS,), {}),
+    ("predict", (ROWS,), {}),
+    ("predict", (ROWS,), {"return_std": True}),
+    ("predict_proba", (ROWS,), {}),
+    ("__call__", (ROWS,), {}),
+    ("get_feature_names_out", (), {}),
+)
 DTYPES = ("int8", "int32", "int64", "uint64", "float16", "float32", "float64", "complex128", "bool")
 
 
@@ -88,8 +98,8 @@ def changed_value(value: Any, rng: np.random.Generator) -> Any:
 class Mutator(Encoder):
     """An encoder that changes one attribute of the objects of one class."""
 
-    def __init__(self, target: str, rng: np.random.Generator):
-        super().__init__(Registry())
+    def __init__(self, registry: Registry, target: str, rng: np.random.Generator):
+        super().__init__(registry)
         self.target, self.rng = target, rng
 
     def _object(self, value: Any, where: str, depth: int) -> Any:
@@ -114,34 +124,34 @@ class Mutator(Encoder):
 
 def use(model: Any, rows: np.ndarray) -> None:
     """What a user does with a loaded model; any Python exception but MemoryError is fine."""
-    for name in ("transform", "predict", "get_feature_names_out"):
+    for name, arguments, options in USES:
         if hasattr(model, name):
             try:
-                method = getattr(model, name)
-                method(rows) if name != "get_feature_names_out" else method()
+                getattr(model, name)(*(rows if a is ROWS else a for a in arguments), **options)
             except MemoryError:
                 raise
             except Exception:
                 pass
 
 
-def one(target: str, number: int, seed: int, found: list, path: Path) -> str:
+def one(target: str, number: int, seed: int, found: list) -> str:
     """What became of one mutation."""
     key = [seed, number, *target.encode()]
     rng = np.random.default_rng(key)
     model, rows = found[number % len(found)]
-    encoder = Mutator(target, rng)
+    encoder = Mutator(REGISTRY, target, rng)
     try:
         tree = {
-            "versions": written_versions(),
+            "versions": VERSIONS,
             "value": encoder.encode(model, "model"),
             "classes": [],
         }
-        container.write(path, tree, encoder.arrays)
+        file = io.BytesIO()
+        container.write_to(file, tree, encoder.arrays)
     except Exception:  # the change has no plain form
         return "not made"
     try:
-        loaded = load(path)
+        loaded, _, _ = load_bytes(file.getvalue(), "the file")
     except PersistenceError as error:
         return "MEMORY" if isinstance(error.__cause__, MemoryError) else "refused"
     try:
@@ -154,21 +164,16 @@ def one(target: str, number: int, seed: int, found: list, path: Path) -> str:
 def work(targets: list[str], first: int, count: int, seed: int) -> None:
     """The child: class and number before a file is made, the outcome after it was used."""
     warnings.simplefilter("ignore")
-    found: dict[str, list] = {}
-    for model, rows in subjects():
-        encoder = Encoder(Registry())
-        encoder.encode(model, "model")
-        for name in encoder.names:
-            found.setdefault(name, []).append((model, rows))
+    found = by_class(subjects())
     pages = int(Path("/proc/self/statm").read_text().split()[0])
     limit = pages * resource.getpagesize() + MEMORY
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
-    with tempfile.TemporaryDirectory() as folder, np.errstate(all="ignore"):
+    with np.errstate(all="ignore"):
         for target in targets:
             for number in range(first, count):
                 print(f"{target} {number}", end=" ", flush=True)
                 signal.setitimer(signal.ITIMER_PROF, SECONDS)  # ends the process, native code too
-                print(one(target, number, seed, found[target], Path(folder) / "f"), flush=True)
+                print(one(target, number, seed, found[target]), flush=True)
                 signal.setitimer(signal.ITIMER_PROF, 0)
             first = 0
 

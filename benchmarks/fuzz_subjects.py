@@ -17,8 +17,13 @@ from sklearn import (
 )
 
 import dotsketch
+from dotsketch.gp import ConjugateGradients, ImputedGPRegressor
+from dotsketch.persistence.encoding import Encoder
+from dotsketch.persistence.registry import Registry
 from dotsketch.planning.bounds import ComplexAdvantage
+from dotsketch.planning.limit import BestPossible
 from dotsketch.planning.table import LeftOut
+from dotsketch.planning.timing import MeasuredCost, TimedFeatures
 from dotsketch.sketches import SKETCHES
 
 X = np.random.default_rng(1).random((24, 5))
@@ -33,6 +38,17 @@ Subject = tuple[Any, np.ndarray]  # an estimator, and rows to use it on
 def subjects() -> list[Subject]:
     """The models, each with rows for `transform` or `predict`."""
     return [*own_subjects(), *scikit_learn_subjects()]
+
+
+def by_class(found: list[Subject]) -> dict[str, list[Subject]]:
+    """The models that hold an object of a class, for every class in them."""
+    result: dict[str, list[Subject]] = {}
+    for subject in found:
+        encoder = Encoder(Registry())
+        encoder.encode(subject[0], "model")
+        for name in encoder.names:
+            result.setdefault(name, []).append(subject)
+    return result
 
 
 def own_subjects() -> list[Subject]:
@@ -53,6 +69,15 @@ def own_subjects() -> list[Subject]:
             dotsketch.Exponential(), n_components=32, mean_split=True, **options
         ),
         dotsketch.MaclaurinFeatures(dotsketch.Maclaurin([1, 1, 0.5]), n_components=16, **options),
+        dotsketch.MaclaurinFeatures(dotsketch.Tanimoto(), n_components=16, **options),
+        dotsketch.MaclaurinFeatures(
+            dotsketch.Polynomial(2) + dotsketch.Polynomial(1), n_components=16, **options
+        ),
+        dotsketch.MaclaurinFeatures(
+            dotsketch.Exponential() * dotsketch.Polynomial(1), n_components=16, **options
+        ),
+        dotsketch.NystromFeatures(gaussian + dotsketch.Matern(), n_components=6, **options),
+        dotsketch.NystromFeatures(gaussian * dotsketch.Matern(), n_components=6, **options),
         dotsketch.NystromFeatures(dotsketch.ArcCosine(1), n_components=6, **options),
         dotsketch.NystromFeatures(dotsketch.Matern(), n_components=6, landmarks=X[:6]),
         dotsketch.FourierFeatures(gaussian, n_components=9, **options),
@@ -60,19 +85,42 @@ def own_subjects() -> list[Subject]:
         dotsketch.PositiveFeatures(gaussian, n_components=8, **options),
         dotsketch.SphericalFeatures(sphere, n_components=8, normalize=True, **options),
         dotsketch.AutoFeatures(gaussian, n_components=12, **options),
+        dotsketch.AutoFeatures(gaussian, n_components=12, objective="posterior", **options),
     ]
     features = dotsketch.MaclaurinFeatures(gaussian, n_components=8, **options)
+    process = dotsketch.FeatureGPRegressor(features).fit(X, Y)
     models = [
-        dotsketch.FeatureGPRegressor(features).fit(X, Y),
+        process,
+        process.sample_functions(3, random_state=0),
+        dotsketch.FeatureGPRegressor(features, solver=ConjugateGradients()).fit(X, Y),
+        dotsketch.FeatureGPClassifier(features, solver="cg", **options).fit(X, LABELS),
+        dotsketch.FeatureGPRegressor(features, optimize=True).fit(X, Y),
+        ImputedGPRegressor(dotsketch.FeatureGPRegressor(features)).fit(GAPS, Y),
         dotsketch.FeatureGPClassifier(features, **options).fit(X, LABELS),
         dotsketch.ExactGPRegressor(gaussian).fit(X, Y),
         dotsketch.ExactGPClassifier(gaussian, **options).fit(X, LABELS),
     ]
-    plain = [
+    plain = [  # what plans hold that are timed, or made on more rows
+        BestPossible(
+            n_components=8,
+            relative_error=0.1,
+            standard_error=0.01,
+            lowest=0.08,
+            highest=0.2,
+            n_rows=24,
+        ),
         ComplexAdvantage(0.5, 1.5),
+        MeasuredCost(
+            n_rows=24,
+            time_budget=1.0,
+            microseconds_per_row=None,
+            features=(TimedFeatures(label="", columns=(4, 8), microseconds=(1.0, 2.0)),),
+            operation_seconds=1e-9,
+            factor_seconds=1e-10,
+        ),
         LeftOut(dotsketch.PolynomialSketch(3, n_components=8), "it costs too much"),
     ]
-    return [*((m.fit(X), X) for m in maps), *((m, X) for m in models), (plain, X)]
+    return [*((m.fit(X, Y), X) for m in maps), *((m, X) for m in models), (plain, X)]
 
 
 def scikit_learn_subjects() -> list[Subject]:

@@ -21,6 +21,7 @@ from sklearn.preprocessing import (
 
 import dotsketch
 from attacks.forging import changed, write, write_changed, write_tree
+from benchmarks.fuzz_subjects import by_class, subjects
 from dotsketch import (
     FourierFeatures,
     Gaussian,
@@ -275,3 +276,8 @@ def test_what_load_refuses_is_not_saved(tmp_path):
     with pytest.raises(PersistenceError, match=r"PolynomialSketch cannot be saved.*shape"):
         save(features, tmp_path / "f")
     assert not list(tmp_path.iterdir())
+
+
+def test_every_class_of_the_list_is_fuzzed():
+    fuzzed = by_class(subjects())
+    assert set(Registry().classes) <= set(fuzzed)
