@@ -1,11 +1,11 @@
 """Uniform landmarks against those of a randomly pivoted Cholesky factor, at equal columns.
 
-    python -m benchmarks.landmarks --data DIR [--sets protein magic …]
+    python -m benchmarks.landmarks --data DIR [--sets protein magic …] [--landmarks 1.0]
 
 The kernel error of Nyström features on 1000 rows held out of at most 20,000 (off-diagonal,
 relative, median of five fits) with a Gaussian kernel at 1 and 0.4 times the median distance,
 columns scaled to unit variance, and the seconds of a fit and these 1000 rows. DIR is a folder of
-data sets.
+data sets, `--landmarks` their number per column.
 """
 
 from __future__ import annotations
@@ -49,6 +49,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Errors of two rules for landmarks.")
     parser.add_argument("--data", required=True, help="the folder of data sets")
     parser.add_argument("--sets", nargs="*", default=SETS)
+    parser.add_argument("--landmarks", type=float, default=1.0, help="landmarks per column")
     options = parser.parse_args()
     os.environ["DOTSKETCH_DATA"] = options.data
     print(f"{'set':10s} lengthscale columns   uniform  pivoted  ratio   seconds")
@@ -61,7 +62,10 @@ def main() -> None:
                 (uniform, fast), (pivoted, slow) = (
                     error_and_seconds(
                         NystromFeatures(
-                            kernel, n_components=columns, n_landmarks=1.0, landmarks=rule
+                            kernel,
+                            n_components=columns,
+                            n_landmarks=options.landmarks,
+                            landmarks=rule,
                         ),
                         X,
                     )

@@ -8,10 +8,10 @@ test_mask (n, 10): column s marks the test rows of split s. (They are the sets a
 github.com/treforevans/uci_datasets.) X and y are standardised by the training rows of a split; the
 figures are on the standardised target: root mean squared error, mean negative log-likelihood with
 the noise, share of test rows inside of 95 % intervals, and seconds of search, fit and prediction
-together.
+together, by the clock and of the processor.
 
 The recipe: a Matérn-3/2 kernel with one lengthscale per column (`optimize=True`) and Nyström
-features, with the variance that they do not carry added to predictions.
+features of rows in float32, with the variance that they do not carry added to predictions.
 """
 
 from __future__ import annotations
@@ -63,6 +63,7 @@ class Figures(NamedTuple):
     nll: float
     coverage: float
     seconds: float
+    processor: float  # seconds of all threads together
 
 
 def load_split(folder: Path, name: str, split: int) -> Split:
@@ -79,7 +80,7 @@ def load_split(folder: Path, name: str, split: int) -> Split:
 
 
 def run(rows: Split, options: argparse.Namespace) -> Figures:
-    start = time.perf_counter()
+    start, begun = time.perf_counter(), time.process_time()
     columns = min(options.columns, len(rows.X))
     features = NystromFeatures(
         KERNELS[options.kernel],
@@ -94,9 +95,10 @@ def run(rows: Split, options: argparse.Namespace) -> Figures:
         time_budget=options.time_budget,
         verbose=options.verbose,
     )
-    gp.fit(rows.X, rows.y)
-    mean, std = gp.predict(rows.X_test, return_std=True, include_noise=True)
-    seconds = time.perf_counter() - start
+    # in float32: features take half the time, and no two rows become equal
+    gp.fit(rows.X.astype(np.float32), rows.y)
+    mean, std = gp.predict(rows.X_test.astype(np.float32), return_std=True, include_noise=True)
+    seconds, processor = time.perf_counter() - start, time.process_time() - begun
     errors = rows.y_test - mean
     if options.verbose:
         print(f"noise {gp.noise_variance_:.3g}, prior {gp.prior_variance_:.3g}")
@@ -106,6 +108,7 @@ def run(rows: Split, options: argparse.Namespace) -> Figures:
         float(np.mean(np.log(2 * np.pi * std**2) / 2 + (errors / std) ** 2 / 2)),
         float(np.mean(np.abs(errors) < 1.96 * std)),
         seconds,
+        processor,
     )
 
 
@@ -125,8 +128,8 @@ def main() -> None:
     parser.add_argument("--verbose", action="store_true")
     options = parser.parse_args()
     print(
-        "| set | split | RMSE | NLL | coverage | seconds | SGPR 512 (split 0) | SVGP 1024 | "
-        "full kernel |\n|---|---|---|---|---|---|---|---|---|"
+        "| set | split | RMSE | NLL | coverage | seconds | processor | SGPR 512 (split 0) | "
+        "SVGP 1024 | full kernel |\n|---|---|---|---|---|---|---|---|---|---|"
     )
     for name in options.sets:
         reference = " | ".join(map(shown, PUBLISHED[name]))
@@ -142,7 +145,7 @@ def main() -> None:
 def _line(name: str, split: str, figures: Figures) -> str:
     return (
         f"| {name} | {split} | {figures.rmse:.4f} | {figures.nll:.4f} | {figures.coverage:.3f} | "
-        f"{figures.seconds:.0f} |"
+        f"{figures.seconds:.0f} | {figures.processor:.0f} |"
     )
 
 

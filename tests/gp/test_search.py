@@ -21,10 +21,11 @@ from dotsketch import (
     load,
     save,
 )
-from dotsketch.gp.search import Recorder, best_on_rows, subset
+from dotsketch.gp.search import Journal, Recorder, best_on_rows, rounds
+from dotsketch.gp.search.collapsed import LandmarkEvidence
 from dotsketch.gp.search.factor import MARGIN, best_factor
-from dotsketch.gp.search.record import OutOfTime
-from dotsketch.gp.search.subset import ITERATIONS, SubsetEvidence
+from dotsketch.gp.search.rounds import ITERATIONS
+from dotsketch.gp.search.subset import SubsetEvidence
 
 
 def drawn_data(kernel, n=260, d=3, noise=0.01, seed=0):
@@ -40,16 +41,30 @@ def nystrom(kernel=None, n_components=60):
     return NystromFeatures(kernel, n_components=n_components, random_state=0)
 
 
-@pytest.mark.parametrize(
-    "kernel",
-    [
-        Matern(1.5, lengthscale=np.array([0.6, 1.0, 2.0])),
-        Gaussian(lengthscale=1.3),
-        Polynomial(2, gamma=0.5),
-        Exponential(lengthscale=2.0) + Matern(0.5, lengthscale=1.0),
-    ],
-    ids=repr,
-)
+EVIDENCE_KERNELS = [
+    Matern(1.5, lengthscale=np.array([0.6, 1.0, 2.0])),
+    Gaussian(lengthscale=1.3),
+    Polynomial(2, gamma=0.5),
+    Exponential(lengthscale=2.0) + Matern(0.5, lengthscale=1.0),
+]
+
+
+@pytest.mark.parametrize("kernel", EVIDENCE_KERNELS, ids=repr)
+@pytest.mark.parametrize("by_row", [False, True])
+def test_the_gradient_with_landmarks(kernel, by_row, rng):
+    """Differences, and the exact evidence where every row is a landmark."""
+    X, Y, B = (rng.standard_normal(shape) for shape in ((30, 3), (30, 2), (7, 3)))
+    noise, counts = rng.uniform(0.1, 0.5, 30) if by_row else None, rng.integers(1, 4, 30)
+    start = kernel.logarithms if by_row else np.append(kernel.logarithms, np.log(0.3))
+    evidence = LandmarkEvidence(kernel, B, X, Y, noise, counts)
+    for i, step in enumerate(1e-5 * np.eye(len(start))):
+        slope = (evidence(start + step)[0] - evidence(start - step)[0]) / 2e-5
+        assert evidence(start)[1][i] == pytest.approx(slope, rel=1e-5, abs=1e-7)
+    found = LandmarkEvidence(kernel, X, X, Y, noise, counts)(start)[0]
+    assert found == pytest.approx(SubsetEvidence(kernel, X, Y, noise, counts)(start)[0], rel=1e-6)
+
+
+@pytest.mark.parametrize("kernel", EVIDENCE_KERNELS, ids=repr)
 @pytest.mark.parametrize("by_row", [False, True])
 def test_the_gradient_is_that_of_the_density(kernel, by_row, rng):
     X, Y = rng.standard_normal((30, 3)), rng.standard_normal((30, 2))
@@ -230,11 +245,17 @@ def test_columns_are_fewer_while_the_factor_is_searched():
         seen.append((factor, n_columns))
         return -(np.log2(factor / 2) ** 2)
 
-    assert best_factor(score, 4098, 2, Recorder()) == pytest.approx(2)
+    assert best_factor(score, 2050, 2, Recorder()) == pytest.approx((2, 0))
     assert {columns for _, columns in seen} == {1024}
     assert len(seen) == len({factor for factor, _ in seen})
-    assert best_factor(lambda factor, columns: 0.0, 100, 1, Recorder()) == 1.0
-    assert best_factor(lambda factor, columns: MARGIN * 0.9 * factor, None, 1, Recorder()) == 1.0
+    seen.clear()
+    assert best_factor(score, 100, 1, Recorder(), least=0.5) == (1, -1)
+    assert seen == [(1, None)]  # no better than what is known already
+    assert best_factor(lambda factor, columns: 0.0, 100, 1, Recorder()) == (1, 0)
+    # a longer lengthscale needs a gain, a shorter one does not
+    assert best_factor(lambda factor, columns: MARGIN * 0.9 * factor, None, 1, Recorder())[0] == 1
+    shorter = best_factor(lambda factor, columns: -MARGIN * 0.1 * factor, None, 1, Recorder())
+    assert shorter[0] == pytest.approx(0.25)
 
 
 def test_a_budget_ends_the_search():
@@ -306,14 +327,15 @@ def test_quantiles_are_those_of_a_gaussian():
 class CountedRecorder(Recorder):
     """Its time is a number of evaluations."""
 
-    def __init__(self, most):
-        super().__init__()
+    def __init__(self, most, journal=None):
+        super().__init__(1e9, journal=journal)
         self.most = most
 
     def check(self, share=1.0):
         self.most -= 1
         if self.most < 0:
-            raise OutOfTime
+            self.time_budget = 1e-9
+        super().check(share)
 
 
 def test_a_run_that_is_stopped_does_not_lose_those_before():
@@ -385,7 +407,7 @@ def test_a_constant_column_has_no_relevance(model):
 
 def test_a_column_that_is_constant_in_the_rows_of_the_search_only(rng, monkeypatch):
     """Its rare values may matter: it keeps a usual lengthscale."""
-    monkeypatch.setattr(subset, "ROWS", (20, 40))
+    monkeypatch.setattr(rounds, "ROWS", (20, 40))
     X = rng.standard_normal((80, 2))
     X[:, 1] = 0
     X[np.random.default_rng(0).permutation(80)[-1], 1] = 9.0  # not of the first 40
@@ -406,3 +428,61 @@ def test_sums_and_products_have_lengthscales_per_column_on_landmarks(kernel, rng
     gp = FeatureGPRegressor(nystrom(kernel, 20), optimize="ard").fit(X, np.sin(4 * X[:, 0]))
     assert "Maclaurin" not in gp.search_.message
     assert gp.kernel_.right.lengthscale.shape == (3,)
+
+
+def test_an_interrupted_search_goes_on(tmp_path, monkeypatch):
+    """After the last step that it has done: no run of the first stage is repeated."""
+    X, y = drawn_data(Gaussian(lengthscale=1.0), n=80, d=2)
+    gp = FeatureGPRegressor(nystrom(Gaussian(), 20), optimize=True)
+    expected = clone(gp).fit(X, y)
+    score, seen = FeatureGPRegressor._score, []
+
+    def interrupted(self, *arguments):
+        seen.append(len(seen))
+        if len(seen) == 2:
+            raise KeyboardInterrupt
+        return score(self, *arguments)
+
+    monkeypatch.setattr(FeatureGPRegressor, "_score", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        gp.fit(X, y, checkpoint=tmp_path / "sums")
+    monkeypatch.setattr(SubsetEvidence, "__call__", None)
+    gp.fit(X, y, checkpoint=tmp_path / "sums")
+    assert gp.kernel_ == expected.kernel_
+    unlike = {"seconds": 0.0}
+    assert [s._replace(**unlike) for s in gp.search_.steps] == [
+        s._replace(**unlike) for s in expected.search_.steps
+    ]
+    n_factors = sum(step.stage == "factor" for step in gp.search_.steps)
+    assert len(seen) == n_factors + 1
+
+
+def test_a_search_that_time_has_stopped_stops_there_again(tmp_path):
+    """Otherwise the sums of a checkpoint would be those of another kernel."""
+    X, y = drawn_data(Gaussian(lengthscale=0.3), n=60, d=2)
+    path, found = tmp_path / "sums.search", []
+    for most in (30, 40, 10_000):  # evaluations; the file decides after the first time
+        recorder = CountedRecorder(most, Journal(path, b"digest"))
+        options = {"per_column": False, "rng": np.random.default_rng(0), "recorder": recorder}
+        found.append((best_on_rows(Gaussian(), X, y[:, None], None, **options), recorder.steps))
+    assert found[0] == found[1] == found[2]
+    assert found[0][1][-1].n_evaluations < 30
+    assert Journal(path, b"digest").read()
+    assert Journal(path, b"other").read() == []
+    path.write_text("no search")
+    assert Journal(path, b"digest").read() == []
+
+
+def test_many_rows_are_seen_through_landmarks(monkeypatch):
+    """In a round of its own; of its kernel and the exact one the better for the features wins."""
+    monkeypatch.setattr(rounds, "ROWS", (30, 60))
+    X, y = drawn_data(Matern(1.5, lengthscale=np.array([0.8, 1e6, 1.5])), n=200)
+    gp = FeatureGPRegressor(nystrom(n_components=25), optimize="ard").fit(X, y)
+    [step] = [step for step in gp.search_.steps if step.stage == "landmarks"]
+    assert (step.n_rows, step.n_columns) == (200, 25)
+    tried = [step for step in gp.search_.steps if step.stage == "factor"]
+    assert sum(step.factor == 1 for step in tried) == 2
+    reached = gp.log_marginal_likelihood() / 200 + np.log(np.std(y))
+    assert reached == pytest.approx(max(step.log_likelihood for step in tried), abs=MARGIN)
+    exact = ExactGPRegressor(Matern(1.5), optimize="ard").fit(X, y)
+    assert {step.stage for step in exact.search_.steps} == {"subset"}

@@ -40,6 +40,17 @@ def test_derivatives_by_differences(kernel, X, rng):
         for e in step * np.eye(len(start))
     ]
     np.testing.assert_allclose(pullback(M), expected, rtol=1e-6, atol=1e-7)
+    M, Y = M[:, :7] - 1, X[3:10] + 0.1  # between other rows, where M need not be symmetric
+    K, pullback = kernel.with_pullback(X, Y)
+    np.testing.assert_allclose(K, kernel(X, Y), rtol=1e-12, atol=1e-13)
+    expected = [
+        np.vdot(
+            M, kernel.with_logarithms(start + e)(X, Y) - kernel.with_logarithms(start - e)(X, Y)
+        )
+        / (2 * step)
+        for e in step * np.eye(len(start))
+    ]
+    np.testing.assert_allclose(pullback(M), expected, rtol=1e-6, atol=1e-7)
 
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=repr)

@@ -169,12 +169,13 @@ class FeatureGPRegressor(TunedRegression, RegressionPredictions):
             Takes the place of the parameter if it is not None.
         checkpoint : path or None
             Sums are written there after every chunk, or the state of "cg" after every iteration; a
-            later fit with the same path goes on.
+            later fit with the same path goes on. The steps of a search are kept in a file beside
+            it, which ends in ".search".
         """
         self._check_parameters()
         X, y = split_target(X, y, target)
         rows = self._training_rows(X, y, noise_variance, sample_weight, reset=True)
-        self._begin(rows, self._asked(optimize))
+        self._begin(rows, self._asked(optimize), checkpoint)
         solver = chosen_solver(self.solver, rows, self.n_columns_, np.iscomplexobj(self._probe))
         if solver is not None:
             return self._fit_by_passes(rows, solver, checkpoint)
@@ -254,7 +255,7 @@ class FeatureGPRegressor(TunedRegression, RegressionPredictions):
             X, y = self._check_rows(X, y, reset=reset)
         return self._rows(X, y, noise_variance, sample_weight)
 
-    def _begin(self, rows: Rows, optimize: bool | str) -> None:
+    def _begin(self, rows: Rows, optimize: bool | str, checkpoint: Any = None) -> None:
         """Fit the features, and note what the sums depend on."""
         self.optimized_ = bool(optimize)
         sample = rows.sample(SAMPLE_ROWS)
@@ -264,7 +265,9 @@ class FeatureGPRegressor(TunedRegression, RegressionPredictions):
         self._corrects_rows = self.variance_correction == "fitc"
         self._row_variances = None
         self.search_ = None
-        features = self._tuned_features(rows, sample, optimize) if optimize else self.features
+        features = self.features
+        if optimize:
+            features = self._tuned_features(rows, sample, optimize, checkpoint)
         self._fit_features(rows, features)
         self._usual_lack = self._measured_deficit(sample[0])
         if self._corrects_rows:

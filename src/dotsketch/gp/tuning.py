@@ -6,11 +6,13 @@ from typing import Any
 
 import numpy as np
 
+from .._support.progress import progress
+from ..rows.fold import chained, fingerprint
 from ..rows.sources import Block, Rows, sample_weights
 from ..spectrum import best_variances
 from .iterative import DIRECT_ROWS, MOST_COLUMNS
 from .regression_sums import RegressionSums
-from .search import Score, tuned_features
+from .search import Journal, Score, tuned_features
 from .targets import check_noise, check_targets, moments
 
 SCORED_ROWS = 50_000  # a common factor of the lengthscales is chosen on so many
@@ -19,22 +21,28 @@ SCORED_ROWS = 50_000  # a common factor of the lengthscales is chosen on so many
 class TunedRegression(RegressionSums):
     """`optimize` of a regression on features."""
 
-    def _tuned_features(self, rows: Rows, sample: Block, optimize: bool | str) -> Any:
+    def _tuned_features(
+        self, rows: Rows, sample: Block, optimize: bool | str, checkpoint: Any
+    ) -> Any:
         """The features with the kernel of the greatest marginal likelihood."""
         X = sample[0] if rows.in_memory else self._check_sample(sample[0])
         (Y, _), noise = check_targets(sample[1]), sample[2] if self._noise_by_row else None
         counts = sample_weights(sample)
         scales = self._normalisation(*moments(Y, np.ones(len(Y)) if counts is None else counts))[1]
         scored = rows.sample(SCORED_ROWS) if rows.in_memory else (X, *sample[1:])
-        recorder = self._recorder()
+        n_scored, journal = scored[0].shape[0], None
+        if checkpoint is not None:
+            given = repr(self.features), optimize, self.normalize_y, n_scored
+            journal = Journal(f"{checkpoint}.search", chained(fingerprint(given), sample))
+        recorder = self._recorder(journal)
         features, message = tuned_features(
             self.features,
             X,
             Y / scales,
             check_noise(noise, self._noise_by_row, len(Y)),
             counts,
-            score=lambda features: self._score(features, Rows(scored)),
-            n_scored=scored[0].shape[0],
+            score=lambda features: self._score(features, Rows(scored), n_scored),
+            n_scored=n_scored,
             per_column=self._per_column(optimize),
             rng=np.random.default_rng(0),
             recorder=recorder,
@@ -42,15 +50,17 @@ class TunedRegression(RegressionSums):
         self.search_ = recorder.finish(message)
         return features
 
-    def _score(self, features: Any, rows: Rows) -> Score:
+    def _score(self, features: Any, rows: Rows, n_rows: int) -> Score:
         """What features reach on rows: the evidence at the best variances, and those."""
         self._fit_features(rows, features, is_final=False)
         if self.n_columns_ > MOST_COLUMNS:  # too many for sums over all rows
             statistics = self._sample_sums(rows.sample(DIRECT_ROWS))
         else:
             statistics = self._no_rows()
-            for block in rows.blocks(self._block_rows()):
-                statistics.update(*self._block(block))
+            with progress("rows", n_rows, self.verbose) as advance:
+                for block in rows.blocks(self._block_rows()):
+                    statistics.update(*self._block(block))
+                    advance(len(block[1]))
         spectrum = self._spectrum(statistics)
         free = self._given_variances(self._noise_by_row, True)
         noise, prior = best_variances(lambda: spectrum, *free)

@@ -120,8 +120,10 @@ class Sum(CompositeKernel):
     def times(self, factor: Any) -> Any:
         return type(self)(self.left.times(factor), self.right.times(factor))
 
-    def with_pullback(self, X: np.ndarray) -> tuple[np.ndarray, Pullback]:
-        (K, left), (L, right) = self.left.with_pullback(X), self.right.with_pullback(X)
+    def with_pullback(
+        self, X: np.ndarray, Y: np.ndarray | None = None
+    ) -> tuple[np.ndarray, Pullback]:
+        (K, left), (L, right) = self.left.with_pullback(X, Y), self.right.with_pullback(X, Y)
         return K + L, lambda M: np.concatenate([left(M), right(M)])
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
@@ -150,8 +152,10 @@ class Product(CompositeKernel):
     def times(self, factor: Any) -> Any:
         return type(self)(self.left.times(factor), self.right)
 
-    def with_pullback(self, X: np.ndarray) -> tuple[np.ndarray, Pullback]:
-        (K, left), (L, right) = self.left.with_pullback(X), self.right.with_pullback(X)
+    def with_pullback(
+        self, X: np.ndarray, Y: np.ndarray | None = None
+    ) -> tuple[np.ndarray, Pullback]:
+        (K, left), (L, right) = self.left.with_pullback(X, Y), self.right.with_pullback(X, Y)
         return K * L, lambda M: np.concatenate([left(M * L), right(M * K)])
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:

@@ -22,8 +22,8 @@ from .._arrays import (
 )
 
 # The gradient of a number f with respect to the logarithms of the searched parameters, from the
-# symmetric matrix ∂f/∂K
-Pullback = Callable[[np.ndarray], np.ndarray]  # (n, n) -> (number of logarithms,)
+# matrix ∂f/∂K, symmetric if K is
+Pullback = Callable[[np.ndarray], np.ndarray]  # (n, m) -> (number of logarithms,)
 
 
 class Kernel(BaseEstimator):
@@ -72,11 +72,13 @@ class Kernel(BaseEstimator):
             values = values[size:]
         return type(self)(**{**self.get_params(), **found})
 
-    def with_pullback(self, X: np.ndarray) -> tuple[np.ndarray, Pullback]:  # (n, d) -> (n, n)
-        """The Gram matrix of X, and what takes derivatives back from it to `logarithms`."""
+    def with_pullback(
+        self, X: np.ndarray, Y: np.ndarray | None = None
+    ) -> tuple[np.ndarray, Pullback]:  # (n, d), (m, d) -> (n, m)
+        """The Gram matrix between X and Y, and what takes derivatives from it to `logarithms`."""
         if self.searched != ("variance",):
             raise NotImplementedError
-        K = np.asarray(self(X))
+        K = np.asarray(self(X, Y))
         return K, lambda M: np.array([np.sum(M * K)])
 
     def per_column(self, dimension: int) -> Any:
@@ -273,11 +275,13 @@ class GammaKernel(DotProductKernel):
         typical = 1 / level if 0 < level < np.inf else float(host(self.gamma))
         return typical * np.array([[1e-3, 1.0, 1e3]])
 
-    def with_pullback(self, X: np.ndarray) -> tuple[np.ndarray, Pullback]:
+    def with_pullback(
+        self, X: np.ndarray, Y: np.ndarray | None = None
+    ) -> tuple[np.ndarray, Pullback]:
         if "gamma" not in self.searched:
-            return super().with_pullback(X)
+            return super().with_pullback(X, Y)
         S = np.asarray(self.scale(X))
-        t = S @ S.T
+        t = S @ (S if Y is None else np.asarray(self.scale(Y))).T
         K = np.asarray(self.profile(t))
         return K, lambda M: np.array([np.sum(M * self.times_slope(t)), np.sum(M * K)])
 

@@ -162,17 +162,20 @@ class DistanceKernel(Kernel):
         ranges = np.stack([1e-2 * deviations, typical, 1e3 * typical], axis=1)
         return fixed_if_constant(ranges, X)
 
-    def with_pullback(self, X: np.ndarray) -> tuple[np.ndarray, Pullback]:
-        S, _, unit = self._centred(X, None)
-        S = S * unit
-        squares = np.sum(S * S, axis=1) / 2
-        halves = S @ S.T
-        norms = squares[:, None] + squares
+    def with_pullback(
+        self, X: np.ndarray, Y: np.ndarray | None = None
+    ) -> tuple[np.ndarray, Pullback]:
+        S, T, unit = self._centred(X, Y)
+        S, T = S * unit, T * unit
+        left, right = (np.sum(A * A, axis=1) / 2 for A in (S, T))
+        halves = S @ T.T
+        norms = left[:, None] + right
         np.subtract(norms, halves, out=halves)
         if self.needs_small_distances:
-            _improve(halves, norms, S, S)
+            _improve(halves, norms, S, T)
         np.maximum(halves, 0, out=halves)
-        np.fill_diagonal(halves, 0)
+        if Y is None:
+            np.fill_diagonal(halves, 0)
         variance = float(host(self.variance))
         K = halves.copy()
         self.fill_profile(K)
@@ -181,9 +184,9 @@ class DistanceKernel(Kernel):
         def pullback(M: np.ndarray) -> np.ndarray:
             G = self.slope_of_halves(halves)
             G *= M
-            # Σ_ij G_ij (s_ik − s_jk)²/2 for every k, by one product
-            sums = np.sum(S * S * np.sum(G, axis=1)[:, None] - S * (G @ S), axis=0)
-            lengthscales = -2 * variance * sums
+            # Σ_ij G_ij (s_ik − t_jk)² for every k, by one product
+            sums = np.sum(G, axis=1) @ (S * S) + np.sum(G, axis=0) @ (T * T)
+            lengthscales = -variance * (sums - 2 * np.sum(S * (G @ T), axis=0))
             if np.ndim(plain(self.lengthscale)) == 0:
                 lengthscales = lengthscales.sum(keepdims=True)
             return np.append(lengthscales, np.sum(M * K))

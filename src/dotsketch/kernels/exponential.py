@@ -75,13 +75,16 @@ class Exponential(DotProductKernel):
         ranges = np.stack([least, typical, 1e3 * typical], axis=1)
         return ranges if is_common else fixed_if_constant(ranges, X)
 
-    def with_pullback(self, X: np.ndarray) -> tuple[np.ndarray, Pullback]:
+    def with_pullback(
+        self, X: np.ndarray, Y: np.ndarray | None = None
+    ) -> tuple[np.ndarray, Pullback]:
         S = np.asarray(self.scale(X))
-        K = np.asarray(self(X))
+        T = S if Y is None else np.asarray(self.scale(Y))
+        K = np.asarray(self(X, Y))
 
         def pullback(M: np.ndarray) -> np.ndarray:
             weighted = M * K
-            lengthscales = -2 * np.sum(S * (weighted @ S), axis=0)
+            lengthscales = -2 * np.sum(S * (weighted @ T), axis=0)
             if np.ndim(plain(self.lengthscale)) == 0:
                 lengthscales = lengthscales.sum(keepdims=True)
             return np.append(lengthscales, np.sum(weighted))

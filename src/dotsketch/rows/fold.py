@@ -176,7 +176,7 @@ class Checkpoint:
 
     def follow(self, block: Block) -> None:
         """Take note of a block, whether the file holds it or not."""
-        self._digest = _chained(self._digest, block)
+        self._digest = chained(self._digest, block)
 
     def restored(self) -> Any:
         """The state in the file, if it is that of the blocks so far."""
@@ -237,7 +237,7 @@ def _read(path: Path) -> dict[str, np.ndarray] | None:
     return saved
 
 
-def _chained(digest: bytes, block: Block) -> bytes:
+def chained(digest: bytes, block: Block) -> bytes:
     """A digest of the rows so far from the one before this block."""
     found = hashlib.blake2b(digest, digest_size=16)
     for column in block:

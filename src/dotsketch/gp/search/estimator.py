@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator
 
 from ..._arrays import host
 from ...features.base import check_fitted
+from .journal import Journal
 from .record import Recorder, Search
 
 CHOICES = (False, True, "common", "ard")
@@ -77,5 +78,5 @@ class TunedProcess(BaseEstimator):
         """Whether every column has its lengthscale; None leaves it to the number of rows."""
         return {"ard": True, "common": False}.get(str(asked))
 
-    def _recorder(self) -> Recorder:
-        return Recorder(self.time_budget, bool(getattr(self, "verbose", False)))
+    def _recorder(self, journal: Journal | None = None) -> Recorder:
+        return Recorder(self.time_budget, bool(getattr(self, "verbose", False)), journal)

@@ -10,9 +10,10 @@ from .record import OutOfTime, Recorder
 
 STEP = np.sqrt(2.0)
 SPAN = 4.0  # at most so far from 1, either way
-SHARE = 4  # of the columns are used to find the factor
-# A step needs such a gain of the likelihood per row. Where it is flat, lengthscales and prior
-# variance may grow together without end, and with them the variance that features do not carry.
+SHARE = 2  # of the columns are used to find the factor
+# A longer lengthscale needs such a gain of the likelihood per row. Where it is flat, lengthscales
+# and prior variance may grow together without end, and with them the variance that features do not
+# carry.
 MARGIN = 0.005
 FEWEST_COLUMNS, MOST_COLUMNS = 512, 2048
 
@@ -22,12 +23,14 @@ def best_factor(
     n_columns: int | None,
     columns_at_once: int,
     recorder: Recorder,
-) -> float:
-    """The factor of the greatest likelihood, uphill from 1 in steps of √2.
+    *,
+    least: float = -np.inf,
+) -> tuple[float, float]:
+    """The factor of the greatest likelihood, uphill from 1 in steps of √2, and this likelihood.
 
-    `log_likelihood(factor, n_columns)` is per row; with None it takes the columns as they are. A
-    quarter of the columns is used (2048 at most) if those are at least 512: an evaluation is then
-    16 times cheaper.
+    `log_likelihood(factor, n_columns)` is per row; with None it takes the columns as they are. Half
+    of the columns are used (2048 at most) if those are at least 512: an evaluation is then four
+    times cheaper. The search ends at once where the likelihood at 1 is below `least`.
     """
     fewer = None
     if n_columns is not None and n_columns // SHARE >= FEWEST_COLUMNS:
@@ -43,13 +46,13 @@ def best_factor(
             known[place] = log_likelihood(float(STEP**place), fewer)
         return known[place]
 
+    place = 0
     try:
-        place = 0
-        while True:
-            nearest = max((place - 1, place + 1), key=value)
-            if value(nearest) < value(place) + MARGIN:
-                break
-            place = nearest
+        if value(0) >= least:
+            while value(place + 1) >= value(place) + MARGIN:
+                place += 1
+            while value(place - 1) > value(place):
+                place -= 1
     except OutOfTime:
-        return float(STEP ** max(known, key=lambda k: known[k], default=0))
-    return float(STEP**place)
+        place = max(known, key=lambda k: known[k], default=0)
+    return float(STEP**place), known.get(place, -np.inf)

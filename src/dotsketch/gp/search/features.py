@@ -14,7 +14,7 @@ from ...kernels import DotProductKernel
 from .factor import best_factor
 from .placement import Placement
 from .record import OutOfTime, Recorder
-from .subset import best_on_rows, has_parameters
+from .rounds import MOST_LANDMARKS, has_parameters, kernels_of_rows
 
 Score = tuple[float, float, float]  # log-likelihood per row, noise variance, prior variance
 
@@ -46,42 +46,51 @@ def tuned_features(
     if not has_parameters(kernel):
         return features, "The kernel has no parameters to search besides its variance."
 
-    def search(per_column: bool | None) -> Any:
-        return best_on_rows(
-            kernel, seen, Y, noise, counts, per_column=per_column, rng=rng, recorder=recorder
+    def search(per_column: bool | None) -> list[Any]:
+        return kernels_of_rows(
+            kernel,
+            seen,
+            Y,
+            noise,
+            counts,
+            per_column=per_column,
+            rng=rng,
+            recorder=recorder,
+            n_landmarks=place.n_columns or MOST_LANDMARKS,
         )
 
     found, note = search(per_column), ""
-    if not _suits(place, kernel, found, seen):
+    if not _suit(place, kernel, found, seen):
         # its parts no longer see the same dot product up to a factor, which these features need
         note = " One lengthscale per column leaves no Maclaurin series: the parts have common ones."
         found = found if per_column is False else search(False)
-        if not _suits(place, kernel, found, seen):
-            found = kernel.resolve(seen)
+        if not _suit(place, kernel, found, seen):
+            found = [kernel.resolve(seen)]
             note = (
                 " The parts of the kernel keep their parameters: others have no Maclaurin series."
             )
-    factor = 1.0
-    try:
-        recorder.check()
-        with without_degenerate_warnings():
-            trial = place.settled(found, X, Y)
-            factor = best_factor(
-                _scored(trial, found, score, n_scored, recorder),
-                trial.n_columns,
-                trial.columns_at_once,
-                recorder,
-            )
-    except OutOfTime:
-        pass
+    best, factor, value = found[-1], 1.0, -np.inf
+    with without_degenerate_warnings():
+        for candidate in reversed(found):
+            try:
+                recorder.check()
+            except OutOfTime:
+                break
+            trial = place.settled(candidate, X, Y)
+            scored = _scored(trial, candidate, score, n_scored, recorder)
+            columns = trial.n_columns, trial.columns_at_once
+            other, reached = best_factor(scored, *columns, recorder, least=value)
+            if reached > value:
+                best, factor, value = candidate, other, reached
     message = f"Factor of the lengthscales: {factor:.3g}.{note}"
-    return place.with_kernel(found.stretched(factor)), message
+    return place.with_kernel(best.stretched(factor)), message
 
 
-def _suits(place: Placement, given: Any, found: Any, X: Array) -> bool:
-    """Whether the features take the kernel that was found in the place of the one given."""
-    lost_series = isinstance(given, DotProductKernel) and not isinstance(found, DotProductKernel)
-    return not lost_series or place.accepts(found, X)
+def _suit(place: Placement, given: Any, found: list[Any], X: Array) -> bool:
+    """Whether the features take the kernels that were found in the place of the one given."""
+    if not isinstance(given, DotProductKernel):
+        return True
+    return all(isinstance(k, DotProductKernel) or place.accepts(k, X) for k in found)
 
 
 def _scored(
@@ -90,10 +99,14 @@ def _scored(
     """The likelihood as a function of the factor and the number of columns, which it records."""
 
     def log_likelihood(factor: float, n_columns: int | None) -> float:
+        earlier = recorder.earlier()
+        if earlier is not None:
+            return earlier[0][0]
         began = time.perf_counter()
         value, noise, prior = score(place.with_kernel(kernel.stretched(factor), n_columns))
         recorder.add(
             began,
+            [float(value)],
             stage="factor",
             n_rows=n_rows,
             n_columns=place.n_columns if n_columns is None else n_columns,

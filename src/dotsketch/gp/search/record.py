@@ -6,13 +6,15 @@ import time
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from .journal import STOPPED, Journal
+
 
 class SearchStep(NamedTuple):
     """One run of the optimiser on some rows, or one evaluation through the features."""
 
-    stage: str  # "subset" or "factor"
+    stage: str  # "subset", "landmarks" or "factor"
     n_rows: int
-    n_columns: int | None  # of the features; None for the exact kernel
+    n_columns: int | None  # of the features, or landmarks; None for the exact kernel
     n_evaluations: int
     factor: float  # of the lengthscales that the first stage has found
     log_likelihood: float  # per row
@@ -65,27 +67,66 @@ class Recorder:
     The first stage may take half of the budget, so that something is left for the second.
     """
 
-    def __init__(self, time_budget: float | None = None, verbose: bool = False):
-        self.time_budget, self.verbose = time_budget, verbose
+    def __init__(
+        self,
+        time_budget: float | None = None,
+        verbose: bool = False,
+        journal: Journal | None = None,
+    ):
+        self.time_budget, self.verbose, self.journal = time_budget, verbose, journal
         self.began = time.perf_counter()
+        # what a search that was interrupted has done: it is taken before anything is computed
+        self._earlier = [] if journal is None else journal.read()
         self.steps: list[SearchStep] = []
         self.was_stopped = False
         self.constant_columns: tuple[int, ...] = ()
 
     def check(self, share: float = 1.0) -> None:
         """Raise OutOfTime once this share of the budget is used."""
-        if self.time_budget is None:
+        if self._earlier:
+            self._stop_as_before()
+        elif self.time_budget is None:
             return
-        if time.perf_counter() - self.began > share * self.time_budget:
-            self.was_stopped = True
-            raise OutOfTime
+        elif time.perf_counter() - self.began > share * self.time_budget:
+            self._write(STOPPED)
+            self._stop()
 
-    def add(self, began: float, **fields: Any) -> None:
-        """Note a step that began at a time of `time.perf_counter()`."""
+    def add(self, began: float, found: list[float], **fields: Any) -> None:
+        """Note a step that began at a time of `time.perf_counter()`, and what it has found."""
         step = SearchStep(seconds=time.perf_counter() - began, **fields)
+        self._write([step._asdict(), found])
+        self._note(step)
+
+    def earlier(self) -> tuple[list[float], bool] | None:
+        """What the next step has found in a search that was interrupted, and if time stopped it."""
+        was_stopped = self._earlier[:1] == [STOPPED]
+        if len(self._earlier) <= was_stopped:
+            return None
+        fields, found = self._earlier[was_stopped]
+        self._earlier = self._earlier[was_stopped + 1 :]
+        step = SearchStep(**fields)
+        self.began -= step.seconds
+        self.was_stopped = self.was_stopped or was_stopped
+        self._note(step)
+        return found, was_stopped
+
+    def _stop_as_before(self) -> None:
+        if self._earlier[0] == STOPPED:
+            del self._earlier[0]
+            self._stop()
+
+    def _stop(self) -> None:
+        self.was_stopped = True
+        raise OutOfTime
+
+    def _note(self, step: SearchStep) -> None:
         self.steps.append(step)
         if self.verbose:
             print(str(Search((step,), "")).splitlines()[1], flush=True)
+
+    def _write(self, line: Any) -> None:
+        if self.journal is not None:
+            self.journal.write(line)
 
     def finish(self, message: str) -> Search:
         """The steps so far."""
@@ -99,5 +140,5 @@ class Recorder:
 
 
 def _line(*cells: str) -> str:
-    widths = (7, 7, 8, 6, 7, 9, 9, 9)
+    widths = (9, 7, 8, 6, 7, 9, 9, 9)
     return " ".join(cell.rjust(width) for cell, width in zip(cells, widths, strict=True))

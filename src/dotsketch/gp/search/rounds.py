@@ -1,0 +1,226 @@
+"""The first stage of a search: rounds of L-BFGS, each on more rows than the one before.
+
+Several starts on a few hundred rows, then the best of them on more rows, with the exact kernel.
+Where features follow and there are more rows still, a last round sees these through landmarks:
+what the parameters are worth to features on many rows is another question than what they are worth
+to the exact kernel on few.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+from scipy.optimize import minimize
+
+from ..._arrays import host
+from ..._support.progress import progress
+from ...kernels import Kernel
+from .collapsed import LandmarkEvidence
+from .record import OutOfTime, Recorder
+from .subset import SubsetEvidence
+
+ROWS = 600, 1500, 3000  # of the exact rounds: many starts on few rows, then the best on more
+MOST_LANDMARKS, LANDMARK_ROWS = 512, 10_000  # of the last round
+LONGER = 1.0, 2.0, 4.0  # factors of lengthscales at which it may begin
+STARTS = 3
+ITERATIONS = 60
+# A relative gain of the likelihood per row below this ends a round
+TOLERANCE = 1e-6
+NOISE = 1e-6, 0.1, 10.0  # least, first and greatest, times the mean square of the targets
+ROWS_PER_LENGTHSCALE = 20
+MOST_LENGTHSCALES = 200
+MOST_NUMBERS = 1 << 26  # of the rows, made dense
+
+
+class Descent:
+    """Runs of L-BFGS on one subset; the best point of all of them, also if one was stopped."""
+
+    def __init__(
+        self, evidence: SubsetEvidence, box: np.ndarray, recorder: Recorder, square: float
+    ):
+        self.evidence, self.box, self.recorder = evidence, box, recorder
+        self.square = square  # the unit of variances is this mean square of the targets
+        self.best: tuple[float, np.ndarray | None] = np.inf, None
+
+    def run(self, start: np.ndarray) -> tuple[float, np.ndarray]:
+        """Loss and logarithms of the best point from a start."""
+        earlier = self.recorder.earlier()
+        if earlier is not None:
+            (value, *found), was_stopped = earlier
+            self.best = min(self.best, (value, np.array(found)), key=lambda pair: pair[0])
+            if was_stopped:
+                raise OutOfTime
+            return value, np.array(found)
+        began, count = time.perf_counter(), 0
+        best = np.inf, start
+
+        def loss(logarithms: np.ndarray) -> tuple[float, np.ndarray]:
+            nonlocal best, count
+            value, gradient = self.evidence(logarithms)
+            count += 1
+            if value < best[0]:
+                best = value, logarithms.copy()
+            self.recorder.check(share=0.5)
+            return value, gradient
+
+        what = f"search on {len(self.evidence.X)} rows"
+        try:
+            with progress(what, ITERATIONS, self.recorder.verbose) as advance:
+                minimize(
+                    loss,
+                    np.clip(start, self.box[:, 0], self.box[:, 2]),
+                    jac=True,
+                    method="L-BFGS-B",
+                    bounds=self.box[:, [0, 2]],
+                    callback=lambda _: advance(1),
+                    options={"maxiter": ITERATIONS, "maxcor": 20, "ftol": TOLERANCE, "gtol": 1e-4},
+                )
+        finally:
+            kernel, noise = self.evidence.parts(best[1])
+            self.recorder.add(
+                began,
+                [float(best[0]), *best[1].tolist()],
+                stage=self.evidence.stage,
+                n_rows=len(self.evidence.X),
+                n_columns=self.evidence.n_columns,
+                n_evaluations=count,
+                factor=1.0,
+                log_likelihood=-float(best[0]) - self.evidence.Y.shape[1] * np.log(self.square) / 2,
+                noise_variance=self.square * float(np.mean(noise)),
+                prior_variance=self.square * float(np.mean(kernel.diag(self.evidence.X))),
+            )
+            self.best = min(self.best, best, key=lambda pair: pair[0])
+        return best
+
+
+def best_on_rows(*rows: Any, **options: Any) -> Any:
+    """The kernel of the exact rounds alone; see `kernels_of_rows`."""
+    return kernels_of_rows(*rows, **options)[0]
+
+
+def kernels_of_rows(
+    kernel: Any,
+    X: Any,
+    Y: np.ndarray,
+    noise: np.ndarray | None,
+    counts: np.ndarray | None = None,
+    *,
+    per_column: bool | None,
+    rng: np.random.Generator,
+    recorder: Recorder,
+    n_landmarks: int = 0,
+) -> list[Any]:  # (n, d), (n, m), (n,), (n,)
+    """Kernels with the parameters of the greatest marginal likelihood of some of the rows.
+
+    The first is that of the exact rounds. If there are more rows, and `n_landmarks` is positive, a
+    second one is that of landmarks on more of them (512 landmarks at most).
+
+    `per_column` asks for one lengthscale for every column, or for those that the kernel has; None
+    decides by the rows there are. The mean of k(x, x) stays as it was: the scale of the process is
+    the business of the prior variance.
+    """
+    order = rng.permutation(X.shape[0])[: MOST_NUMBERS // X.shape[1]]
+    sizes = sorted({min(size, len(order)) for size in ROWS})
+    n_exact = sizes[-1]
+    if n_landmarks and len(order) > n_exact:
+        sizes.append(min(LANDMARK_ROWS, len(order)))
+    order = order[: sizes[-1]]
+    least, greatest = _extremes(X)
+    recorder.constant_columns = tuple(np.flatnonzero(least == greatest).tolist())
+    X = np.asarray(_dense(X[order]), dtype=np.float64)
+    counts = np.ones(len(X)) if counts is None else np.asarray(counts, dtype=float)[order]
+    Y = Y[order] - np.average(Y[order], axis=0, weights=counts)
+    square = float(np.mean(np.average(Y**2, axis=0, weights=counts)))
+    if len(X) < 3 or not 0 < square < np.inf:
+        return [kernel.resolve(X)]
+    Y = Y / np.sqrt(square)
+    noise = None if noise is None else noise[order] / square
+    kernel = kernel.resolve(X)
+    if per_column is None:
+        per_column = suits_columns(float(np.sum(counts)), X.shape[1])
+    searched = kernel.per_column(X.shape[1]) if per_column and X.shape[1] > 1 else kernel
+    box = searched.search_range(_spread(X, least, greatest))
+    given = searched.logarithms
+    if noise is None:
+        box, given = np.vstack([box, np.log(NOISE)]), np.append(given, np.log(NOISE[1]))
+    starts = [given, box[:, 1]]
+    starts += [box[:, 1] + rng.standard_normal(len(box)) for _ in range(STARTS - len(starts))]
+    best: dict[bool, np.ndarray] = {False: given}  # without and with landmarks
+    try:
+        for size in sizes:
+            with_landmarks = size > n_exact
+            part = None if noise is None else noise[:size]
+            rows = X[:size], Y[:size], part, counts[:size]
+            evidence = SubsetEvidence(searched, *rows)
+            if with_landmarks:
+                landmarks = X[: min(n_landmarks, MOST_LANDMARKS)]
+                evidence = LandmarkEvidence(searched, landmarks, *rows)
+                starts = _landmark_starts(evidence, best[False], box)
+            descent = Descent(evidence, box, recorder, square)
+            _, best[with_landmarks] = min(map(descent.run, starts), key=lambda pair: pair[0])
+            # Where a parameter has run away, the likelihood is flat: more rows would not bring it
+            # back from there.
+            starts = [np.minimum(best[with_landmarks], box[:, 1] + np.log(2))]
+    except OutOfTime:
+        if descent.best[1] is not None:
+            best[with_landmarks] = descent.best[1]
+    return [_with_level(searched, found, kernel, X) for found in best.values()]
+
+
+def _landmark_starts(
+    evidence: LandmarkEvidence, found: np.ndarray, box: np.ndarray
+) -> list[np.ndarray]:
+    """Where a round with landmarks begins: the best of a few points.
+
+    Where the exact kernel has found lengthscales that landmarks cannot resolve, and no noise, the
+    likelihood of landmarks is flat: longer ones and usual noise are tried as well.
+    """
+    starts = [box[:, 1]]
+    n = len(evidence.kernel.logarithms)
+    for factor in LONGER:
+        longer = evidence.kernel.with_logarithms(found[:n]).stretched(factor).logarithms
+        for noise in (found[n:], np.maximum(found[n:], box[n:, 1])):
+            starts.append(np.clip(np.append(longer, noise), box[:, 0], box[:, 2]))
+    return [min(starts, key=lambda start: evidence(start)[0])]
+
+
+def _with_level(searched: Any, logarithms: np.ndarray, kernel: Any, X: np.ndarray) -> Any:
+    """The kernel with these logarithms, and with the mean of k(x, x) that it had before."""
+    best = searched.with_logarithms(logarithms[: len(searched.logarithms)])
+    best = best.times(float(np.mean(kernel.diag(X))) / float(np.mean(best.diag(X))))
+    is_same = np.isclose(float(host(best.variance)), float(host(kernel.variance)), rtol=1e-9)
+    if is_same and "variance" in best.get_params():
+        best.set_params(variance=kernel.variance)  # to the last digit
+    return best
+
+
+def suits_columns(n_rows: float, dimension: int) -> bool:
+    """Whether rows are enough for one lengthscale per column."""
+    return dimension <= MOST_LENGTHSCALES and ROWS_PER_LENGTHSCALE * dimension < n_rows
+
+
+def has_parameters(kernel: Any) -> bool:
+    """Whether a kernel has parameters to search beside its scale."""
+    return isinstance(kernel, Kernel) and len(kernel.detached().resolve(np.eye(2)).logarithms) > 1
+
+
+def _extremes(X: Any) -> tuple[np.ndarray, np.ndarray]:  # (n, d) -> (d,), (d,)
+    """The least and the greatest value of every column, dense or sparse."""
+    least, greatest = (np.ravel(_dense(part)) for part in (X.min(axis=0), X.max(axis=0)))
+    return least, greatest
+
+
+def _spread(X: np.ndarray, least: np.ndarray, greatest: np.ndarray) -> np.ndarray:
+    """Rows whose columns vary if those of all rows do: a few rows may miss rare values."""
+    missed = (np.ptp(X, axis=0) == 0) & (least < greatest)
+    if not np.any(missed):
+        return X
+    X = X.copy()
+    X[0, missed], X[1, missed] = least[missed], greatest[missed]
+    return X
+
+
+def _dense(X: Any) -> np.ndarray:
+    return X.toarray() if hasattr(X, "toarray") else np.asarray(X)
