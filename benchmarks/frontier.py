@@ -1,7 +1,13 @@
-"""Error against seconds: Gaussian processes on features beside what else one would use.
+"""Error against seconds: Gaussian processes on features compared with other models.
 
     python -m benchmarks.frontier --data DIR [--sets kin8nm …] [--methods iterative boosting …]
-                                  [--columns 1024 4096] [--rows N] [--figure PATH]
+                                  [--columns 1024 4096] [--rows N] [--figure PATH] [--table PATH]
+
+The figure of README, and the table behind it:
+
+    python -m benchmarks.frontier --data DIR --sets protein --columns 256 1024 4096 \
+        --methods median landmarks iterative nystroem rbf_sampler count_sketch svgp \
+        --figure docs/figures/frontier.svg --table docs/tables/frontier.csv
 
 Processor seconds hold set-up, tuning, fit and prediction of the test rows; set OMP_NUM_THREADS=1.
 Errors are root mean squares of regressions and shares of wrong classes. Columns are scaled to unit
@@ -11,17 +17,23 @@ variance. Every method tunes as its users would:
   solver="cholesky" or "cg". Lengthscales maximise the marginal likelihood of 5000 rows (labels as
   columns of 0 and 1) with Nyström features; noise or α are "auto".
 - `auto`: the same with the features that `AutoFeatures` chooses, and solver="cholesky".
-- `ridge`: scikit-learn's Nystroem and RidgeCV, gamma by validation on a tenth of up to 5000 rows.
+- `landmarks`: our default recipe, Nyström features of a Matérn-3/2 kernel with optimize=True
+  (regression); `median` is the same with the median lengthscale, without a search.
+- `nystroem`, `rbf_sampler`, `count_sketch`: scikit-learn's Nystroem and RBFSampler of a Gaussian
+  kernel and PolynomialCountSketch of degree 3, each with ridge regression; gamma and the penalty by
+  validation on a tenth of up to 5000 rows, with 500 columns.
 - `boosting`: scikit-learn's histogram gradient boosting, 300 iterations with early stopping.
-- `svgp`: GPyTorch's variational process with inducing points, if installed (regression).
+- `svgp`: GPyTorch's variational process with a Matérn-3/2 kernel, one lengthscale per column and
+  at most 512 inducing points, 15 epochs of Adam, if installed (regression).
 - `xgpr`: xGPR with RBF features, if installed (regression).
 
-Prints a table and asserts nothing; `--figure` draws it (matplotlib).
+Prints a table and asserts nothing; `--figure` draws it (matplotlib), `--table` writes it as CSV.
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
 import importlib.util
 import os
 import time
@@ -30,8 +42,8 @@ from typing import Any
 
 import numpy as np
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
-from sklearn.kernel_approximation import Nystroem
-from sklearn.linear_model import RidgeClassifierCV, RidgeCV
+from sklearn.kernel_approximation import Nystroem, PolynomialCountSketch, RBFSampler
+from sklearn.linear_model import Ridge, RidgeClassifier, RidgeClassifierCV, RidgeCV
 from sklearn.pipeline import make_pipeline
 
 from dotsketch import (
@@ -40,6 +52,7 @@ from dotsketch import (
     FeatureGPRegressor,
     FourierFeatures,
     Gaussian,
+    Matern,
     NystromFeatures,
 )
 
@@ -74,20 +87,55 @@ def process(solver: str, features: Callable[..., Any]) -> Callable[..., Any]:
     return fit
 
 
-def ridge(X: np.ndarray, y: np.ndarray, task: str, columns: int) -> Any:
-    rng = np.random.default_rng(0)
-    some = rng.permutation(len(X))[:5000]
-    train, held = some[len(some) // 10 :], some[: len(some) // 10]
-    median = float(Gaussian().resolve(X[some[:1000]]).lengthscale)
-    model = RidgeCV if task == "regression" else RidgeClassifierCV
+def landmarks(optimize: bool) -> Callable[..., Any]:
+    def fit(X: np.ndarray, y: np.ndarray, task: str, columns: int) -> Any:
+        features = NystromFeatures(Matern(1.5), n_components=columns, random_state=0)
+        if task == "regression":
+            return FeatureGPRegressor(features, optimize=optimize, solver="cholesky").fit(X, y)
+        if optimize:
+            raise ValueError("The search for lengthscales is for regressions.")
+        return FeatureGPClassifier(features, solver="cholesky").fit(X, y)
 
-    def pipeline(share: float, columns: int) -> Any:
-        gamma = 1 / (2 * (share * median) ** 2)
-        features = Nystroem(gamma=gamma, n_components=min(columns, len(train)), random_state=0)
-        return make_pipeline(features, model(alphas=np.logspace(-6, 3, 10)))
+    return fit
 
-    scores = [pipeline(s, 500).fit(X[train], y[train]).score(X[held], y[held]) for s in GRID]
-    return pipeline(GRID[int(np.argmax(scores))], columns).fit(X, y)
+
+def nystroem(gamma: float, columns: int) -> Any:
+    return Nystroem(gamma=gamma, n_components=columns, random_state=0)
+
+
+def rbf_sampler(gamma: float, columns: int) -> Any:
+    return RBFSampler(gamma=gamma, n_components=columns, random_state=0)
+
+
+def count_sketch(gamma: float, columns: int) -> Any:
+    # a polynomial that is as flat at the median distance as the Gaussian kernels at a tenth of it
+    gamma = gamma / 100
+    return PolynomialCountSketch(
+        degree=3, gamma=gamma, coef0=1.0, n_components=columns, random_state=0
+    )
+
+
+def ridge(features: Callable[..., Any]) -> Callable[..., Any]:
+    """scikit-learn's ridge regression on its own features."""
+
+    def fit(X: np.ndarray, y: np.ndarray, task: str, columns: int) -> Any:
+        some = np.random.default_rng(0).permutation(len(X))[:5000]
+        train, held = some[len(some) // 10 :], some[: len(some) // 10]
+        median = float(Gaussian().resolve(X[some[:1000]]).lengthscale)
+        is_regression = task == "regression"
+        search, final = (RidgeCV, Ridge) if is_regression else (RidgeClassifierCV, RidgeClassifier)
+        found = []
+        for share in GRID:
+            gamma = 1 / (2 * (share * median) ** 2)
+            model = search(alphas=np.logspace(-6, 3, 10))
+            pipeline = make_pipeline(features(gamma, min(500, len(train))), model)
+            score = pipeline.fit(X[train], y[train]).score(X[held], y[held])
+            found.append((score, gamma, float(model.alpha_)))
+        _, gamma, alpha = max(found)
+        model = final(alpha=alpha, solver="cholesky")
+        return make_pipeline(features(gamma, min(columns, len(X))), model).fit(X, y)
+
+    return fit
 
 
 def boosting(X: np.ndarray, y: np.ndarray, task: str, columns: int) -> Any:
@@ -121,7 +169,7 @@ class VariationalProcess:
                 super().__init__(strategy)
                 self.mean_module = gpytorch.means.ConstantMean()
                 self.covar_module = gpytorch.kernels.ScaleKernel(
-                    gpytorch.kernels.RBFKernel(ard_num_dims=dimension)
+                    gpytorch.kernels.MaternKernel(nu=1.5, ard_num_dims=dimension)
                 )
 
             def forward(self, x: Any) -> Any:
@@ -168,22 +216,39 @@ METHODS: dict[str, Callable[..., Any]] = {
     "direct": process("cholesky", waves),
     "iterative": process("cg", waves),
     "auto": process("cholesky", planned),
-    "ridge": ridge,
+    "landmarks": landmarks(optimize=True),
+    "median": landmarks(optimize=False),
+    "nystroem": ridge(nystroem),
+    "rbf_sampler": ridge(rbf_sampler),
+    "count_sketch": ridge(count_sketch),
     "boosting": boosting,
     "svgp": svgp,
     "xgpr": xgpr,
 }
 NEEDED = {"svgp": "gpytorch", "xgpr": "xGPR"}
-REGRESSION_ONLY = tuple(NEEDED)
+REGRESSION_ONLY = (*NEEDED, "landmarks")
+LABELS = {
+    "direct": "dotsketch: Fourier features, Cholesky",
+    "iterative": "dotsketch: Fourier features, conjugate gradients",
+    "auto": "dotsketch: AutoFeatures, Cholesky",
+    "landmarks": "dotsketch: Nyström GP, lengthscales searched",
+    "median": "dotsketch: Nyström GP, median lengthscale",
+    "nystroem": "scikit-learn: Nystroem + ridge",
+    "rbf_sampler": "scikit-learn: RBFSampler + ridge",
+    "count_sketch": "scikit-learn: PolynomialCountSketch + ridge",
+    "boosting": "scikit-learn: gradient boosting",
+    "svgp": "GPyTorch: SVGP",
+    "xgpr": "xGPR",
+}
 
 
 def sizes(method: str, columns: list[int], most_direct: int) -> list[int]:
     """The numbers of columns that a method is measured with; 0 if it has none."""
     if method == "boosting":
         return [0]
-    if method in ("direct", "auto", "ridge"):
-        return [c for c in columns if c <= most_direct]
-    return columns[:1] if method == "svgp" else columns
+    if method == "svgp":
+        return sorted({min(c, 512) for c in columns})
+    return columns if method in ("iterative", "xgpr") else [c for c in columns if c <= most_direct]
 
 
 def measured(options: argparse.Namespace) -> Iterator[tuple[str, str, int, float, float]]:
@@ -210,14 +275,22 @@ def draw(rows: list[tuple[str, str, int, float, float]], path: str) -> None:
     import matplotlib.pyplot as plt
 
     names = list(dict.fromkeys(row[0] for row in rows))
-    figure, axes = plt.subplots(1, len(names), figsize=(3.2 * len(names), 3), squeeze=False)
+    figure, axes = plt.subplots(
+        1, len(names), figsize=(max(7.2, 4.2 * len(names)), 4.2), squeeze=False
+    )
     for axis, name in zip(axes[0], names, strict=True):
-        for method in dict.fromkeys(row[1] for row in rows):
-            points = [(row[3], row[4]) for row in rows if row[:2] == (name, method)]
-            if points:
-                axis.plot(*zip(*points, strict=True), "o-", label=method)
-        axis.set(title=name, xscale="log", xlabel="processor seconds", ylabel="error")
-    axes[0][0].legend(fontsize="small")
+        for number, method in enumerate(dict.fromkeys(row[1] for row in rows)):
+            points = [row[3:] for row in rows if row[:2] == (name, method)]
+            if not points:
+                continue
+            label = LABELS[method]
+            style = "o-" if label.startswith("dotsketch") else "s--"
+            colour = plt.get_cmap("tab10")(number % 10)
+            axis.plot(*zip(*points, strict=True), style, color=colour, label=label, markersize=4)
+        axis.set(xscale="log", xlabel="processor seconds: tuning, fit and prediction (one thread)")
+        axis.set(title=name, ylabel="test error (root mean square, or share of wrong classes)")
+        axis.grid(alpha=0.3)
+    axes[0][0].legend(frameon=False, fontsize=8)
     figure.tight_layout()
     figure.savefig(path)
 
@@ -231,15 +304,23 @@ def main() -> None:
     parser.add_argument("--direct", type=int, default=4096, help="most columns of direct solvers")
     parser.add_argument("--rows", type=int, help="at most so many training rows")
     parser.add_argument("--figure", help="where to draw")
+    parser.add_argument("--table", help="where to write a CSV file")
     options = parser.parse_args()
     os.environ["DOTSKETCH_DATA"] = options.data
-    print("set            method     columns  CPU s   error", flush=True)
+    print("set            method       columns  CPU s   error", flush=True)
     rows = []
     for row in measured(options):
         rows.append(row)
-        print("{:14s} {:9s} {:8d} {:6.1f}  {:.4f}".format(*row), flush=True)
+        print("{:14s} {:12s} {:7d} {:6.1f}  {:.4f}".format(*row), flush=True)
     if options.figure:
         draw(rows, options.figure)
+    if options.table:
+        with open(options.table, "w", newline="", encoding="utf-8") as file:
+            writer = csv.writer(file, lineterminator="\n")
+            writer.writerow(["data", "model", "columns", "seconds", "test error"])
+            for name, method, columns, seconds, error in rows:
+                columns = columns or ""
+                writer.writerow([name, LABELS[method], columns, f"{seconds:.1f}", f"{error:.4f}"])
 
 
 if __name__ == "__main__":
