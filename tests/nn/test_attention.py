@@ -48,6 +48,11 @@ def naive(q, k, v, feature_map, *, causal, mask=None, normalize=True, exact_chun
     output = weights @ v
     if normalize:
         sums = weights.sum(-1, keepdim=True)
+        seen = torch.arange(1, v.shape[2] + 1) if causal else torch.tensor([v.shape[2]])
+        if mask is not None:
+            seen = (~mask).cumsum(1) if causal else (~mask).sum(1, keepdim=True)
+        least = getattr(feature_map, "least_weight", 0.0)
+        sums = torch.maximum(sums, least * seen.to(sums.dtype).reshape(-1, 1, seen.shape[-1], 1))
         output = output / torch.where(sums == 0, torch.ones_like(sums), sums)
     return output.transpose(1, 2)
 
@@ -164,6 +169,47 @@ def test_gradients_in_double_precision(local):
     assert torch.autograd.gradcheck(
         lambda *x: run(*x, causal=True, chunk_size=2, local=local), inputs
     )
+
+
+class Signed(torch.nn.Module):
+    """Features whose weights may be negative, of a kernel that is at least 0.1."""
+
+    least_weight = 0.1
+
+    def forward(self, x):
+        return x
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_sums_of_weights_have_a_lower_bound(causal):
+    q, k, v = data(13)
+    mask = torch.zeros(k.shape[:2], dtype=torch.bool)
+    mask[0, [0, 3, 7]] = True
+    options = {"feature_map": Signed(), "causal": causal}
+    unbound = naive(q, k, v, lambda x: x, causal=causal)
+    for padding in (None, mask):
+        found = functional.linear_attention(
+            q, k, v, **options, chunk_size=4, key_padding_mask=padding
+        )
+        assert_same([found], [naive(q, k, v, Signed(), causal=causal, mask=padding)])
+        assert found.abs().max() < unbound.abs().max() / 3  # sums near zero made it large
+    state, parts = None, []
+    for part in (slice(0, 5), slice(5, 6), slice(6, 13)):
+        queries = q[:, part] if causal else q
+        found, state = functional.linear_attention(
+            queries, k[:, part], v[:, part], **options, initial_state=state, output_final_state=True
+        )
+        parts.append(found)
+    whole = functional.linear_attention(q, k, v, **options)
+    assert_same([torch.cat(parts, dim=1) if causal else found], [whole])
+
+
+def test_softmax_map_knows_the_least_weight():
+    feature_map = nn.SoftmaxMap(8, 32, norm=1.5, generator=0)
+    x = torch.randn(50, 8, dtype=torch.float64)
+    x = 1.5 * x / x.norm(dim=1, keepdim=True)
+    least = feature_map.kernel(x, -x).diagonal()  # opposite directions
+    torch.testing.assert_close(least, torch.full_like(least, feature_map.least_weight))
 
 
 @pytest.mark.parametrize("mutation", ["_read", "_written"])

@@ -28,12 +28,13 @@ class AttentionState(NamedTuple):
 
     `sums` is (batch, heads, D, channels + 1), or (batch, heads, D, D, channels + 1) for a map with
     power 2; the last channel belongs to the denominator. With local="exact", `keys` and `values`
-    hold the chunk that is not full yet.
+    hold the chunk that is not full yet. `n_keys` is the number of keys seen, (batch, 1, 1, 1).
     """
 
     sums: Tensor | None = None
     keys: Tensor | None = None  # (batch, heads, time, dim)
     values: Tensor | None = None  # (batch, heads, time, channels + 1)
+    n_keys: Tensor | None = None
 
 
 def linear_attention(
@@ -56,7 +57,9 @@ def linear_attention(
     ----------
     q, k, v : (batch, time, heads, dim), the last axis of v may have another size
     feature_map : PolynomialMap, SoftmaxMap or a function of tensors (…, dim) -> (…, D)
-        Its attribute `power` (1 if it has none) is s in κ(q, k) = (z(q)·z(k))ˢ.
+        Its attribute `power` (1 if it has none) is s in κ(q, k) = (z(q)·z(k))ˢ. Its attribute
+        `least_weight` (0 if it has none) is a lower bound of κ: sums of weights are raised to it
+        times the number of keys, so that features whose weights may be negative can be trained.
     causal : bool, default=False
         A position sees itself and what is before it; q and k then have the same length.
     chunk_size : int, default=256
@@ -109,11 +112,27 @@ def linear_attention(
             queries, keys, values, feature_map, chunk_size, state, local, output_final_state
         )
         output = found[..., :-1]
+        seen = values[:, :1, :, -1:]  # (batch, 1, keys, 1)
+        seen = seen.cumsum(2) if causal else seen.sum(2, keepdim=True)
+        if state.n_keys is not None:
+            seen = seen + state.n_keys
         if normalize:
-            sums = found[..., -1:]
-            output = output / torch.where(sums == 0, torch.ones_like(sums), sums)
+            output = output / _denominator(found[..., -1:], seen, feature_map)
+        final = final._replace(n_keys=seen[:, :, -1:])
         output = output.transpose(1, 2).to(v.dtype)
     return (output, final) if output_final_state else output
+
+
+def _denominator(sums: Tensor, seen: Tensor, feature_map: Any) -> Tensor:
+    """The sum of the weights, at least what the kernel itself would give for the keys seen.
+
+    Features of a positive kernel may have a sum near zero, or below: quotients, and gradients all
+    the more, would explode.
+    """
+    least = getattr(feature_map, "least_weight", 0.0)
+    if least > 0:
+        sums = torch.maximum(sums, least * seen)
+    return torch.where(sums == 0, torch.ones_like(sums), sums)
 
 
 def _causal(
@@ -129,7 +148,7 @@ def _causal(
     """Chunk by chunk; with local="exact" a chunk that is not full is kept for the next call."""
     power, exact = getattr(feature_map, "power", 1), local == "exact"
     length, outputs, start = q.shape[2], [], 0
-    sums, keys, values = state
+    sums, keys, values, _ = state
     while start < length:
         held = 0 if keys is None else keys.shape[2]
         stop = min(start + chunk_size - held, length)

@@ -98,8 +98,9 @@ class SoftmaxMap(nn.Module):
 
     method="maclaurin" sketches the powers of its series, with the columns spread over the degrees
     for queries and keys of about the given norm; `expected_error` is known before anything is
-    drawn. The weights may be negative where norms are much larger. method="positive" (FAVOR+) has
-    positive weights and, unless norms are large, more variance.
+    drawn. Weights may be negative, so `linear_attention` keeps their sums above `least_weight`
+    times the number of keys. method="positive" (FAVOR+) has positive weights and, unless norms are
+    large, more variance.
 
     Parameters
     ----------
@@ -115,6 +116,8 @@ class SoftmaxMap(nn.Module):
     Attributes
     ----------
     expected_error : float, relative error of the kernel for random directions of that norm
+    least_weight : float, exp(−norm²/√head_dim), the least value of the kernel for that norm; 0 for
+        method="positive"
 
     Examples
     --------
@@ -158,6 +161,9 @@ class SoftmaxMap(nn.Module):
             features.set_params(random_state=rng).fit(rows), trainable=trainable
         )
         self.expected_error = self.predicted_error(torch.from_numpy(rows))
+        # positive features need no bound, and theirs holds for any norm
+        is_signed = method == "maclaurin"
+        self.least_weight = math.exp(-(self.norm**2) / math.sqrt(head_dim)) if is_signed else 0.0
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:  # (…, head_dim) -> (…, num_features)
         result: torch.Tensor = self.layer(x)
