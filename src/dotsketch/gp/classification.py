@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
+from copy import copy
 from functools import cache, partial
 from typing import Any
 
@@ -18,7 +19,7 @@ from ..rows.collections import split_target
 from ..rows.sources import Block, Rows, is_on_disk, is_stream, sample_weights
 from .base import DTYPES, FeatureGP
 from .choice import HeldOut
-from .class_sums import ClassSums, row_hashes
+from .class_sums import ClassSums
 from .dirichlet import DirichletClassifier, DirichletLabels, check_two_classes
 from .evidence import log_evidence
 from .exact import ExactGPClassifier
@@ -32,10 +33,10 @@ from .iterative import (
     compressed,
     forget,
 )
-from .multinomial import LabelledBlock, LabelledRows, SoftmaxProblem, chosen_prior
+from .multinomial import MEMORY, LabelledBlock, SoftmaxProblem, chosen_prior
 from .posterior import Posterior, evaluate
 from .solvers import ConjugateGradients, RowBlock
-from .solvers.passes import block_rows
+from .solvers.passes import GROUP_ROWS, block_rows
 
 LIKELIHOODS = ("auto", "softmax", "dirichlet")
 # "auto" is the softmax from so many rows on. Mean NLL of Dirichlet labels and of the softmax with
@@ -406,7 +407,8 @@ class FeatureGPClassifier(DirichletClassifier, FeatureGP):
         """The posteriors by iterations over the rows, from their sums."""
         self._know_classes()
         problem = SoftmaxProblem(
-            LabelledRows(lambda: self._labelled(rows)),
+            self._labelled_fold(rows),
+            self._seed,
             self._sums.moment(self.class_weights_),
             np.log(self.frequencies_),
         )
@@ -423,17 +425,25 @@ class FeatureGPClassifier(DirichletClassifier, FeatureGP):
         self.posteriors_ = list[Posterior](found.posteriors())
         return self
 
-    def _labelled(self, rows: Rows) -> Iterator[LabelledBlock]:
-        """The features of all rows, block by block."""
-        first = 0
+    def _labelled_fold(self, rows: Rows) -> Callable[..., Any]:
+        """The fold over features, classes and weights of all rows, which are kept if they fit."""
+        light = copy(self)  # it may be sent to where the rows are
+        forget(light, "_sums")
+
+        def labelled(columns: Block) -> LabelledBlock:
+            Z = light._map(light._check_block(columns[0]))
+            codes = np.searchsorted(light.classes_, light._labels(columns[1]))
+            weights, times = light.class_weights_[codes], sample_weights(columns)
+            return LabelledBlock(Z, codes, weights if times is None else weights * times)
+
         size = block_rows(self.n_columns_) if self.chunk_rows is None else int(self.chunk_rows)
-        for columns in rows.blocks(size):
-            Z = self._map(self._check_block(columns[0]))
-            codes = np.searchsorted(self.classes_, self._labels(columns[1]))
-            weights, times = self.class_weights_[codes], sample_weights(columns)
-            weights = weights if times is None else weights * times
-            yield LabelledBlock(Z, codes, weights, row_hashes(self._seed, first, len(Z)))
-            first += len(Z)
+        mapped = rows.mapped(
+            labelled,
+            block_rows=size,
+            row_bytes=self._probe.itemsize * self.n_columns_ + 16,
+            memory=MEMORY,
+        )
+        return partial(mapped.fold, group_blocks=-(-GROUP_ROWS // size))
 
     def _fit_by_passes(
         self, rows: Rows, solver: ConjugateGradients, checkpoint: Any

@@ -13,16 +13,17 @@ at the mode, a factor for every class, letter had a mean negative log-likelihood
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize
 
 from .._support.progress import progress
 from .choice import HeldOut, downhill, penalty
-from .class_sums import sampled_columns
+from .class_sums import row_hashes, sampled_columns
 from .packed import PackedFactor, PackedMatrix
 from .posterior import evaluate
 from .solvers.cholesky import CholeskyPosterior, factorise
@@ -47,28 +48,6 @@ class LabelledBlock(NamedTuple):
     features: np.ndarray  # (n, D)
     codes: np.ndarray  # (n,), their classes
     weights: np.ndarray  # (n,), how much they count
-    hashes: np.ndarray  # (n,), of their numbers
-
-
-class LabelledRows:
-    """Blocks that can be read many times: kept if they fit into memory, or else computed anew."""
-
-    def __init__(self, compute: Callable[[], Iterator[LabelledBlock]], memory: int = MEMORY):
-        self.compute, self.memory = compute, memory
-        self._kept: list[LabelledBlock] | None = None
-
-    def __iter__(self) -> Iterator[LabelledBlock]:
-        if self._kept is not None:
-            yield from self._kept
-            return
-        kept: list[LabelledBlock] | None = []
-        size = 0
-        for block in self.compute():
-            size += block.features.nbytes
-            if kept is not None:
-                kept = [*kept, block] if size <= self.memory else None
-            yield block
-        self._kept = kept
 
 
 class Mode(NamedTuple):
@@ -93,9 +72,14 @@ class Mode(NamedTuple):
 
 @dataclass(eq=False)
 class SoftmaxProblem:
-    """Rows with classes, and the prior means of the latent functions."""
+    """Rows with classes, and the prior means of the latent functions.
 
-    rows: Iterable[LabelledBlock]  # read in every iteration
+    `fold(zero, add)` sums what `add(state, block, first)` makes of all blocks, wherever they are;
+    `first` is the number of the first row of the block. `seed` is that of the rows held out.
+    """
+
+    fold: Callable[..., Any]
+    seed: int
     moment: PackedMatrix  # G
     means: np.ndarray  # μ, (C,)
 
@@ -138,32 +122,37 @@ class SoftmaxProblem:
 
     def split(
         self, places: np.ndarray, factors: np.ndarray, n_rows: int
-    ) -> tuple[SoftmaxProblem, LabelledBlock]:
-        """Some columns (times factors) of some rows: the problem of four fifths, and the others."""
+    ) -> tuple[SoftmaxProblem, float, LabelledBlock]:
+        """Some columns (times factors) of some rows: the problem of four fifths, and the others.
+
+        The number is that of the rows of the problem, as often as they count.
+        """
         # Hashes are uniform numbers of 64 bits: rows below a limit are a sample of all
         share = min(SEARCH_ROWS / n_rows, 1.0)
         limits = (HELD_OUT * share * 2.0**64, share * 2.0**64)
-        found = []
-        for Z, codes, weights, hashes in self.rows:
+        seed = self.seed
+
+        def add(found: list[Any], block: LabelledBlock, first: int) -> list[Any]:
+            Z, codes, weights = block
+            hashes = row_hashes(seed, first, len(Z))
             kept = np.flatnonzero(hashes < limits[1])
             part = Z[np.ix_(kept, places)] * factors.astype(Z.dtype, copy=False)
-            found.append(LabelledBlock(part, codes[kept], weights[kept], hashes[kept]))
-        all_rows = LabelledBlock(*(np.concatenate(parts) for parts in zip(*found, strict=True)))
-        order = np.argsort(all_rows.hashes, kind="stable")
-        cut = max(np.searchsorted(all_rows.hashes[order], limits[0]), 1)
+            found.append((part, codes[kept], weights[kept], hashes[kept]))
+            return found
+
+        parts = zip(*self.fold(list, add), strict=True)
+        *columns, hashes = (np.concatenate(part) for part in parts)
+        order = np.argsort(hashes, kind="stable")
+        cut = max(np.searchsorted(hashes[order], limits[0]), 1)
         test, train = (
-            LabelledBlock(*(column[rows] for column in all_rows))
+            LabelledBlock(*(column[rows] for column in columns))
             for rows in (order[:cut], np.sort(order[cut:]))
         )
         moment = PackedMatrix.zeros(len(places), np.float64)
         scaled = train.features * np.sqrt(train.weights)[:, None]
         moment.add_outer_products(np.ascontiguousarray(scaled, dtype=np.float64))
-        return SoftmaxProblem([train], moment, self.means), test
-
-    @property
-    def n(self) -> float:
-        """The number of rows, as often as they count."""
-        return float(sum(np.sum(block.weights) for block in self.rows))
+        found = SoftmaxProblem(fold_of(train), seed, moment, self.means)
+        return found, float(np.sum(train.weights)), test
 
     def negative_log_likelihood(
         self, W: np.ndarray
@@ -172,21 +161,31 @@ class SoftmaxProblem:
 
         Products are in the precision of the features, sums over blocks in double precision.
         """
-        total, gradient = 0.0, np.zeros_like(W)
-        for Z, codes, counts, _ in self.rows:
+        means, shape = self.means, (len(W) + 1, W.shape[1])
+
+        def add(total: np.ndarray, block: LabelledBlock, first: int) -> np.ndarray:
+            Z, codes, counts = block
             places = np.arange(len(Z)), codes
             values = Z @ W.astype(Z.dtype, copy=False)
-            values += self.means.astype(Z.dtype, copy=False)
+            values += means.astype(Z.dtype, copy=False)
             values -= values.max(axis=1, keepdims=True)
             right = values[places]
             np.exp(values, out=values)
             sums = values.sum(axis=1)
             losses = np.log(sums) - right
-            total += float(np.dot(counts, losses.astype(np.float64, copy=False)))
+            total[-1, 0] += np.dot(counts, losses.astype(np.float64, copy=False))
             values *= (counts / sums)[:, None].astype(Z.dtype, copy=False)
             values[places] -= counts.astype(Z.dtype, copy=False)
-            gradient += Z.T @ values
-        return total, gradient
+            total[:-1] += Z.T @ values
+            return total
+
+        total = self.fold(partial(np.zeros, shape), add)  # the last row holds the value
+        return float(total[-1, 0]), total[:-1]
+
+
+def fold_of(block: LabelledBlock) -> Callable[..., Any]:
+    """The fold over a single block."""
+    return lambda zero, add: add(zero(), block, 0)
 
 
 def chosen_prior(
@@ -199,8 +198,8 @@ def chosen_prior(
     nearest one.
     """
     places, factors = sampled_columns(problem.moment.diagonal(), SEARCH_COLUMNS)
-    small, (Z, codes, weights, _) = problem.split(places, factors, n_rows)
-    level = float(np.sum(small.moment.diagonal()) / small.n) or 1.0
+    small, n, (Z, codes, weights) = problem.split(places, factors, n_rows)
+    level = float(np.sum(small.moment.diagonal()) / n) or 1.0
     modes: dict[int, Mode] = {}
     losses: dict[int, float] = {}
 
