@@ -72,6 +72,9 @@ def test_every_candidate_is_measured(compared):
     assert trees["features"] == "gradient boosting (scikit-learn)"
     assert (linear["mnll"] is None) == (task == "regression")  # no distribution, no likelihood
     assert (compared["data"]["rows_fitted"], compared["data"]["rows_held_out"]) == (240, 60)
+    limit = compared["best_possible"]
+    assert limit["n_components"] == 30
+    assert 0 < limit["lowest"] < min(one["measured_error"] for one in measured)
     errors = [row["predicted_error"] for row in compared["plan"]]
     assert len(errors) > 20
     assert errors == sorted(errors)
@@ -140,6 +143,7 @@ def test_the_table_for_people(folder, run):
     words = ("compare", "houses.csv", "--target", "price", "--ignore", "sold", *SMALL)
     result = run(*words, "--kernel", "poly:2", "--no-report")
     assert "Recommended: " in result.stdout
+    assert re.search(r"best possible +\d", result.stdout)
     assert max(map(len, result.stdout.split("Recommended")[0].splitlines())) <= 80
     assert "model = FeatureGPRegressor(" in result.stdout
     assert "R²" in result.stdout

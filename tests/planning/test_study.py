@@ -87,7 +87,7 @@ def test_measured_errors_are_those_of_the_sample(X):
         seen.append((fitting, held))
         return study.kernel(held) * 1.1
 
-    found = study.measure(approximate, 300, 1e9)
+    found = study.measure(approximate, 300, 3e8)
     assert found.relative_error == pytest.approx(0.1)
     assert found.standard_error == pytest.approx(0, abs=1e-12)
     assert found.n_fitting == 300
@@ -152,11 +152,26 @@ def test_fewer_landmarks_than_claimed_are_reported(X):
 def test_a_standard_error_is_that_of_the_root_mean_square(X):
     study = Study(Gaussian(lengthscale=2.0), X, n_pairs_sample=20)
     errors = iter([0.1, 0.1, 0.5])
-    found = study.measure(lambda _, held, __: study.kernel(held) * (1 + next(errors)), 1, 1e9)
+    found = study.measure(lambda _, held, __: study.kernel(held) * (1 + next(errors)), 1, 3e8)
     squares = np.array([0.01, 0.01, 0.25])
     assert found.relative_error == pytest.approx(np.sqrt(0.09))
     expected = np.std(squares, ddof=1) / np.sqrt(3) / (2 * 0.3)
     assert found.standard_error == pytest.approx(expected)
+
+
+def test_one_draw_does_where_only_the_rows_held_out_are_random(X):
+    study = Study(Gaussian(lengthscale=2.0), X, n_pairs_sample=100)
+    drawn = []
+
+    def approximate(fitting, held, rng):
+        drawn.append(held)
+        return study.kernel(held) * (1 + 0.1 * held[:, :1] * held[:, :1].T)
+
+    found = study.measure(approximate, 10, np.inf, is_random=False)
+    assert len(drawn) == 1
+    many = study.measure(approximate, 10, 1e7)  # the same with others of the sample's rows
+    assert abs(found.relative_error - many.relative_error) < 6 * found.standard_error
+    assert found.standard_error < 0.5 * found.relative_error
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 from rich import box
 from rich.table import Table as RichTable
 
+from ..planning import BestPossible, best_possible
 from .choice import TOP, Choice, choose, hold_out
 from .errors import check_ending, check_output
 from .kernel_names import describe_kernel, kernel_words, parse_kernel
@@ -121,6 +123,7 @@ def compare(
         n_rows = len(split.X)
         capped = [row.family for row in choice.plan if is_capped(row, components, n_rows)]
         output.note(describe_cap(capped, components, n_rows))
+        limit = best_possible(choice.study, choice.row.n_components)
         rows = [one.row for one in choice.measured if one.row is not None]
         curves = error_curves(rows, choice.study, components) if path else {}
     best = choice.best
@@ -138,6 +141,7 @@ def compare(
         "kernel_in_short": describe_kernel(choice.kernel),
         "n_components": components,
         "candidates": [describe_candidate(one, best) for one in compared],
+        "best_possible": None if limit is None else asdict(limit),
         "fewer": None if choice.fewer is None else describe_candidate(choice.fewer, best),
         "plan": [
             {"features": row.label, "predicted_error": row.relative_error} for row in choice.plan
@@ -155,7 +159,7 @@ def compare(
             summary,
             compared,
             best,
-            table=report_table(compared, best, schema.task),
+            table=report_table(compared, best, schema.task, limit),
             caption=caption(summary),
             curves=curves,
             split=split,
@@ -170,7 +174,7 @@ def compare(
     ]
     if path is not None:
         told.append(f"\nReport: {path}")
-    output.result(summary, comparison_table(summary, compared, best), *told)
+    output.result(summary, comparison_table(summary, compared, best, limit), *told)
 
 
 def recommendation(choice: Choice) -> str:
@@ -276,6 +280,11 @@ def cells(one: Compared, best: Compared, task: str) -> tuple[str, ...]:
     )
 
 
+def limit_cells(limit: BestPossible) -> tuple[str, ...]:
+    """The line of what is possible, which is no candidate."""
+    return ("best possible", f"{limit.relative_error:.2g}", "", "", "", "")
+
+
 def caption(summary: dict[str, Any]) -> str:
     data = summary["data"]
     return (
@@ -284,24 +293,34 @@ def caption(summary: dict[str, Any]) -> str:
         "the kernel, relative. MNLL: mean negative log likelihood, smaller is better. ±: standard "
         "error of its difference from the first row; smaller differences are ties. µs/row: time of "
         "the features, or of a prediction by scikit-learn."
+        + (
+            " best possible: an estimate of the least error that so many columns can have."
+            if summary["best_possible"]
+            else ""
+        )
     )
 
 
-def report_table(compared: list[Compared], best: Compared, task: str) -> str:
+def report_table(
+    compared: list[Compared], best: Compared, task: str, limit: BestPossible | None
+) -> str:
     """The comparison as HTML; the recommended candidate is marked."""
-    rows = []
+    rows: list[list[Any]] = []
     for one in compared:
         name, *figures = cells(one, best, task)
         mark = " best" if one is best else ""
         predicted = "" if one.predicted_error is None else f"{one.predicted_error:.2g}"
         figures = [predicted, *figures, f"{one.fit_seconds:.2f}"]
         rows.append([(name, mark), *((text, f"number{mark}") for text in figures)])
+    if limit is not None:
+        name, *figures = limit_cells(limit)
+        rows.append([(name, ""), *((text, "number") for text in ("", *figures, ""))])
     first, *others = HEADINGS[task]
     return table_of((first, "predicted error", *others, "seconds to fit"), rows)
 
 
 def comparison_table(
-    summary: dict[str, Any], compared: list[Compared], best: Compared
+    summary: dict[str, Any], compared: list[Compared], best: Compared, limit: BestPossible | None
 ) -> RichTable:
     """The comparison for people, on 80 columns; the recommended candidate stands in bold."""
     task = summary["data"]["task"]
@@ -313,6 +332,8 @@ def comparison_table(
     started = False
     for one in compared:
         if one.row is None and not started:
+            if limit is not None:
+                table.add_row(*limit_cells(limit), style="dim")
             table.add_section()
             started = True
         table.add_row(*cells(one, best, task), style="bold green" if one is best else None)

@@ -132,7 +132,15 @@ def shortlist(table: Plan, most: int) -> list[PlannedCandidate]:
         return row.family, getattr(row.candidate, name, None)
 
     chosen: list[PlannedCandidate] = []
-    for kind in ("family", "coefficients", "sketch", "projection", None):
+    for kind in (
+        "family",
+        "landmarks",
+        "n_landmarks",
+        "coefficients",
+        "sketch",
+        "projection",
+        None,
+    ):
         seen = {option(row, kind) for row in chosen} if kind else set()
         for row in table:
             if len(chosen) == most:

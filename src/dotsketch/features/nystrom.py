@@ -249,7 +249,10 @@ class NystromFeatures(FeatureMap):
             whitening = Whitening(study.kernel(landmarks))
             A = whitening(study.kernel(landmarks, held))
             if len(landmarks) > D:
-                S = second_moment(whitening, study.kernel, landmarks, [fitting])
+                if len(landmarks) == len(fitting):  # a(x) of all rows are those of L
+                    S = whitening.lower.T @ whitening.lower
+                else:
+                    S = second_moment(whitening, study.kernel, landmarks, [fitting])
                 A = leading(S, D).T @ A
             result: np.ndarray = A.T @ A
             return result
@@ -260,7 +263,9 @@ class NystromFeatures(FeatureMap):
         if rule is not uniform_rows:
             operations += 2.0 * pool * m * (m + d)
         key = *self._measured_key(study), m
-        found = study.once(key, lambda: study.measure(approximate, pool, operations))
+        found = study.once(
+            key, lambda: study.measure(approximate, pool, operations, is_random=m < pool)
+        )
         fewer = found.n_fitting if found.n_fitting < m else None
         return found.error(2.0 * m * (d + D), fewer)
 
@@ -289,7 +294,10 @@ class NystromFeatures(FeatureMap):
         key = self._measured_key(study)
         counts = [k[-1] for k in study.known if isinstance(k, tuple) and k[:-1] == key]
         errors = [study.known[*key, n].relative_error for n in counts if n > m]
-        return Floor(float(np.nextafter(max(errors), np.inf)) if errors else _ROUNDING, cost)
+        if errors:
+            return Floor(float(np.nextafter(max(errors), np.inf)), cost)
+        is_uniform = landmark_rule(self.landmarks) is uniform_rows
+        return Floor(_ROUNDING if is_uniform else 2 * _ROUNDING, cost)  # the cheaper rule first
 
     def setup(self, dimension: int) -> Setup:
         """A factor of a matrix (m, m), and its inverse or its second moment and eigenvectors."""
@@ -305,7 +313,9 @@ class NystromFeatures(FeatureMap):
 
     @classmethod
     def variants(cls, study: Study) -> list[FeatureMap]:
-        return suited([cls(study.kernel, n_landmarks=factor) for factor in (1.0, 2.0, 4.0)], study)
+        uniform = [cls(study.kernel, n_landmarks=factor) for factor in (1.0, 2.0, 4.0)]
+        pivoted = cls(study.kernel, n_landmarks=2.0, landmarks="rpcholesky")
+        return suited([*uniform, pivoted], study)
 
     @property
     def components_(self) -> np.ndarray:

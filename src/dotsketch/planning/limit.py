@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 from scipy.linalg import eigh
 
-from ..features.study import Study, off_diagonal_mean, relative_error
+from ..features.study import Study, off_diagonal_mean, relative_error, spread_over_rows
 from ..features.whitening import Whitening, leading
 from ..kernels import Kernel
 
@@ -80,16 +80,9 @@ def _own_error(K: np.ndarray, n_components: int) -> tuple[float, float]:
     """The error of the top eigenvectors of K between its own rows, and its standard error."""
     n = len(K)
     w, V = eigh(K, driver="evr", subset_by_index=[n - n_components, n - 1])
-    squares = (K - (V * np.maximum(w, 0)) @ V.T) ** 2
-    kernel_squares = K**2
-    np.fill_diagonal(squares, 0)
-    np.fill_diagonal(kernel_squares, 0)
-    error = relative_error(float(np.mean(squares)), float(np.mean(kernel_squares)))
-    if error == 0:
-        return 0.0, 0.0
-    by_row = [values.mean(axis=1) / values.mean() for values in (squares, kernel_squares)]
-    # A mean over pairs moves twice as much as one over rows, a root half as much as its square
-    return error, float(error * np.std(by_row[0] - by_row[1]) / np.sqrt(n))
+    squares, kernel_squares = (K - (V * np.maximum(w, 0)) @ V.T) ** 2, K**2
+    error = relative_error(off_diagonal_mean(squares), off_diagonal_mean(kernel_squares))
+    return error, error * spread_over_rows(squares, kernel_squares)
 
 
 def _held_out_error(K: np.ndarray, n_components: int) -> float:
