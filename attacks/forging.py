@@ -18,6 +18,7 @@ from dotsketch.persistence.files import written_versions
 from dotsketch.persistence.registry import Registry, is_named_tuple
 
 ARRAY = {"kind": "array", "number": 0}  # in a tree: the first array of the file
+VERSIONS = written_versions()
 UNSEALED = b"dotsketch-model format=%04d sha256=" % FORMAT + b"0" * container.DIGITS
 
 
@@ -37,16 +38,19 @@ def sealed(archive: bytes) -> bytes:
     return head + digest(head)
 
 
-def forge(
-    path: Path, members: list[tuple[str, bytes]], *, compression: int = zipfile.ZIP_STORED
-) -> None:
+def forge(path: Path, members: list[tuple[str, bytes]], **options: Any) -> None:
     """Write a sealed zip of any members, [(name, bytes)]."""
+    path.write_bytes(archive_of(members, **options))
+
+
+def archive_of(members: list[tuple[str, bytes]], *, compression: int = zipfile.ZIP_STORED) -> bytes:
+    """The bytes of a sealed zip of any members, [(name, bytes)]."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", compression) as archive:
         for name, data in members:
             archive.writestr(zipfile.ZipInfo(name), data, compression)
         archive.comment = UNSEALED
-    path.write_bytes(sealed(buffer.getvalue()))
+    return sealed(buffer.getvalue())
 
 
 def tree_of(value: Any) -> bytes:
@@ -70,10 +74,16 @@ def obj(name: Any, **state: Any) -> dict[str, Any]:
 
 def write(path: Path, value: Any) -> None:
     """Write a file of the value, without the checks of `save`."""
-    encoder = Encoder(Registry())
+    path.write_bytes(bytes_of(value, Encoder(Registry())))
+
+
+def bytes_of(value: Any, encoder: Encoder) -> bytes:
+    """The bytes of a file of the value."""
     node = encoder.encode(value, "value")
-    tree = {"versions": written_versions(), "value": node, "classes": []}
-    container.write(path, tree, encoder.arrays)
+    file = io.BytesIO()
+    tree = {"versions": VERSIONS, "value": node, "classes": []}
+    container.write_to(file, tree, encoder.arrays)
+    return file.getvalue()
 
 
 def write_changed(path: Path, estimator: Any, **changes: Any) -> None:

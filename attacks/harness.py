@@ -94,13 +94,18 @@ def run(name: str) -> Iterator[Outcome]:
 
 def _child(name: str, path: Path, send: Connection) -> None:
     attack(name)
-    size = Path("/proc/self/statm")  # of Linux: elsewhere nothing limits the memory
-    if size.exists():
-        limit = int(size.read_text().split()[0]) * resource.getpagesize() + MEMORY
-        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+    limit_memory()
     before, start = _peak(), time.perf_counter()
     text = attempt(name, path)
     send.send((text, _peak() - before, time.perf_counter() - start))
+
+
+def limit_memory() -> None:
+    """Let this process have MEMORY bytes more than it has; elsewhere than on Linux, any number."""
+    size = Path("/proc/self/statm")
+    if size.exists():
+        limit = int(size.read_text().split()[0]) * resource.getpagesize() + MEMORY
+        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
 
 
 def _peak() -> float:

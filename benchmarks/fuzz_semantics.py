@@ -14,29 +14,26 @@ from __future__ import annotations
 
 import argparse
 import copy
-import io
-import resource
 import signal
 import subprocess
 import sys
 import time
 import warnings
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from attacks.forging import bytes_of
+from attacks.harness import limit_memory
 from dotsketch import PersistenceError
-from dotsketch.persistence import container
 from dotsketch.persistence.encoding import Encoder
-from dotsketch.persistence.files import load_bytes, written_versions
+from dotsketch.persistence.files import load_bytes
 from dotsketch.persistence.registry import Registry, state_of
 
 from .fuzz_subjects import by_class, subjects
 
-MEMORY = 1 << 30  # bytes of address space beyond what the imports take
 SECONDS = 20  # of CPU for one file
-REGISTRY, VERSIONS = Registry(), written_versions()
+REGISTRY = Registry()
 FAILURES = ("DIED", "MEMORY")
 INTEGERS = (-1, 0, 1, 2, 7, 63, 1000, 2**16, 2**20, 2**31 - 1, 2**31, 2**53, 2**63, -(2**63), 2**70)
 VALUES: tuple[Any, ...] = (
@@ -141,17 +138,11 @@ def one(target: str, number: int, seed: int, found: list) -> str:
     model, rows = found[number % len(found)]
     encoder = Mutator(REGISTRY, target, rng)
     try:
-        tree = {
-            "versions": VERSIONS,
-            "value": encoder.encode(model, "model"),
-            "classes": [],
-        }
-        file = io.BytesIO()
-        container.write_to(file, tree, encoder.arrays)
+        data = bytes_of(model, encoder)
     except Exception:  # the change has no plain form
         return "not made"
     try:
-        loaded, _, _ = load_bytes(file.getvalue(), "the file")
+        loaded, _, _ = load_bytes(data, "the file")
     except PersistenceError as error:
         return "MEMORY" if isinstance(error.__cause__, MemoryError) else "refused"
     try:
@@ -165,9 +156,7 @@ def work(targets: list[str], first: int, count: int, seed: int) -> None:
     """The child: class and number before a file is made, the outcome after it was used."""
     warnings.simplefilter("ignore")
     found = by_class(subjects())
-    pages = int(Path("/proc/self/statm").read_text().split()[0])
-    limit = pages * resource.getpagesize() + MEMORY
-    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+    limit_memory()
     with np.errstate(all="ignore"):
         for target in targets:
             for number in range(first, count):
