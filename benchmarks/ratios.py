@@ -91,14 +91,14 @@ def comparisons() -> Iterator[Comparison]:
         call = transform(X, 3, 1024, sketch="rademacher", output=output)
         name = f"Rademacher {output}, d = D = 1024, p = 3: BLAS"
         yield Comparison(name, 4096, call, portable(call))
+    yield from fourier()
+    yield from one_row()
     for n, d, D, p in ((10_000, 1024, 1024, 3), (40_000, 1024, 1024, 3), (40_000, 64, 320, 7)):
         X = inputs(n, d)
         two, one = (transform(X, p, D, n_jobs=jobs) for jobs in (2, 1))
         yield Comparison(
             f"TensorSRHT real, N = {n}, d = {d}, D = {D}, p = {p}, two threads: one", n, two, one
         )
-    yield from fourier()
-    yield from one_row()
     square = inputs(512, 512)
     matrices = [(square, np.empty_like(square)) for _ in range(64)]
     yield machine(
@@ -188,8 +188,8 @@ def machine(name: str, function: Callable, items: list) -> Comparison:
     return Comparison(f"The machine: {name}, two threads: one", len(items), two, one)
 
 
-def measure(comparison: Comparison, clock: Callable[[], float]) -> str:
-    """A line of the table."""
+def measure(comparison: Comparison, clock: Callable[[], float]) -> tuple[list[float], list[float]]:
+    """The times of both sides in microseconds per row; they take turns."""
     times: tuple[list[float], list[float]] = ([], [])
     for repeat in range(REPEATS + 1):
         for call, found in zip(comparison[2:], times, strict=True):
@@ -197,12 +197,23 @@ def measure(comparison: Comparison, clock: Callable[[], float]) -> str:
             call()
             if repeat:
                 found.append((clock() - start) / comparison.n_rows * 1e6)
-    medians = [float(np.median(found)) for found in times]
+    return times
+
+
+def medians(comparison: Comparison, clock: Callable[[], float]) -> tuple[float, float]:
+    """The median time of ours and of the other side."""
+    ours, other = measure(comparison, clock)
+    return float(np.median(ours)), float(np.median(other))
+
+
+def table_line(comparison: Comparison, clock: Callable[[], float]) -> str:
+    times = measure(comparison, clock)
+    middle = [float(np.median(found)) for found in times]
     ours, other = (
         f"{median:.2f} ({min(found):.2f}–{max(found):.2f})"
-        for median, found in zip(medians, times, strict=True)
+        for median, found in zip(middle, times, strict=True)
     )
-    return f"| {comparison.name} | {ours} | {other} | {medians[1] / medians[0]:.1f} |"
+    return f"| {comparison.name} | {ours} | {other} | {middle[1] / middle[0]:.1f} |"
 
 
 def main() -> None:
@@ -214,7 +225,7 @@ def main() -> None:
     print("| what, against what | ours | other | ratio |\n| --- | --- | --- | --- |")
     for comparison in comparisons():
         if options.text in comparison.name and not (options.cpu and "threads" in comparison.name):
-            print(measure(comparison, clock), flush=True)
+            print(table_line(comparison, clock), flush=True)
 
 
 if __name__ == "__main__":

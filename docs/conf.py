@@ -7,9 +7,13 @@ MathJax comes from a package, and other projects are not asked for their invento
 from __future__ import annotations
 
 import re
+import sys
 from importlib.metadata import version as installed_version
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1]))  # for figures that benchmarks draw
 
 project = "dotsketch"
 author = "The dotsketch developers"
@@ -22,6 +26,7 @@ extensions = [
     "sphinx.ext.autosummary",
     "sphinx.ext.mathjax",
     "sphinx-mathjax-offline",
+    "matplotlib.sphinxext.plot_directive",
     "numpydoc",
     "sphinx_gallery.gen_gallery",
 ]
@@ -30,6 +35,11 @@ source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
 templates_path = ["_templates"]
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
+
+plot_formats = ["svg"]
+plot_include_source = False
+plot_html_show_formats = False
+plot_html_show_source_link = False
 
 default_role = "py:obj"  # `name` in a docstring is a link wherever the name is known
 autosummary_generate = True
