@@ -64,7 +64,7 @@ def main() -> None:
             [
                 sys.executable,
                 "-m",
-                "dotsketch.cli",
+                "dotsketch",
                 *words,
                 "-o",
                 str(Path(folder) / "table.model"),

@@ -24,7 +24,7 @@ def test_predictions_in_another_process_equal_those_in_memory(folder, run_json, 
     assert known["rows"] == 240
     assert known["task"] == ("regression" if target == "price" else "classification")
     done = subprocess.run(
-        [sys.executable, "-m", "dotsketch.cli", "predict", "a.model", "new.csv"],
+        [sys.executable, "-m", "dotsketch", "predict", "a.model", "new.csv"],
         capture_output=True,
         text=True,
         check=True,

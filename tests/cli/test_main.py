@@ -73,7 +73,7 @@ def test_completion_completes():
         "COMP_CWORD": "1",
     }
     done = subprocess.run(
-        [sys.executable, "-m", "dotsketch.cli"],
+        [sys.executable, "-m", "dotsketch"],
         env=os.environ | environment,
         capture_output=True,
         text=True,

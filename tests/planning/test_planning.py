@@ -255,3 +255,8 @@ def test_huge_bounds_are_refused():
         error_bound(x, np.ones(4), degree=2, epsilon=0.1)
     with pytest.raises(ValueError, match="NaN"):
         error_bound(x * np.nan, x, degree=2, epsilon=0.1)
+
+
+def test_swapped_arguments_are_named():
+    with pytest.raises(TypeError, match="kernel must be a kernel of dotsketch"):
+        plan(np.ones((20, 3)), Gaussian(), n_components=8)

@@ -96,6 +96,7 @@ def plan(
     True
     """
     X, y = at_hand(X, y)
+    check_kernel(kernel)  # before X: the two are easily swapped
     aim = Aim(objective, y, noise_variance, time_budget, microseconds_per_row, n_rows)
     aim.check()
     if n_components is None and not aim.is_timed:
