@@ -16,9 +16,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .._arrays import as_generator, host, positive_integer
 from ..rows.collections import split_target
-from ..rows.sources import Block, Rows, is_on_disk, is_stream, sample_weights
+from ..rows.sources import SAMPLE_ROWS, Block, Rows, is_on_disk, is_stream, sample_weights
 from .base import DTYPES, FeatureGP
 from .choice import HeldOut
+from .class_kernels import tuned_for_classes
 from .class_sums import ClassSums
 from .dirichlet import DirichletClassifier, DirichletLabels, check_two_classes
 from .evidence import log_evidence
@@ -100,6 +101,15 @@ class FeatureGPClassifier(DirichletClassifier, FeatureGP):
         How `predict_proba` averages the softmax over the latent functions.
     n_samples : int, default=128
         Draws of the Monte Carlo average (evenly spread Sobol points).
+    optimize : bool, "ard" or "common", default=False
+        True searches for the parameters of the features' kernel before the fit. A regression on the
+        columns [y = c] finds candidates as `FeatureGPRegressor` does; those and the kernel as it is
+        given are fitted to 4500 rows at most and predict 1500 others, and the given one stays
+        unless another predicts better. "ard" tries one lengthscale for every column, "common" those
+        that the kernel has, and True both if there are more than 20 rows for every column and at
+        most 200 columns. See docs/guide/tuning.md.
+    time_budget : float or None, default=None
+        As for `FeatureGPRegressor`.
     chunk_rows, verbose : as for `FeatureGPRegressor`
     random_state : int, RandomState or None, default=0
         For the Monte Carlo average and the rows that are held out.
@@ -115,6 +125,8 @@ class FeatureGPClassifier(DirichletClassifier, FeatureGP):
     jitter_ : float, the largest relative jitter that a factorisation took
     solver_, n_iterations_, residuals_ : as for `FeatureGPRegressor`; a softmax likelihood has a
         number of iterations too
+    kernel_, relevances_, search_ : as for `FeatureGPRegressor`; the likelihoods of the stage
+        "factor" are those of rows held out, and there is no noise (NaN)
 
     Examples
     --------
@@ -143,6 +155,8 @@ class FeatureGPClassifier(DirichletClassifier, FeatureGP):
         class_weight: Any = None,
         probabilities: str = "monte_carlo",
         n_samples: int = 128,
+        optimize: bool | str = False,
+        time_budget: float | None = None,
         chunk_rows: int | None = None,
         verbose: bool = False,
         random_state: Any = 0,
@@ -158,6 +172,8 @@ class FeatureGPClassifier(DirichletClassifier, FeatureGP):
         self.class_weight = class_weight
         self.probabilities = probabilities
         self.n_samples = n_samples
+        self.optimize = optimize
+        self.time_budget = time_budget
         self.chunk_rows = chunk_rows
         self.verbose = verbose
         self.random_state = random_state
@@ -170,6 +186,7 @@ class FeatureGPClassifier(DirichletClassifier, FeatureGP):
         *,
         target: Any = None,
         classes: Any = None,
+        optimize: bool | str | None = None,
         checkpoint: Any = None,
     ) -> FeatureGPClassifier:
         """Fit in one pass, and in one for every iteration of a softmax or of `solver="cg"`.
@@ -177,12 +194,13 @@ class FeatureGPClassifier(DirichletClassifier, FeatureGP):
         X, y, `sample_weight`, `target` and `checkpoint` are as for `FeatureGPRegressor.fit`, with
         labels of any kind (n,). Rows that are held out to choose α, prior variance and temperature
         count by their weights, but are drawn by their number: copies of a row are other rows there.
-        `classes` may name the classes of a stream, of which some may have no rows.
+        `classes` may name the classes of a stream, of which some may have no rows. `optimize` takes
+        the place of the parameter if it is not None.
         """
         self._check_parameters()
         X, y = split_target(X, y, target)
         rows = self._training_rows(X, y, sample_weight, reset=True)
-        self._begin(rows, classes)
+        self._begin(rows, classes, self._asked(optimize))
         solver = self._chosen_solver(rows)
         if solver is not None:
             return self._fit_by_passes(rows, solver, checkpoint)
@@ -205,7 +223,7 @@ class FeatureGPClassifier(DirichletClassifier, FeatureGP):
         first = not hasattr(self, "_sums")
         rows = self._training_rows(X, y, sample_weight, reset=first)
         if first:
-            self._begin(rows, classes)
+            self._begin(rows, classes, self._asked(None))
             self.solver_ = "cholesky"
             self._sums = self._no_rows()
         elif classes is not None and not np.array_equal(np.unique(classes), self.classes_):
@@ -330,7 +348,7 @@ class FeatureGPClassifier(DirichletClassifier, FeatureGP):
             check_classification_targets(y)
         return self._rows(X, y, None, sample_weight)
 
-    def _begin(self, rows: Rows, classes: Any) -> None:
+    def _begin(self, rows: Rows, classes: Any, optimize: bool | str) -> None:
         """Fit the features, and note which classes are known by now."""
         self._named = None if classes is None else np.unique(classes)
         known = self._named
@@ -338,7 +356,9 @@ class FeatureGPClassifier(DirichletClassifier, FeatureGP):
             known = rows.distinct(1)
         if known is not None:
             check_two_classes(known)
-        self._fit_features(rows, self.features)
+        self.search_ = None
+        features = self._tuned_features(rows, optimize) if optimize else self.features
+        self._fit_features(rows, features)
         self._known = [] if known is None else known.tolist()
         self._seed = self._draw_seed()
 
@@ -346,6 +366,26 @@ class FeatureGPClassifier(DirichletClassifier, FeatureGP):
         """Classes as columns of 0 and 1: they have no order."""
         y = np.asarray(host(y))
         return np.asarray(y[:, None] == np.unique(y), dtype=np.float64)
+
+    def _tuned_features(self, rows: Rows, optimize: bool | str) -> Any:
+        """The features with the kernel that predicts rows held out best."""
+        sample = rows.sample(SAMPLE_ROWS)
+        X = sample[0] if rows.in_memory else self._check_sample(sample[0])
+        options = {"posterior": self.posterior, "random_state": self.random_state}
+        recorder = self._recorder()
+        features, message = tuned_for_classes(
+            self.features,
+            X,
+            self._labels(sample[1]),
+            sample_weights(sample),
+            make=lambda features: FeatureGPClassifier(
+                features, likelihood="dirichlet", probabilities="closed_form", **options
+            ),
+            per_column=self._per_column(optimize),
+            recorder=recorder,
+        )
+        self.search_ = recorder.finish(message)
+        return features
 
     def _no_rows(self) -> ClassSums:
         return ClassSums.zeros(self.n_columns_, self._dtype, self._known, self._seed)

@@ -39,7 +39,9 @@ PRIOR_SPREAD = 3.0  # half decades: a weak prior, which counts as one row
 SEARCH_ROWS, SEARCH_COLUMNS = 20_000, 512
 HELD_OUT = 0.2  # of these rows
 SEARCH_ITERATIONS, MOST_ITERATIONS = 30, 100
-TOLERANCE = 1e-5  # a relative gain of an iteration below this ends them
+# A relative gain of an iteration below this ends them. With 1e-5 the likelihoods of five data sets
+# were the same to 0.0002 per row, and that of covertype 0.0015 better, after twice the iterations.
+TOLERANCE = 1e-4
 
 
 class LabelledBlock(NamedTuple):
