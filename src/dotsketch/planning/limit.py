@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-from scipy.linalg import eigh
+from scipy.linalg import eigh, qr
 
 from ..features.study import Study, off_diagonal_mean, relative_error, spread_over_rows
 from ..features.whitening import Whitening, leading
@@ -15,20 +15,27 @@ from ..kernels import Kernel
 
 ROWS_PER_COLUMN = 4  # a sample of fewer rows says too little about the best possible
 _MOST_ROWS = 2048
-# The truth is between an error that is too small and one that is too large, nearer to the first:
-# the weight of the second in their geometric mean, by measurement (docs: how many columns)
-_HELD_OUT_WEIGHT = 0.25
+_SMALL = 1024  # rows up to which all eigenvectors are found sooner than a quarter of them
+_ROUNDING = 1e-12  # an error that is not extrapolated
+_STEPS = 3  # of the iteration for pairs of distinct rows; more change estimates by 2 %
 
 
 @dataclass(frozen=True, kw_only=True)
 class BestPossible:
     """The error of the best features with n_components columns, and what it stands on.
 
-    No k̂ of rank D is nearer to the kernel matrix of all rows than that of its top D eigenvectors.
-    A sample brackets its error over pairs of distinct rows: the eigenvectors of the sample's own
-    matrix have an error that is too small (`lowest`), those of half of it an error on the other
-    half that is too large (`highest`). `relative_error` is their geometric mean with the weights
-    3/4 and 1/4; standard_error is that of `lowest`, from the spread over rows.
+    No k̂ of rank D is nearer to the kernel matrix of all N rows than that of its top D eigenvectors.
+    `relative_error` estimates its error over pairs of distinct rows from n_rows of them:
+
+    - The top eigenvectors of a sample describe its diagonal too, at the expense of its pairs.
+      Where the diagonal is replaced by that of k̂, a few times, they describe the pairs alone.
+    - Their error is too small, as they fit the sample: its logarithm by c/n for n rows. The
+      sample and its two halves give c, and with it the error with all N rows.
+    - What the diagonal costs with N rows is added: in the logarithm it falls as 1/n².
+
+    If the sample is all rows, it is the error itself. The sample brackets it: `lowest` is the
+    error of the first kind, `highest` that of the eigenvectors of one half on the other.
+    standard_error is from the spread over rows.
     """
 
     n_components: int
@@ -55,34 +62,57 @@ def best_possible_later(study: Study, n_components: int) -> Callable[[], BestPos
     rows = study.rows(n) if n >= least else np.empty((0, 0))
     if len(rows) < least:  # wide rows are fewer
         return lambda: None
-    return partial(_estimate, study.kernel, rows, n_components)
+    return partial(_estimate, study.kernel, rows, n_components, study.n_rows)
 
 
-def _estimate(kernel: Kernel, rows: np.ndarray, n_components: int) -> BestPossible | None:
+def _estimate(
+    kernel: Kernel, rows: np.ndarray, n_components: int, n_all: int
+) -> BestPossible | None:
     K = kernel(rows)
+    n, h = len(K), len(K) // 2
     with np.errstate(over="ignore", invalid="ignore"):
-        lowest, deviation = _own_error(K, n_components)
+        plain, own, deviation = _own_errors(K, n_components)
         highest = _held_out_error(K, n_components)
-    if not np.isfinite(lowest + highest):
-        return None
-    highest = max(lowest, highest)
+        if not np.isfinite(plain + own + highest):
+            return None
+        found = plain
+        if n < n_all and own > _ROUNDING:
+            halves = [_own_errors(part, n_components)[1] for part in (K[:h, :h], K[h:, h:])]
+            slope = np.log(own) - np.mean(np.log(np.maximum(halves, _ROUNDING)))
+            share = n / n_all
+            found = own * np.exp((1 - share) * slope + share**2 * np.log(plain / own))
+    highest = max(plain, highest)
     return BestPossible(
         n_components=n_components,
-        relative_error=float(lowest ** (1 - _HELD_OUT_WEIGHT) * highest**_HELD_OUT_WEIGHT),
+        relative_error=float(np.clip(found, own, highest)),
         standard_error=deviation,
-        lowest=lowest,
+        lowest=own,
         highest=highest,
-        n_rows=len(K),
+        n_rows=n,
     )
 
 
-def _own_error(K: np.ndarray, n_components: int) -> tuple[float, float]:
-    """The error of the top eigenvectors of K between its own rows, and its standard error."""
+def _own_errors(K: np.ndarray, n_components: int) -> tuple[float, float, float]:
+    """Between the rows of K: the error of its top eigenvectors, that of the best ones for pairs of
+    distinct rows, and its standard error."""
+    squares = K**2
+    size = off_diagonal_mean(squares)
     n = len(K)
-    w, V = eigh(K, driver="evr", subset_by_index=[n - n_components, n - 1])
-    squares, kernel_squares = (K - (V * np.maximum(w, 0)) @ V.T) ** 2, K**2
-    error = relative_error(off_diagonal_mean(squares), off_diagonal_mean(kernel_squares))
-    return error, error * spread_over_rows(squares, kernel_squares)
+    if n > _SMALL:
+        top = [n - n_components, n - 1]
+        w, V = eigh(K, driver="evr", subset_by_index=top, check_finite=False)
+    else:
+        w, V = (part[..., n - n_components :] for part in eigh(K, driver="evd", check_finite=False))
+    plain = relative_error(off_diagonal_mean((K - (V * np.maximum(w, 0)) @ V.T) ** 2), size)
+    A = K.copy()
+    for _ in range(_STEPS):  # one step of subspace iteration follows a small change of the diagonal
+        A[np.diag_indices(n)] = V**2 @ np.maximum(w, 0)
+        Q = qr(A @ V, mode="economic", check_finite=False)[0]
+        w, U = eigh(Q.T @ A @ Q, driver="evd", check_finite=False)
+        V = Q @ U
+    residual = (K - (V * np.maximum(w, 0)) @ V.T) ** 2
+    own = min(plain, relative_error(off_diagonal_mean(residual), size))
+    return plain, own, own * spread_over_rows(residual, squares)
 
 
 def _held_out_error(K: np.ndarray, n_components: int) -> float:
