@@ -370,3 +370,21 @@ def test_classes_with_dollars_are_drawn(label):
     prediction = ClassPrediction(np.full((2, 2), 0.5), classes)
     drawn = plot_confusion(prediction, classes, "y")
     assert b"<svg" in drawn
+
+
+def test_lengthscales_of_a_classification_are_those_of_the_classifier(monkeypatch):
+    """Stripes along one column are found, by the search that compares rows held out."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((200, 3))
+    stripes = (np.sin(4 * X[:, 1]) > 0).astype(int)
+    messages, fit = [], modelling.FeatureGPClassifier.fit
+
+    def watched(self, *rows, **options):
+        fit(self, *rows, **options)
+        messages.append(self.search_.message if self.search_ else None)
+        return self
+
+    monkeypatch.setattr(modelling.FeatureGPClassifier, "fit", watched)
+    found = choose_kernel("gaussian", X, stripes, "classification", 0).lengthscale
+    assert np.argmin(found) == 1
+    assert "rows held out" in messages[-1]

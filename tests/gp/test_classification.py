@@ -6,6 +6,7 @@ from scipy.special import softmax
 from scipy.stats import multivariate_normal
 from sklearn.gaussian_process.kernels import RBF
 
+import dotsketch.gp.exact
 from dotsketch import (
     ExactGPClassifier,
     FeatureGPClassifier,
@@ -315,6 +316,15 @@ def test_exact_alpha_by_evidence():
         scores[alpha] = gp.log_marginal_likelihood() + 270 * stretch
     found = ExactGPClassifier(kernel, alpha="evidence", prior_variance="labels").fit(X, y)
     assert found.alpha_ == max(scores, key=scores.get)
+
+
+def test_the_gram_matrix_is_computed_once(monkeypatch):
+    """Of all values of α and of the prior variance."""
+    X, y = class_data()
+    calls, gram = [], dotsketch.gp.exact.gram
+    monkeypatch.setattr(dotsketch.gp.exact, "gram", lambda *a: calls.append(1) or gram(*a))
+    ExactGPClassifier(Gaussian(lengthscale=1.5), alpha="evidence").fit(X, y)
+    assert len(calls) == 1
 
 
 def test_closed_form_is_close_to_the_integral():

@@ -139,3 +139,22 @@ def test_a_class_that_the_sample_lacks_may_have_a_weight(monkeypatch):
     gp = classifier(alpha="auto", class_weight={1: 2.0, 2: 3.0}).fit(X, y)
     np.testing.assert_array_equal(gp.classes_, [0, 1, 2])
     np.testing.assert_array_equal(gp.class_weights_, [1, 2, 3])
+
+
+def test_a_sample_of_one_class_chooses_nothing(monkeypatch):
+    """A stream that is sorted by class: the usual values, with a warning; given ones stay."""
+    monkeypatch.setattr(dotsketch.gp.classification, "DIRECT_ROWS", 20)
+    X, y = class_data(n=90)
+    order = np.argsort(y, kind="stable")
+
+    def batches():
+        for start in range(0, 90, 9):
+            yield X[order[start : start + 9]], y[order[start : start + 9]]
+
+    free = {"alpha": "auto", "prior_variance": "auto"}
+    with pytest.warns(UserWarning, match=r"all of the class 0.*shuffle the rows"):
+        gp = classifier(**free, temperature=2.0).fit(batches)
+    assert (gp.alpha_, gp.temperature_) == (1e-3, 2.0)
+    assert gp.prior_variance_ == pytest.approx(10 * gp.labels_.prior_variance)
+    assert gp.score(X, y) > 0.7
+    classifier(temperature=1.0).fit(batches)  # nothing is to be chosen: no warning

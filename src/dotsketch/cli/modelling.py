@@ -61,17 +61,17 @@ Stream = Callable[[], Iterator[tuple[np.ndarray, np.ndarray]]]
 def choose_kernel(text: str, X: np.ndarray, y: np.ndarray, task: str, seed: int) -> Kernel:
     """The kernel that is asked for; free lengthscales maximise the likelihood of some rows.
 
-    Every column has its own if the columns are few enough to be shown and the rows many enough. The
-    features of the search are cheap and fixed, so the lengthscales depend on the data alone and not
-    on the features that are chosen for them.
+    Those of a classification are the best for rows held out. Every column has its own if the
+    columns are few enough to be shown and the rows many enough. The features of the search are
+    cheap and fixed, so the lengthscales depend on the data alone and not on the features that are
+    chosen for them.
     """
     given, is_free = parse_kernel(text, X.shape[1])
     kernel: Kernel = given.resolve(X)
     if not is_free:
         return kernel
     rows = np.random.default_rng(seed).permutation(len(X))[:TUNING_ROWS]
-    # Labels are regressed upon as columns of 0 and 1: close enough for a lengthscale
-    targets = y[rows] if task == "regression" else one_hot(y[rows])
+    targets = y[rows]
     if len(rows) < 10 or np.all(targets == targets[0]):
         return kernel
     columns = min(TUNING_COLUMNS, len(rows))
@@ -79,7 +79,7 @@ def choose_kernel(text: str, X: np.ndarray, y: np.ndarray, task: str, seed: int)
     features = NystromFeatures(kernel, n_components=columns, n_landmarks=1.0, random_state=seed)
     few = X.shape[1] <= MOST_LENGTHSCALES
     with without_degenerate_warnings():  # `visible` corrects lengthscales that are too short
-        gp = FeatureGPRegressor(features)
+        gp = make_gp(task, features)
         gp.fit(X[rows], targets, optimize=True if few else "common")
     return visible(with_lengthscales(kernel, gp.kernel_.lengthscale), X[rows[:VISIBLE_ROWS]])
 
@@ -101,11 +101,6 @@ def visible(kernel: DistanceKernel, X: np.ndarray) -> DistanceKernel:
     while np.sqrt(np.mean(kernel(X)[different] ** 2)) < LEAST_KERNEL:
         kernel = with_lengthscales(kernel, 1.25 * np.asarray(kernel.lengthscale))
     return kernel
-
-
-def one_hot(labels: np.ndarray) -> np.ndarray:  # (n,) -> (n, C)
-    result: np.ndarray = (labels[:, None] == np.unique(labels)[None, :]).astype(float)
-    return result
 
 
 def candidates_of(text: str, study: Study) -> Any:

@@ -18,7 +18,7 @@ from .._arrays import as_generator, host, positive_integer
 from ..rows.collections import split_target
 from ..rows.sources import SAMPLE_ROWS, Block, Rows, is_on_disk, is_stream, sample_weights
 from .base import DTYPES, FeatureGP
-from .choice import HeldOut
+from .choice import ALPHAS, PRIORS, START, HeldOut
 from .class_kernels import tuned_for_classes
 from .class_sums import ClassSums
 from .dirichlet import DirichletClassifier, DirichletLabels, check_two_classes
@@ -425,7 +425,7 @@ class FeatureGPClassifier(DirichletClassifier, FeatureGP):
         classes = self.classes_
         field = 2 if np.iscomplexobj(self.statistics_[0].cross) else 1
         n_values = field * len(classes) * sum(s.n for s in self.statistics_)
-        self._choose(n_values, self._held_out())
+        self._choose(n_values, self._held_out(), self._log_evidence)
         self.posteriors_ = list(self._solve(self._sums, self.labels_, self.prior_variance_))
         self.jitter_ = max(p.jitter for p in self.posteriors_)
         return self
@@ -529,18 +529,36 @@ class FeatureGPClassifier(DirichletClassifier, FeatureGP):
         if isinstance(alpha, str) or "auto" in (prior, temperature):
             Z = compressed(self._map(self._check_block(sample[0])))
             y = self._labels(sample[1])
+            seen = np.unique(y).tolist()
             if isinstance(self.class_weight, dict):  # rare classes may have no row in the sample
-                seen = set(np.unique(y).tolist())
                 given = self.class_weight.items()
                 shared["class_weight"] = {label: w for label, w in given if label in seen}
-            direct = ExactGPClassifier(DotProduct(0.0)).set_params(**shared)
-            found = direct.fit(Z, y, sample_weights(sample))
-            alpha, temperature = found.alpha_, found.temperature_
-            multiple = found.prior_variance_ / found.labels_.prior_variance
+            if len(seen) == 1:
+                alpha, multiple, temperature = self._without_choice(seen[0], len(y))
+            else:
+                direct = ExactGPClassifier(DotProduct(0.0)).set_params(**shared)
+                found = direct.fit(Z, y, sample_weights(sample))
+                alpha, temperature = found.alpha_, found.temperature_
+                multiple = found.prior_variance_ / found.labels_.prior_variance
         self.labels_ = DirichletLabels.of(float(alpha), self.frequencies_)
         self.alpha_, self.temperature_ = self.labels_.alpha, float(temperature)
         is_given = not isinstance(prior, str)
         self.prior_variance_ = float(prior) if is_given else multiple * self.labels_.prior_variance
+
+    def _without_choice(self, label: Any, n_rows: int) -> tuple[float, float, float]:
+        """α, multiple of the variance of the labels and temperature where rows of one class say
+        nothing about them: those given, and for others the values that a search starts from."""
+        alpha = ALPHAS[START[0]] if isinstance(self.alpha, str) else float(self.alpha)
+        multiple = PRIORS[START[1]] if self.prior_variance == "auto" else 1.0
+        temperature = 1.0 if isinstance(self.temperature, str) else float(self.temperature)
+        warnings.warn(
+            f"The {n_rows} rows on which α, prior variance and temperature are chosen are all of "
+            f"the class {label!r}. Values that are not given are the usual ones (α = {alpha:g}, "
+            f"temperature {temperature:g}): shuffle the rows, or give all three.",
+            UserWarning,
+            stacklevel=5,
+        )
+        return alpha, multiple, temperature
 
     def _solve(self, sums: ClassSums, labels: DirichletLabels, prior: float) -> Iterator[Posterior]:
         """The posterior of every class."""

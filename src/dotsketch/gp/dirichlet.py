@@ -185,12 +185,16 @@ class DirichletClassifier(ClassifierMixin):
         self.frequencies_ = weighted / weighted.sum()
 
     def _choose(
-        self, n_values: float, held_out: Callable[[DirichletLabels, float], HeldOut]
+        self,
+        n_values: float,
+        held_out: Callable[[DirichletLabels, float], HeldOut],
+        log_evidence: Callable[[DirichletLabels, float], float],
     ) -> None:
         """Set labels, prior variance and temperature: given, or the best for rows held out.
 
-        `held_out(labels, prior_variance)` predicts rows that are held out; `n_values` is how many
-        real numbers the targets of all classes are (for the evidence).
+        `held_out(labels, prior_variance)` predicts rows that are held out, and `log_evidence` of
+        the same is for α = "evidence"; `n_values` is how many real numbers the targets of all
+        classes are.
         """
         alphas = ALPHAS if isinstance(self.alpha, str) else (float(self.alpha),)
         multiples = PRIORS if self.prior_variance == "auto" else (1.0,)
@@ -210,7 +214,7 @@ class DirichletClassifier(ClassifierMixin):
                 labels, prior = labels_and_prior(i, j)
                 # The same two-valued labels, stretched: densities compare after that change
                 stretch = n_values * np.log(labels.inside - labels.outside)
-                return -float(self._log_evidence(labels, prior) + stretch)
+                return -float(log_evidence(labels, prior) + stretch)
             found = predicted(i, j)
             n, rules = found.n, 0.0
             if len(multiples) > 1:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -317,7 +318,7 @@ class ExactGPClassifier(DirichletClassifier, ExactGP):
         self.kernel_ = resolved(self.kernel, self.X_train_)
         K = gram(self.kernel_, self.X_train_)
         n_values = len(classes) * float(np.sum(self._counts))
-        self._choose(n_values, self._held_out(K))
+        self._choose(n_values, self._held_out(K), partial(self._evidence_of, K))
         rows = np.arange(len(y))
         self.posteriors_ = self._posteriors(K, rows, self.labels_, self.prior_variance_)
         self.jitter_ = max(p.jitter for p in self.posteriors_)
@@ -353,7 +354,12 @@ class ExactGPClassifier(DirichletClassifier, ExactGP):
         return result
 
     def _log_evidence(self, labels: DirichletLabels, prior_variance: float) -> float:
-        K = gram(self.kernel_, self.X_train_)
+        return self._evidence_of(gram(self.kernel_, self.X_train_), labels, prior_variance)
+
+    def _evidence_of(
+        self, K: np.ndarray, labels: DirichletLabels, prior_variance: float
+    ) -> float:  # (n, n)
+        """log p of the targets of all classes, for the Gram matrix of the training rows."""
         found = self._posteriors(K, np.arange(len(K)), labels, prior_variance)
         return sum(
             p.log_likelihood() + log_density_of_copies(self._noise(labels, c), self._counts)
