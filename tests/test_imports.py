@@ -30,7 +30,7 @@ LAYERS = [
 ]
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 OUTSIDE = ("__init__", "__main__")  # the flat API sees everything
-OPTIONAL = {"torch", "jax", "cupy", "dask", "distributed", "matplotlib", "rich"}
+OPTIONAL = {"torch", "jax", "cupy", "cloudpickle", "dask", "distributed", "matplotlib", "rich"}
 OPTIONAL |= {"pandas", "pyarrow"}
 # Within a layer the order is fixed too
 WITHIN = {("_versions", "_backends")}

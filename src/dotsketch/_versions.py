@@ -15,6 +15,8 @@ _LIBRARIES = (
     "array-api-compat",
     "torch",
     "jax",
+    "dask",
+    "distributed",
     "pandas",
     "pyarrow",
     "matplotlib",

@@ -1,5 +1,9 @@
 """Rows of Dask collections, on threads: sums, samples, lazy results and errors."""
 
+import pickle
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import scipy.sparse
@@ -21,9 +25,10 @@ from dotsketch import (
     plan,
     required_components,
 )
-from dotsketch.gp.solvers import ConjugateGradients
+from dotsketch.gp.solvers import ConjugateGradients, RowBlock
 from dotsketch.rows import Rows
 from dotsketch.rows.collections import rows_of
+from dotsketch.rows.dask_run import Shared, well_placed
 
 dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
@@ -373,6 +378,51 @@ def test_partial_fit_and_merge(data):
     for found in (online, merged):
         assert found.statistics_.n == N
         np.testing.assert_allclose(found.predict(X), whole.predict(X), rtol=1e-6, atol=1e-8)
+
+
+def unaligned(array):
+    """The same numbers at an address that is no multiple of their size."""
+    buffer = np.empty(array.nbytes + 1, dtype=np.uint8)[1:]
+    found = np.frombuffer(buffer, dtype=array.dtype).reshape(array.shape)
+    found[...] = array
+    assert not found.flags.aligned
+    return found
+
+
+def test_arrays_of_messages_are_moved_to_where_blas_takes_them(data):
+    """A message puts them anywhere; NumPy then multiplies without BLAS."""
+    X, y, _ = data
+    sparse = scipy.sparse.csr_matrix(X)
+    sparse.data = unaligned(sparse.data)
+    frame = pandas.DataFrame(unaligned(X), copy=False)
+    assert not np.asarray(frame).flags.aligned
+    block = RowBlock(unaligned(X), y, unaligned(y))
+    found = well_placed([(unaligned(X), None, sparse, frame), block])
+    assert isinstance(found[1], RowBlock)
+    for column in (found[0][0], found[0][2].data, np.asarray(found[0][3]), *found[1]):
+        assert column.flags.aligned
+    np.testing.assert_array_equal(found[0][0], X)
+    assert found[1].targets is y
+    buffers = []
+    pickled = pickle.dumps(Shared(X), protocol=5, buffer_callback=buffers.append)
+    assert not buffers  # which would be put anywhere
+    np.testing.assert_array_equal(pickle.loads(pickled).value, X)
+
+
+ALONE = """
+import numpy as np, dask, dask.array as da
+from dotsketch import FeatureGPRegressor, FourierFeatures, Gaussian
+X = np.random.default_rng(0).standard_normal((60, 2))
+gp = FeatureGPRegressor(FourierFeatures(Gaussian(), n_components=4, random_state=0), solver="cg")
+gp.fit(da.from_array(X, chunks=(20, 2)), da.from_array(X[:, 0], chunks=20))
+import distributed
+assert dask.config.get("distributed.comm.timeouts.connect")
+"""
+
+
+def test_settings_of_distributed_survive_a_fit_without_it():
+    pytest.importorskip("distributed", reason="needs distributed")
+    subprocess.run([sys.executable, "-c", ALONE], check=True)
 
 
 def test_progress_is_shown(data, capsys):

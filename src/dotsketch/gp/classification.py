@@ -483,7 +483,9 @@ class FeatureGPClassifier(DirichletClassifier, FeatureGP):
             row_bytes=self._probe.itemsize * self.n_columns_ + 16,
             memory=MEMORY,
         )
-        return partial(mapped.fold, group_blocks=-(-GROUP_ROWS // size))
+        # blocks that are given are groups, as partitions are elsewhere
+        group = -(-GROUP_ROWS // size) if self.chunk_rows is None else 1
+        return partial(mapped.fold, group_blocks=group)
 
     def _fit_by_passes(
         self, rows: Rows, solver: ConjugateGradients, checkpoint: Any

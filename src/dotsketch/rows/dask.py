@@ -22,7 +22,7 @@ import numpy as np
 from .._arrays import is_sparse
 from .._support.threads import single_blas_thread
 from .dask_columns import aligned, is_frame, narrow, partitions
-from .dask_run import computed, numbered, persisted
+from .dask_run import Shared, computed, numbered, persisted, shared, well_placed
 from .fold import FAN_IN, Checkpoint
 from .sources import COLUMNS, Block, MappedRows, Rows, counted, join, len_of, pick, regroup
 
@@ -81,8 +81,7 @@ class DaskRows(Rows):
         def batches() -> Iterator[Block]:
             for (n, _), task in zip(self._counts(), self._mapped(_block, "read"), strict=True):
                 if n:
-                    [block] = computed([task])
-                    yield block
+                    yield well_placed(computed([task])[0])
 
         yield from regroup(batches(), size)
 
@@ -105,7 +104,7 @@ class DaskRows(Rows):
             if a < b
         ]
         found = computed(_tasks(_picked, "sample", parts))
-        block = counted(join(found))
+        block = counted(join(well_placed(found)))
         if len_of(block[0]) == 0:  # all of them may have a weight of zero
             return next(self.blocks(size))
         return block
@@ -205,13 +204,6 @@ class MappedDaskRows(MappedRows):
         return _folded(_state_of_mapped, self._parts, Fold(zero, add), progress, self._shared)
 
 
-def shared(value: Any) -> Any:
-    """A value that is in the graph once, whatever the number of its tasks."""
-    import dask
-
-    return dask.delayed(value, f"dotsketch-shared-{uuid.uuid4().hex}", traverse=False)
-
-
 def _folded(
     function: Callable[..., Any],
     parts: list[tuple[int, Any, int]],
@@ -220,9 +212,13 @@ def _folded(
     *others: Any,
 ) -> Any:
     """The sum of the states function(columns, first, fold, …) of all partitions."""
+    import dask
+
     states = _tasks(function, "sums", parts, shared(fold), *others)
-    [total] = computed([_reduced(states)], progress)
-    return total
+    result = dask.delayed(Shared, pure=False)(
+        _reduced(states), dask_key_name=f"dotsketch-result-{uuid.uuid4().hex}"
+    )
+    return computed([result], progress)[0].value
 
 
 def _tasks(function: Callable[..., Any], name: str, parts: list[Any], *once: Any) -> list[Any]:
@@ -267,7 +263,8 @@ def _reduced(states: list[Any]) -> Any:
 def _in_partition(function: Callable[..., Any], number: int, columns: Any, *others: Any) -> Any:
     """function(columns, …); an error names the partition."""
     with numbered(number), single_blas_thread():
-        return function(columns, *others)
+        given = (one.value if isinstance(one, Shared) else one for one in others)
+        return function(well_placed(columns), *given)
 
 
 def _checked(columns: Any) -> Block:

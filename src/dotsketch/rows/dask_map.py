@@ -6,7 +6,6 @@ once. An array gives arrays; a data frame gives data frames or series with its i
 
 from __future__ import annotations
 
-import uuid
 from operator import getitem
 from typing import Any, NamedTuple
 
@@ -14,7 +13,7 @@ import numpy as np
 
 from .._support.threads import single_blas_thread
 from .dask_columns import is_frame
-from .dask_run import numbered
+from .dask_run import Shared, numbered, shared, well_placed
 from .sources import Output, len_of
 
 
@@ -29,11 +28,7 @@ class Call(NamedTuple):
 
 def mapped(X: Any, model: Any, call: Call) -> tuple[Any, ...]:
     """The collections that model.method(X, …) returns."""
-    import dask
-
-    # a name instead of a hash of all arrays of the model, which would take longer
-    once = dask.delayed(model, f"dotsketch-model-{uuid.uuid4().hex}", traverse=False)
-    return (_frames if is_frame(X) else _arrays)(X, once, call)
+    return (_frames if is_frame(X) else _arrays)(X, shared(model, "model"), call)
 
 
 def _arrays(X: Any, model: Any, call: Call) -> tuple[Any, ...]:
@@ -75,12 +70,13 @@ def _of_block(X: Any, model: Any, call: Call, block_id: Any = None) -> tuple[Any
     return _called(X, model, call, block_id[0])
 
 
-def _called(X: Any, model: Any, call: Call, number: int) -> tuple[Any, ...]:
+def _called(X: Any, model: Shared, call: Call, number: int) -> tuple[Any, ...]:
     """What the method returns of a block; nothing of no rows."""
     if len_of(X) == 0:
         return tuple(output.empty() for output in call.outputs)
     with numbered(number), single_blas_thread():
-        found = getattr(model, call.method)(X, *call.arguments, **call.options)
+        method = getattr(model.value, call.method)
+        found = method(well_placed(X), *call.arguments, **call.options)
     return found if len(call.outputs) > 1 else (found,)
 
 

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .dask import shared
-from .dask_run import persisted
+from .dask_run import Shared, persisted, shared
 
 
 def arrays_of_parts(
@@ -25,7 +24,7 @@ def arrays_of_parts(
     import dask
     import dask.array
 
-    [reader] = persisted([shared(Reader(read))])
+    [reader] = persisted([shared(read)])
     call = dask.delayed(_read, pure=False, nout=2)
     blocks = [call(reader, part) for part in parts]
     X, y = (
@@ -40,15 +39,8 @@ def arrays_of_parts(
     return X, y
 
 
-class Reader:
-    """A function as a plain value, which Dask does not take for a task."""
-
-    def __init__(self, read: Callable[[Any], Any]):
-        self.read = read
-
-
-def _read(reader: Reader, part: Any) -> tuple[np.ndarray, np.ndarray]:
-    X, y = reader.read(part)
+def _read(reader: Shared, part: Any) -> tuple[np.ndarray, np.ndarray]:
+    X, y = reader.value(part)
     return X, y
 
 

@@ -2,12 +2,64 @@
 
 from __future__ import annotations
 
+import pickle
 import re
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
+import numpy as np
+
+from .._arrays import is_sparse
+
+# A message of a cluster may put arrays at any address, and NumPy multiplies matrices that are not
+# at multiples of their numbers' size without BLAS: slowly, and with other last digits. So what
+# tasks are given, and what comes to the client, is copied where that is needed.
+
 LARGE_GRAPH = "distributed.admin.large-graph-warning-threshold"
+
+
+class Shared:
+    """A value that tasks share, whose arrays are well placed wherever it arrives."""
+
+    def __init__(self, value: Any):
+        self.value = value
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        import cloudpickle
+
+        return _unpacked, (cloudpickle.dumps(self.value),)  # with its arrays: they are copied
+
+
+def _unpacked(data: bytes) -> Shared:
+    return Shared(pickle.loads(data))
+
+
+def shared(value: Any, name: str = "shared") -> Any:
+    """A task for a `Shared` value, which is in the graph once, whatever the number of its users."""
+    import dask
+
+    key = f"dotsketch-{name}-{uuid.uuid4().hex}"  # a hash of all arrays would take longer
+    return dask.delayed(Shared(value), key, traverse=False)
+
+
+def well_placed(value: Any) -> Any:
+    """A column, or a list or tuple of such, with its arrays at multiples of their numbers' size."""
+    if isinstance(value, np.ndarray):
+        return np.require(value, requirements="A")
+    if isinstance(value, list):
+        return [well_placed(one) for one in value]
+    if isinstance(value, tuple):
+        placed = (well_placed(one) for one in value)
+        return type(value)(*placed) if hasattr(value, "_fields") else tuple(placed)
+    if is_sparse(value):
+        for name in ("data", "indices", "indptr"):
+            setattr(value, name, well_placed(getattr(value, name)))
+        return value
+    if hasattr(value, "iloc") and not np.asarray(value).flags.aligned:
+        return value.copy()
+    return value
 
 
 def computed(tasks: list[Any], progress: str | None = None) -> list[Any]:
@@ -27,6 +79,8 @@ def persisted(tasks: list[Any]) -> list[Any]:
     """The tasks as they are computed, and kept where they are."""
     import dask
 
+    if current_client() is None:  # before distributed is imported, its settings must not be touched
+        return list(dask.persist(*tasks))
     with dask.config.set({LARGE_GRAPH: "1GB"}):
         return list(dask.persist(*tasks))
 
@@ -74,8 +128,8 @@ def _on_cluster(client: Any, tasks: list[Any], progress: str | None) -> list[Any
 
 def _place(key: Any) -> str:
     """What a person calls a task."""
-    found = re.match(r"dotsketch-(sums|sample|count|labels|read)-[0-9a-f]+-(\d+)", str(key))
-    return f"Partition {found[2]} (counted from 0)" if found else f"The task {key!r}"
+    found = re.match(r"dotsketch-[a-z]+-[0-9a-f]{32}-(\d+)", str(key))
+    return f"Partition {found[1]} (counted from 0)" if found else f"The task {key!r}"
 
 
 @contextmanager
