@@ -70,6 +70,7 @@ JOINED = ColumnTransformer([("numbers", StandardScaler(), [0])]).fit(NUMBERS)
         (BINS, {"bin_edges_": BINS.bin_edges_[:2]}),
         (POWERS, {"_max_degree": 2**62}),
         (POWERS, {"n_features_in_": 2**20}),
+        (POWERS, {"n_features_in_": 1000}),  # the table of powers: four gigabytes
         (Binarizer().fit(NUMBERS), {"n_features_in_": 2**31 - 1}),
         (MissingIndicator().fit(NUMBERS), {"n_features_in_": 2**31 - 1}),
         (Polynomial(degree=3), {"degree": 2**63}),

@@ -14,6 +14,8 @@ import numpy as np
 from .errors import PersistenceError
 from .shapes import MAX_COLUMNS, MAX_DEGREE, bounded
 
+MAX_POWERS = 1 << 25  # columns of PolynomialFeatures times its inputs
+
 
 def _indices(where: str, values: Any, stop: int) -> None:
     """Raise unless these are integers in 0 … stop − 1."""
@@ -111,6 +113,10 @@ def _check_powers(instance: Any, state: dict[str, Any]) -> None:
     count = type(instance)._num_combinations
     full = count(n_features=d, min_degree=0, max_degree=largest, **options)
     some = count(n_features=d, min_degree=least, max_degree=largest, **options)
+    if some * d > MAX_POWERS:  # scikit-learn makes this table for the names of the columns
+        raise PersistenceError(
+            f"PolynomialFeatures with {d} inputs and {some} columns has over {MAX_POWERS} powers."
+        )
     instance.n_output_features_, instance._n_out_full = some, full
 
 
