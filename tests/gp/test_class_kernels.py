@@ -70,10 +70,34 @@ def test_a_kernel_that_does_not_predict_better_is_not_taken(factor, monkeypatch)
     assert found.kernel.lengthscale == pytest.approx(given.lengthscale)
 
 
+@pytest.mark.parametrize(("budget", "n_last"), [(None, 240), (1e-9, 80)])
+def test_the_last_choice_sees_more_rows_and_longer_lengthscales(budget, n_last, monkeypatch):
+    X, y = labelled(240)
+    monkeypatch.setattr(dotsketch.gp.class_kernels, "TRIAL_ROWS", 80)
+    asked = []
+
+    def gain(trials, features, given):
+        asked.append((trials.n_rows, features.kernel.lengthscale))
+        return features.kernel.lengthscale  # the longest is best
+
+    def found(features, *_, **options):
+        options["recorder"].steps.append(None)
+        return clone(features).set_params(kernel=Gaussian(lengthscale=1.0)), "found"
+
+    monkeypatch.setattr(Trials, "gain", gain)
+    monkeypatch.setattr(dotsketch.gp.class_kernels, "tuned_features", found)
+    best, message = tuned_for_classes(
+        FEATURES, X, y, None, make=FeatureGPClassifier, per_column=False, recorder=Recorder(budget)
+    )
+    assert asked[-1] == (n_last, best.kernel.lengthscale)
+    assert best.kernel.lengthscale == pytest.approx(1.0 if budget else 2**0.5)
+    assert ("longer" in message) == (budget is None)
+
+
 def test_a_gain_is_that_of_paired_rows_less_its_standard_error():
     X, y = labelled(200)
     counts = np.random.default_rng(0).integers(1, 4, 200).astype(float)
-    trials = Trials(FeatureGPClassifier, X, y, counts, np.random.default_rng(0))
+    trials = Trials(FeatureGPClassifier, X, y, counts, np.random.default_rng(0), 200)
     other = clone(FEATURES).set_params(kernel=Gaussian(lengthscale=1.0))
     better, worse = (trials.values(features)[0] for features in (other, FEATURES))
     w = counts[trials.held] / counts[trials.held].sum()
@@ -90,7 +114,7 @@ def test_a_gain_is_that_of_paired_rows_less_its_standard_error():
 def test_trials_have_fewer_columns_and_may_lack_a_class():
     X, y = labelled(40)
     y = np.where(np.arange(40) == 7, 5, y)
-    trials = Trials(FeatureGPClassifier, X, y, None, np.random.default_rng(0))
+    trials = Trials(FeatureGPClassifier, X, y, None, np.random.default_rng(0), 40)
     assert trials._smaller(FEATURES).n_components == 30  # Nyström columns are rows
     assert np.all(np.isfinite(trials.values(FEATURES)[0]))
 

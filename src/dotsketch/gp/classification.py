@@ -371,6 +371,9 @@ class FeatureGPClassifier(DirichletClassifier, FeatureGP):
         """The features with the kernel that predicts rows held out best."""
         sample = rows.sample(SAMPLE_ROWS)
         X = sample[0] if rows.in_memory else self._check_sample(sample[0])
+        # Trials have the likelihood of the fit: the best kernel for Dirichlet labels may be another
+        iterates = self.solver == "cg" or isinstance(self.solver, ConjugateGradients)
+        likelihood = "dirichlet" if iterates or self._asks_for_labels else self.likelihood
         options = {"posterior": self.posterior, "random_state": self.random_state}
         recorder = self._recorder()
         features, message = tuned_for_classes(
@@ -379,7 +382,7 @@ class FeatureGPClassifier(DirichletClassifier, FeatureGP):
             self._labels(sample[1]),
             sample_weights(sample),
             make=lambda features: FeatureGPClassifier(
-                features, likelihood="dirichlet", probabilities="closed_form", **options
+                features, likelihood=likelihood, probabilities="closed_form", **options
             ),
             per_column=self._per_column(optimize),
             recorder=recorder,
@@ -435,13 +438,17 @@ class FeatureGPClassifier(DirichletClassifier, FeatureGP):
         classes, self.statistics_ = self._sums.sorted()
         self._set_classes(classes, np.array([float(s.n) for s in self.statistics_]))
 
+    @property
+    def _asks_for_labels(self) -> bool:
+        """Whether parameters have a meaning for Dirichlet labels only."""
+        return bool(self.alpha != "auto" or self.prior_variance == "labels")
+
     def _is_softmax(self, rows: Rows) -> bool:
         """Whether the likelihood is that of the softmax, for rows with sums."""
         if self.likelihood != "auto":
             return bool(self.likelihood == "softmax")
-        asks_for_labels = self.alpha != "auto" or self.prior_variance == "labels"
         suits = rows.repeatable and not np.iscomplexobj(self._probe)
-        return suits and not asks_for_labels and self._sums.held.n_rows >= LEAST_ROWS
+        return suits and not self._asks_for_labels and self._sums.held.n_rows >= LEAST_ROWS
 
     def _fit_softmax(self, rows: Rows) -> FeatureGPClassifier:
         """The posteriors by iterations over the rows, from their sums."""

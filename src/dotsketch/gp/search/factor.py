@@ -11,9 +11,9 @@ from .record import OutOfTime, Recorder
 STEP = np.sqrt(2.0)
 SPAN = 4.0  # at most so far from 1, either way
 SHARE = 2  # of the columns are used to find the factor
-# A longer lengthscale needs such a gain of the likelihood per row. Where it is flat, lengthscales
-# and prior variance may grow together without end, and with them the variance that features do not
-# carry.
+# A longer lengthscale needs such a gain of the marginal likelihood per row. Where it is flat,
+# lengthscales and prior variance may grow together without end, and with them the variance that
+# features do not carry.
 MARGIN = 0.005
 FEWEST_COLUMNS, MOST_COLUMNS = 512, 2048
 
@@ -25,12 +25,14 @@ def best_factor(
     recorder: Recorder,
     *,
     least: float = -np.inf,
+    margin: float = MARGIN,
 ) -> tuple[float, float]:
     """The factor of the greatest likelihood, uphill from 1 in steps of √2, and this likelihood.
 
     `log_likelihood(factor, n_columns)` is per row; with None it takes the columns as they are. Half
     of the columns are used (2048 at most) if those are at least 512: an evaluation is then four
-    times cheaper. The search ends at once where the likelihood at 1 is below `least`.
+    times cheaper. The search ends at once where the likelihood at 1 is below `least`. A step to
+    longer lengthscales must gain the `margin`.
     """
     fewer = None
     if n_columns is not None and n_columns // SHARE >= FEWEST_COLUMNS:
@@ -49,7 +51,7 @@ def best_factor(
     place = 0
     try:
         if value(0) >= least:
-            while value(place + 1) >= value(place) + MARGIN:
+            while value(place + 1) >= value(place) + margin:
                 place += 1
             while value(place - 1) > value(place):
                 place -= 1

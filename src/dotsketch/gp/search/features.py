@@ -11,7 +11,7 @@ import numpy as np
 from ..._arrays import Array
 from ...features.degenerate import without_degenerate_warnings
 from ...kernels import DotProductKernel
-from .factor import best_factor
+from .factor import MARGIN, best_factor
 from .placement import Placement
 from .record import OutOfTime, Recorder
 from .rounds import MOST_LANDMARKS, has_parameters, kernels_of_rows
@@ -31,6 +31,7 @@ def tuned_features(
     per_column: bool | None,
     rng: np.random.Generator,
     recorder: Recorder,
+    margin: float = MARGIN,
 ) -> tuple[Any, str]:
     """A clone of the features with the kernel that was found, and what was done.
 
@@ -79,7 +80,7 @@ def tuned_features(
             trial = place.settled(candidate, X, Y)
             scored = _scored(trial, candidate, score, n_scored, recorder)
             columns = trial.n_columns, trial.columns_at_once
-            other, reached = best_factor(scored, *columns, recorder, least=value)
+            other, reached = best_factor(scored, *columns, recorder, least=value, margin=margin)
             if reached > value:
                 best, factor, value = candidate, other, reached
     message = f"Factor of the lengthscales: {factor:.3g}.{note}"

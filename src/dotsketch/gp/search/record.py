@@ -91,6 +91,12 @@ class Recorder:
             self._write(STOPPED)
             self._stop()
 
+    @property
+    def is_late(self) -> bool:
+        """Whether half of the budget is used."""
+        used = time.perf_counter() - self.began
+        return self.time_budget is not None and used > self.time_budget / 2
+
     def add(self, began: float, found: list[float], **fields: Any) -> None:
         """Note a step that began at a time of `time.perf_counter()`, and what it has found."""
         step = SearchStep(seconds=time.perf_counter() - began, **fields)
