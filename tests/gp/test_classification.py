@@ -232,7 +232,7 @@ def test_a_temperature_divides_latent_functions():
 
 
 def test_a_choice_with_fewer_columns_is_fitted_with_all(monkeypatch):
-    monkeypatch.setattr("dotsketch.gp.classification.SEARCH_COLUMNS", 12)
+    monkeypatch.setattr("dotsketch.gp.class_fits.SEARCH_COLUMNS", 12)
     X, y = class_data(200)
     gp = FeatureGPClassifier(gaussian_features()).fit(X, y)
     same = FeatureGPClassifier(

@@ -133,7 +133,7 @@ def test_saved_and_loaded(tmp_path):
 
 def test_a_class_that_the_sample_lacks_may_have_a_weight(monkeypatch):
     """α is chosen on 20 rows here, none of them of the third class."""
-    monkeypatch.setattr(dotsketch.gp.classification, "DIRECT_ROWS", 20)
+    monkeypatch.setattr(dotsketch.gp.class_fits, "DIRECT_ROWS", 20)
     X, y = class_data(n=100)
     y = np.where(np.arange(100) == 1, 2, y % 2)
     gp = classifier(alpha="auto", class_weight={1: 2.0, 2: 3.0}).fit(X, y)
@@ -143,7 +143,7 @@ def test_a_class_that_the_sample_lacks_may_have_a_weight(monkeypatch):
 
 def test_a_sample_of_one_class_chooses_nothing(monkeypatch):
     """A stream that is sorted by class: the usual values, with a warning; given ones stay."""
-    monkeypatch.setattr(dotsketch.gp.classification, "DIRECT_ROWS", 20)
+    monkeypatch.setattr(dotsketch.gp.class_fits, "DIRECT_ROWS", 20)
     X, y = class_data(n=90)
     order = np.argsort(y, kind="stable")
 

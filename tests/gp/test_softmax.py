@@ -6,7 +6,7 @@ from scipy.optimize import minimize
 from scipy.special import logsumexp, softmax
 from sklearn.base import clone
 
-import dotsketch.gp.classification
+import dotsketch.gp.class_fits
 import dotsketch.gp.multinomial
 from dotsketch import FeatureGPClassifier, FourierFeatures, Gaussian, load, save
 from dotsketch.gp.choice import HeldOut
@@ -192,7 +192,7 @@ def test_a_prior_chosen_with_fewer_columns_and_rows(monkeypatch):
 
 
 def test_auto_is_softmax_where_rows_are_many_and_can_be_read_again(monkeypatch):
-    monkeypatch.setattr(dotsketch.gp.classification, "LEAST_ROWS", 60)
+    monkeypatch.setattr(dotsketch.gp.class_fits, "LEAST_ROWS", 60)
     X, y = class_data(60)
 
     def fitted(*rows, **options):
@@ -212,7 +212,7 @@ def test_auto_is_softmax_where_rows_are_many_and_can_be_read_again(monkeypatch):
 
 def test_sums_go_on_as_dirichlet_labels(monkeypatch):
     """`fit` and `partial_fit`, or `merge`, or `refit`: those of all rows with Dirichlet labels."""
-    monkeypatch.setattr(dotsketch.gp.classification, "LEAST_ROWS", 30)
+    monkeypatch.setattr(dotsketch.gp.class_fits, "LEAST_ROWS", 30)
     X, y = class_data(60)
     options = {"likelihood": "auto", "features": polynomial_features(), "prior_variance": 2.0}
     auto = classifier(temperature=1.0, **options)

@@ -11,7 +11,8 @@ time, and work in the dimension of the features from there on. `ExactGPRegressor
 - `functions`: functions drawn from a posterior, as values
 - `iterative`: rows for the solver that passes over them many times
 - `base`: features and blocks of rows; `targets`, `dirichlet`, `multinomial`: y and labels
-- `regression`, `classification`, `exact`: the estimators; `missing`: rows with missing values
+- `regression`, `classification` (with `class_fits`), `exact`: the estimators; `missing`: rows with
+  missing values
 """
 
 from .classification import FeatureGPClassifier
