@@ -46,7 +46,7 @@ def test_operators(packed, dense):
 
 
 def test_only_triangles():
-    with pytest.raises(ValueError, match="no triangle"):
+    with pytest.raises(ValueError, match="do not form the triangle"):
         PackedMatrix(np.zeros(4))
     with pytest.raises(ValueError, match="double precision"):
         PackedMatrix(np.zeros(3, dtype=np.float32))

@@ -301,7 +301,7 @@ def test_correction_needs_a_kernel():
     gp = FeatureGPRegressor(
         Nystroem(n_components=10, random_state=0), variance_correction="posterior"
     )
-    with pytest.raises(ValueError, match="Nystroem has not"):
+    with pytest.raises(ValueError, match="Nystroem does not have"):
         gp.fit(X, y).predict(X, return_std=True)
 
 
@@ -391,9 +391,9 @@ def test_a_lengthscale_search_plans_after_each_stage_only(in_pipeline, rng, monk
     plans = []
     original = AutoFeatures._plan
 
-    def counted(self, study):
+    def counted(self, study, y):
         plans.append(study.kernel.lengthscale)
-        return original(self, study)
+        return original(self, study, y)
 
     monkeypatch.setattr(AutoFeatures, "_plan", counted)
     X = rng.standard_normal((60, 3))

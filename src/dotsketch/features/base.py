@@ -415,6 +415,6 @@ def warn_of_underflow(Z: Array, X: Array, log_size: Callable[[], float]) -> Arra
             f"The features underflow {X.dtype}, so that they are zero or have lost their digits: "
             "scale the rows of X to about unit norm, raise gamma, or use float64.",
             UserWarning,
-            stacklevel=6,  # the caller of transform, which scikit-learn wraps
+            stacklevel=7,  # the caller of transform, which is wrapped twice
         )
     return Z
