@@ -161,6 +161,18 @@ def test_ill_conditioned_systems_and_rows_far_from_the_origin():
     assert np.abs(regressor(features=features).fit(far, y).predict(far) - exact).max() < 1e-6
 
 
+def test_the_whole_space_is_not_formed_where_it_does_not_fit(monkeypatch):
+    """A matrix of D × D numbers would be gigabytes for the columns that the solver is for."""
+    monkeypatch.setattr(preconditioner, "whole_space", None)
+    X, y = regression_data(n=100)
+    features = gaussian_features(n_components=300)
+    solver = ConjugateGradients(memory=1 << 20)
+    gp = regressor(features=features, solver=solver, noise_variance=1e-3).fit(X, y)
+    assert gp.posterior_.core.size < 300
+    with pytest.raises(TypeError):  # with memory it is formed
+        regressor(features=features, solver="cg", noise_variance=1e-3).fit(X, y)
+
+
 @pytest.mark.parametrize(("n", "n_components"), [(60, 20), (60, 100), (800, 512), (1500, 1200)])
 def test_targets_without_noise(n, n_components):
     """Smooth features of a plane are dependent, and a noise near 0 makes all of them count."""

@@ -73,13 +73,12 @@ def random_basis(
     above μ are lost in single precision (dependent columns, and very little noise).
     """
     D = systems.n_features
-    whole = np.eye(D), np.zeros(1)
     fits = max(int(systems.memory // (BYTES_PER_ENTRY * D)), FIRST_RANK)
     whole_fits = D * D * (BYTES_PER_ENTRY + BYTES_PER_CORE * systems.n_systems) <= systems.memory
     largest = min(fits, max(D // 4 if whole_fits else D // 2, FIRST_RANK))
     width = FIRST_RANK if rank is None else rank
     if width >= D:
-        return whole
+        return whole_space(D)
     basis = np.zeros((D, 0))
     test, sketch = np.zeros((D, 0), np.float32), np.zeros((D, 0))
     while True:
@@ -95,7 +94,7 @@ def random_basis(
             return basis, values
         is_lost = len(values) < size or values[-1] < SINGLE * values[0]
         if whole_fits and is_lost and values[-1] > precision:
-            return whole
+            return whole_space(D)
         width = min(2 * size, largest) - size
         # Costs are in columns of a pass, products with Z and with Zᵀ. The core takes half a pass;
         # but many columns at a time are multiplied twice as fast as few. The whole space takes one
@@ -105,12 +104,17 @@ def random_basis(
         if width < 1 or len(values) < size:
             left = n_iterations(float(values[-1]) / precision, tolerance)
             pays = whole_fits and 0.25 * D + features < (left - WHOLE_ITERATIONS) * iteration
-            return whole if pays else (basis, values)
+            return whole_space(D) if pays else (basis, values)
         if (
             0.75 * width + features
             >= passes_saved(values / precision, width, tolerance) * iteration
         ):
             return basis, values
+
+
+def whole_space(D: int) -> tuple[np.ndarray, np.ndarray]:  # -> (D, D), (1,)
+    """The basis of all directions; no eigenvalue is left beyond it."""
+    return np.eye(D), np.zeros(1)
 
 
 def passes_saved(ratios: np.ndarray, width: int, tolerance: float) -> float:  # (r,)
