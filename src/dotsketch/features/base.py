@@ -301,16 +301,6 @@ def dense(X: Array) -> Array:
     return X.toarray() if is_sparse(X) else X
 
 
-def check_kernel(kernel: Any, kind: type = Kernel, advice: str = "") -> None:
-    """Raise TypeError unless it is a kernel, and of the kind that the features are for."""
-    if not isinstance(kernel, Kernel):
-        raise TypeError(
-            f"kernel must be a kernel of dotsketch, such as Gaussian(); got {kernel!r}."
-        )
-    if not isinstance(kernel, kind):
-        raise TypeError(f"{advice}; got {kernel!r}.")
-
-
 def suited(candidates: Iterable[FeatureMap], study: Study) -> list[FeatureMap]:
     """The candidates that suit the kernel and the data."""
 

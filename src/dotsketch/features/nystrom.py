@@ -24,10 +24,10 @@ from .._arrays import (
     square_root,
 )
 from ..kernels import Kernel
-from .base import FeatureMap, Floor, Setup, check_kernel, dense, fitted_kernel, suited
+from .base import FeatureMap, Floor, Setup, dense, fitted_kernel, suited
 from .degenerate import warn_if_degenerate
 from .landmarks import landmark_rule, n_candidates, uniform_rows
-from .study import ExpectedError, Study, Unsuited, most_rows, take_rows
+from .study import ExpectedError, Study, Unsuited, check_kernel, most_rows, take_rows
 from .whitening import JITTER, Whitening, leading, second_moment
 
 _AUTO = 2.0, 2048  # landmarks per column by default, unless that is more than so many

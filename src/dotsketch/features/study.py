@@ -132,10 +132,7 @@ class Study:
         n_pairs_sample: int = 500,
         random_state: Any = 0,
     ):
-        if not isinstance(kernel, Kernel):
-            raise TypeError(
-                f"kernel must be a kernel of dotsketch, such as Gaussian(); got {kernel!r}."
-            )
+        check_kernel(kernel)
         self.max_degree = positive_integer("max_degree", max_degree)
         self.n_pairs_sample = positive_integer("n_pairs_sample", n_pairs_sample)
         self.n_rows, self.dimension = X.shape
@@ -399,6 +396,16 @@ def off_diagonal_mean(values: np.ndarray) -> float:
     distinct = values.copy()
     np.fill_diagonal(distinct, 0.0)  # subtracting a large trace would cancel
     return float(np.sum(distinct) / (n * (n - 1)))
+
+
+def check_kernel(kernel: Any, kind: type = Kernel, advice: str = "") -> None:
+    """Raise TypeError unless it is a kernel, and of the kind that the features are for."""
+    if not isinstance(kernel, Kernel):
+        raise TypeError(
+            f"kernel must be a kernel of dotsketch, such as Gaussian(); got {kernel!r}."
+        )
+    if not isinstance(kernel, kind):
+        raise TypeError(f"{advice}; got {kernel!r}.")
 
 
 def check_rows(X: Array) -> Array:

@@ -13,8 +13,8 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from .._arrays import Array, as_generator, positive_integer
-from ..features.base import FeatureMap, check_kernel
-from ..features.study import Study
+from ..features.base import FeatureMap
+from ..features.study import Study, check_kernel
 from ..kernels import Kernel
 from ..rows.collections import at_hand
 from .means import Aim

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 from .._arrays import Array, positive_integer
 from .._support.progress import progress
 from ..features import FAMILIES, FeatureMap, MaclaurinFeatures
-from ..features.base import Setup, check_kernel
-from ..features.study import Study, Unsuited, check_rows
+from ..features.base import Setup
+from ..features.study import Study, Unsuited, check_kernel, check_rows
 from ..kernels import ExpandedKernel, Kernel
 from ..rows.collections import at_hand
 from .contest import Contest

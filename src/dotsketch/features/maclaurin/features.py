@@ -34,9 +34,9 @@ from ...sketches import (
     make_sketch,
     separable_sketch,
 )
-from ..base import NO_SERIES, FeatureMap, Floor, check_kernel, check_option, dense, suited
+from ..base import NO_SERIES, FeatureMap, Floor, check_option, dense, suited
 from ..degenerate import warn_if_degenerate
-from ..study import ExpectedError, FitStudy, Study, Unsuited, relative_error
+from ..study import ExpectedError, FitStudy, Study, Unsuited, check_kernel, relative_error
 from .allocation import (
     COEFFICIENTS,
     SOLVERS,

@@ -25,9 +25,9 @@ from ..._arrays import (
 )
 from ...kernels import DotProductKernel, Polynomial, directions
 from ...projections import PROJECTIONS, Frequencies
-from ..base import NO_SERIES, FeatureMap, Setup, check_kernel, check_option, suited
+from ..base import NO_SERIES, FeatureMap, Setup, check_option, suited
 from ..degenerate import warn_if_degenerate
-from ..study import ExpectedError, Study, Unsuited
+from ..study import ExpectedError, Study, Unsuited, check_kernel
 from ..waves import Waves, frequency_setup, output_suffix
 from .density import (
     RadialDensity,
