@@ -7,6 +7,7 @@ from scipy import sparse
 from dotsketch import PolynomialSketch
 from dotsketch._arrays import OUTPUTS, as_generator, host, join, plain
 from dotsketch._backends import Prepared, largest_entry
+from dotsketch._typing import Array
 from dotsketch.sketches import SKETCHES
 
 every_sketch = pytest.mark.parametrize("name", SKETCHES)
@@ -34,6 +35,15 @@ def features(output, d=5, **variant):
 def small_chunks(monkeypatch):
     """Three rows at a time."""
     monkeypatch.setattr(Prepared, "chunk_rows", 3)
+
+
+def test_every_library_has_what_annotations_promise(library):
+    assert isinstance(library.asarray([[1.0, 2.0]]), Array)
+
+
+@pytest.mark.parametrize("value", [1.0, [1.0, 2.0], "rows", None], ids=str)
+def test_what_is_no_array_has_not(value):
+    assert not isinstance(value, Array)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

@@ -14,7 +14,7 @@ ROOT = Path(dotsketch.__file__).parent
 
 # Modules of one group may import those of the groups before it.
 LAYERS = [
-    ("_support",),
+    ("_support", "_typing"),
     ("_arrays",),
     ("_backends", "_versions"),
     ("rows",),

@@ -104,7 +104,7 @@ def preprocess(train: np.ndarray, test: np.ndarray, how: str) -> tuple[np.ndarra
     return (train, test) if how == "standardised" else (unit_rows(train), unit_rows(test))
 
 
-def aligned_pairs(x: np.ndarray, y: np.ndarray) -> PairStatistics:
+def aligned_pairs(x: np.ndarray, y: np.ndarray) -> PairStatistics[np.ndarray]:
     """Statistics of the pairs (x_i, y_i) of two arrays of rows, (n, d) each."""
     return PairStatistics(
         dot=np.sum(x * y, axis=1),

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from numbers import Integral
-from typing import Any, TypeAlias
+from typing import Any, TypeGuard, overload
 
 import array_api_compat
 import array_api_compat.numpy
@@ -24,28 +24,18 @@ from joblib import effective_n_jobs
 from sklearn.utils import check_random_state
 
 from ._support.threads import run_all
-
-Array: TypeAlias = Any
-"""An array of any library that follows the array API standard, or a sparse matrix of SciPy.
-
-That is what an argument of this type may be: `numpy.ndarray`, `torch.Tensor`, `jax.Array`, an array
-of `array-api-strict`, or CSR rows where a function says that it accepts them. A result of this type
-is of the library, on the device and (if floating) of the dtype of the arguments. What is always on
-the host is annotated as `numpy.ndarray` instead. Shapes stand in a comment at the signature.
-
-To a type checker it is `Any`: the libraries share no class, functions are reached through
-`namespace(X)`, and what this code uses beside the standard differs between them (`requires_grad`,
-`tocsr`, `flags`), so that a protocol would either refuse one of them or have to be cast away.
-"""
-
-Parts: TypeAlias = tuple[Array, Array | None]
-"""The real part of features, (n, D), and their imaginary part: None for real features."""
+from ._typing import Array as Array
+from ._typing import ArrayT as ArrayT
+from ._typing import FloatArray as FloatArray
+from ._typing import HostParts as HostParts
+from ._typing import IntArray as IntArray
+from ._typing import Parts as Parts
 
 OUTPUTS = ("real", "complex", "complex_to_real")
 LEAST_FEATURES = 1 << 18  # as many are worth handing to a thread: some tenths of a millisecond
 
 
-def namespace(*arrays: Array) -> Any:
+def namespace(*arrays: Array | None) -> Any:
     """The array API namespace that all arrays (None is passed over) belong to."""
     kinds = set(map(type, arrays))
     if kinds == {np.ndarray}:  # the usual case, at once: one row is asked for it ten times
@@ -53,9 +43,8 @@ def namespace(*arrays: Array) -> Any:
     return array_api_compat.array_namespace(*[a for a in arrays if a is not None])
 
 
-def is_sparse(X: Array) -> bool:
-    result: bool = scipy.sparse.issparse(X)
-    return result
+def is_sparse(X: object) -> TypeGuard[Any]:  # SciPy has no annotations
+    return scipy.sparse.issparse(X)
 
 
 def is_foreign(X: Array) -> bool:
@@ -76,15 +65,18 @@ def is_traced(X: Array) -> bool:
     return False
 
 
-def like(values: Array, X: Array) -> Array:
+def like(values: Any, X: ArrayT) -> ArrayT:
     """`values` (of the host) in the library and on the device of X; floating ones in X's dtype."""
+    moved: Any  # is of the library of X
     if is_sparse(X) or is_numpy_array(X):
-        values = np.asarray(values)
-        return values.astype(X.dtype, copy=False) if values.dtype.kind == "f" else values
+        moved = np.asarray(values)
+        return moved.astype(X.dtype, copy=False) if moved.dtype.kind == "f" else moved
     xp = namespace(X)
     if array_api_compat.is_array_api_obj(values) and not is_numpy_array(values):
         # Weights that are arrays of the library of X already: buffers of a module
-        return xp.astype(values, X.dtype) if xp.isdtype(values.dtype, "real floating") else values
+        is_floating = xp.isdtype(values.dtype, "real floating")
+        moved = xp.astype(values, X.dtype) if is_floating else values
+        return moved
     dtype = X.dtype if values.dtype.kind == "f" else None
     if not values.flags.writeable:  # weights are read-only once prepared; torch warns of that
         values = values.copy()
@@ -99,7 +91,11 @@ _NO_VALUES = (
 )
 
 
-def host(X: Array) -> Array:
+@overload
+def host(X: Array) -> np.ndarray: ...
+@overload
+def host(X: Any) -> Any: ...
+def host(X: Any) -> Any:
     """X as a NumPy array (a sparse matrix, and what is no array, stays as it is)."""
     if is_sparse(X) or is_numpy_array(X) or not array_api_compat.is_array_api_obj(X):
         return X
@@ -115,8 +111,7 @@ def _host_of_tensor(X: Any) -> np.ndarray:
     X = _unwrapped(X.detach()) if X.requires_grad else X
     X = X if X.device.type == "cpu" else _unwrapped(X.cpu())
     try:
-        result: np.ndarray = X.numpy()
-        return result
+        return X.numpy()
     except (
         RuntimeError
     ):  # inside of torch.func.grad every operation wraps its result: this has none
@@ -149,22 +144,23 @@ def plain(value: Any) -> Any:
     return value.item() if is_scalar else value
 
 
-def double(X: Array) -> Array:
+def double(X: ArrayT) -> ArrayT:
     """X in the widest real floating dtype that its library offers (float64 wherever possible)."""
     xp = namespace(X)
     dtypes = xp.__array_namespace_info__().dtypes(kind="real floating")
     return xp.astype(X, dtypes.get("float64", X.dtype))
 
 
-def without_gradient(X: Array) -> Array:
+def without_gradient(X: ArrayT) -> ArrayT:
     """The values of X, through which no gradient flows."""
+    values: Any = X
     if is_torch_array(X):
-        return X.detach()
-    if is_jax_array(X):
+        values = X.detach()
+    elif is_jax_array(X):
         import jax
 
-        return jax.lax.stop_gradient(X)
-    return X
+        values = jax.lax.stop_gradient(X)
+    return values
 
 
 def square_root(value: Any) -> Any:
@@ -197,6 +193,8 @@ def as_generator(random_state: Any) -> np.random.Generator:
 
 def join(parts: Parts, output: str) -> Array:  # (n, D), (n, D) -> (n, D) or (n, 2D)
     """Real and imaginary part as one array: real, complex, or the columns [Re, Im]."""
+    real: Any
+    imaginary: Any
     real, imaginary = parts
     xp = namespace(real)
     if output == "real":
@@ -219,15 +217,15 @@ def join(parts: Parts, output: str) -> Array:  # (n, D), (n, D) -> (n, D) or (n,
 
 def map_rows(
     function: Callable[[Array], Parts],
-    X: Array,
+    X: ArrayT,
     output: str,
     width: int,
     chunk: int,
     *,
-    write: Callable[[Array, Parts], object] | None = None,
+    write: Callable[[Array, HostParts], object] | None = None,
     n_jobs: int | None = None,
     may_split: bool = False,
-) -> Array:
+) -> ArrayT:
     """`join(function(X), output)`, evaluated on `chunk` rows at a time into one result.
 
     `function` maps (m, d) to parts of shape (m, width), row by row. For NumPy and sparse X,
@@ -237,21 +235,24 @@ def map_rows(
     temporaries of the chunks at work are in memory (with gradients in torch: those of the graph).
     """
     n = X.shape[0]
+    result: Any = None  # is of the library of X
     if is_numpy_array(X) or is_sparse(X):
         workers = 1 if n == 1 and n_jobs is None else effective_n_jobs(n_jobs)
         if workers > 1 and may_split:  # several for each, so that all end at about the same time
             least = max(1, LEAST_FEATURES // width)
             chunk = min(chunk, max(least, -(-n // (4 * workers))))
-        return _map_rows_host(write or _writer(function), X, output, width, chunk, workers)
+        result = _map_rows_host(write or _writer(function), X, output, width, chunk, workers)
+        return result
     if n <= chunk:
-        Z = join(function(X), output)
-        return Z.contiguous() if is_torch_array(Z) else Z
+        Z: Any = join(function(X), output)
+        result = Z.contiguous() if is_torch_array(Z) else Z
+        return result
     if is_jax_array(X):
-        return _map_rows_jax(function, X, output, chunk)
+        result = _map_rows_jax(function, X, output, chunk)
+        return result
     chunks = (join(function(X[a : min(a + chunk, n), :]), output) for a in range(0, n, chunk))
     if is_torch_array(X) and (X.requires_grad or is_traced(X)):
         return namespace(X).concat(list(chunks), axis=0)
-    result = None
     for step, Z in enumerate(chunks):
         if result is None:
             device = array_api_compat.device(Z)
@@ -261,7 +262,7 @@ def map_rows(
 
 
 def _map_rows_host(
-    write: Callable[[Array, Parts], object],
+    write: Callable[[Array, HostParts], object],
     X: Array,
     output: str,
     width: int,
@@ -282,7 +283,7 @@ def _map_rows_host(
     return result
 
 
-def _views(result: np.ndarray, output: str, width: int) -> Parts:
+def _views(result: np.ndarray, output: str, width: int) -> HostParts:
     """Where the real and the imaginary parts of the features stand in a result."""
     if output == "complex":
         return result.real, result.imag
@@ -291,42 +292,42 @@ def _views(result: np.ndarray, output: str, width: int) -> Parts:
     return result, None
 
 
-def _writer(function: Callable[[Array], Parts]) -> Callable[[Array, Parts], None]:
+def _writer(function: Callable[[Array], Parts]) -> Callable[[Array, HostParts], None]:
     return lambda rows, out: fill(out, function(rows))
 
 
-def fill(out: Parts, parts: Parts) -> None:
+def fill(out: HostParts, parts: tuple[Array | float, Array | float | None]) -> None:
     """Write parts into views of a result."""
     for view, part in zip(out, parts, strict=True):
         if view is not None:
             view[...] = part
 
 
-def column_views(out: Parts, start: int, stop: int | None) -> Parts:
+def column_views(out: HostParts, start: int, stop: int | None) -> HostParts:
     """Some of the columns of the parts."""
     real, imaginary = out
     return real[:, start:stop], None if imaginary is None else imaginary[:, start:stop]
 
 
-def from_host(Z: np.ndarray) -> Array:
+def from_host(Z: np.ndarray) -> Any:
     """A NumPy result as a torch tensor, without a copy."""
     import torch
 
     return torch.from_numpy(Z)
 
 
-def _map_rows_jax(function: Callable[[Array], Parts], X: Array, output: str, chunk: int) -> Array:
+def _map_rows_jax(function: Callable[[Array], Parts], X: Any, output: str, chunk: int) -> Array:
     """The loop over chunks as one XLA loop that writes into its carry in place."""
     import jax
     import jax.numpy as jnp
 
     n = X.shape[0]
 
-    def evaluate(start: Array) -> Array:
+    def evaluate(start: Any) -> Any:
         rows = jax.lax.dynamic_slice_in_dim(X, start, chunk)
         return join(function(rows), output)
 
-    def body(step: Array, result: Array) -> Array:
+    def body(step: Any, result: Any) -> Any:
         # The last chunk begins early enough to be full: its first rows are computed twice.
         start = jnp.minimum(step * chunk, n - chunk)
         return jax.lax.dynamic_update_slice_in_dim(result, evaluate(start), start, axis=0)

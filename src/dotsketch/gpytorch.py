@@ -80,8 +80,7 @@ class SketchKernel(Kernel):
     def features_of(self, x: torch.Tensor) -> torch.Tensor:  # (…, n, d) -> (…, n, D)
         """The features of rows, with the lengthscales of this kernel."""
         centre = self.centre.to(x.dtype)
-        result: torch.Tensor = self.layer((x - centre) / self.lengthscale + centre)
-        return result
+        return self.layer((x - centre) / self.lengthscale + centre)
 
     def forward(self, x1: torch.Tensor, x2: torch.Tensor, diag: bool = False, **params: Any) -> Any:
         Z = self.features_of(x1)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ._arrays import Array, double, host, namespace
+from ._arrays import Array, FloatArray, IntArray, double, host, namespace
 
 
 def relative_frobenius_error(K: Array, K_approx: Array) -> Array:
@@ -146,7 +146,7 @@ def expected_calibration_error(
     return float(np.sum(np.abs(gaps)) / len(labels))
 
 
-def _array(name: str, values: Array) -> np.ndarray:
+def _array(name: str, values: Array) -> FloatArray:
     """Finite numbers in double precision, one at least."""
     A = np.asarray(host(values), dtype=np.float64)
     if A.size == 0 or not np.all(np.isfinite(A)):
@@ -154,7 +154,7 @@ def _array(name: str, values: Array) -> np.ndarray:
     return A
 
 
-def _matrix(name: str, values: Array) -> np.ndarray:
+def _matrix(name: str, values: Array) -> FloatArray:
     """Rows as points, columns as outputs."""
     A = _array(name, values)
     if A.ndim not in (1, 2):
@@ -162,7 +162,7 @@ def _matrix(name: str, values: Array) -> np.ndarray:
     return A[:, None] if A.ndim == 1 else A
 
 
-def _probabilities(y: Array, p: Array, classes: Any) -> tuple[np.ndarray, np.ndarray]:
+def _probabilities(y: Array, p: Array, classes: Any) -> tuple[FloatArray, IntArray]:
     """Probabilities (n, C) and the index of the class of every row."""
     p, y = _array("probabilities", p), np.asarray(host(y))
     if p.ndim != 2 or y.shape != p.shape[:1]:

@@ -7,12 +7,13 @@ the dot product x·y, the product of squared norms |x|²|y|², and Σ x_k² y_k�
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Generic
 
-from ._arrays import Array, double, namespace
+from ._arrays import ArrayT, double, namespace
 
 
 @dataclass(frozen=True)
-class PairStatistics:
+class PairStatistics(Generic[ArrayT]):
     """Statistics of pairs (x, y), arrays of one shape (any shape).
 
     Attributes
@@ -30,13 +31,13 @@ class PairStatistics:
     (array([[5.]]), array([[50.]]), array([[13.]]))
     """
 
-    dot: Array
-    norms: Array
-    squares: Array
+    dot: ArrayT
+    norms: ArrayT
+    squares: ArrayT
     dimension: int
 
     @classmethod
-    def between(cls, X: Array, Y: Array | None = None) -> PairStatistics:
+    def between(cls, X: ArrayT, Y: ArrayT | None = None) -> PairStatistics[ArrayT]:
         """All pairs of rows of X (n, d) and Y (m, d; X if None): arrays of shape (n, m)."""
         X = double(X)
         Y = X if Y is None else double(Y)
@@ -52,12 +53,12 @@ class PairStatistics:
         )
 
     @property
-    def beta(self) -> Array:
+    def beta(self) -> ArrayT:
         """β = N − S = Σ_{k≠l} x_k² y_l², never negative."""
         xp = namespace(self.dot)
         return xp.maximum(self.norms - self.squares, xp.zeros_like(self.norms))
 
     @property
-    def gamma(self) -> Array:
+    def gamma(self) -> ArrayT:
         """γ = s² − S = Σ_{k≠l} x_k y_k x_l y_l; complex sketches win where it is nonnegative."""
         return self.dot * self.dot - self.squares

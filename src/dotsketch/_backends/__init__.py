@@ -30,41 +30,42 @@ from .prepared import Prepared, dense_like, linear_on_parts, multiply, power_of_
 
 
 class Backend(Protocol):
-    """What a module that multiplies rows offers: the functions below, arguments by position."""
+    """What a module that multiplies rows offers: the functions below, arguments by position.
 
-    def hadamard(self, X: Array, /) -> Array: ...
+    Arrays are `Any` here: each module takes those that `backend_of` hands to it, and no others.
+    """
+
+    def hadamard(self, X: Any, /) -> Array: ...
     def hadamard_product(
         self,
-        turns: Array,
-        places: Array,
+        turns: Any,
+        places: Any,
         n_columns: int,
         is_complex: bool,
         scale: float,
-        rows: Array,
+        rows: Any,
         /,
     ) -> Prepared: ...
     def sign_product(
-        self, turns: Array, is_complex: bool, scale: float, rows: Array, /
+        self, turns: Any, is_complex: bool, scale: float, rows: Any, /
     ) -> Prepared: ...
-    def dense_product(
-        self, real: Array, imaginary: Array | None, scale: float, rows: Array, /
-    ) -> Prepared: ...
+    def dense_product(self, real: Any, imaginary: Any, scale: float, rows: Any, /) -> Prepared: ...
     def count_product(
-        self, buckets: Array, turns: Array, n_columns: int, is_complex: bool, rows: Array, /
+        self, buckets: Any, turns: Any, n_columns: int, is_complex: bool, rows: Any, /
     ) -> Prepared: ...
-    def sorf(self, signs: Array, scales: Array, rows: Array, /) -> Prepared: ...
+    def sorf(self, signs: Any, scales: Any, rows: Any, /) -> Prepared: ...
     def waves(
         self,
-        frequencies: tuple[Array, ...],
-        phase: Array,
+        frequencies: tuple[Any, ...],
+        phase: Any,
         lengthscale: Any,
         scale: Any,
         is_complex: bool,
-        rows: Array,
+        rows: Any,
         /,
     ) -> Prepared: ...
-    def linear(self, matrix: Array, rows: Array, /) -> Prepared: ...
-    def largest_entry(self, X: Array, /) -> float: ...
+    def linear(self, matrix: Any, rows: Any, /) -> Prepared: ...
+    def largest_entry(self, X: Any, /) -> float: ...
     @property
     def pair_gram(self) -> Callable[..., tuple[np.ndarray, np.ndarray, np.ndarray]]: ...
     @property

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from array_api_compat import is_numpy_array
 
-from .._arrays import Array, Parts, is_foreign, is_sparse
+from .._arrays import Array, HostParts, Parts, is_foreign, is_sparse
 from . import cpp, portable
 from .portable import dense_product, linear
 from .prepared import Prepared, empty_parts
@@ -28,16 +28,15 @@ class _Kernel(Prepared):
     is_complex: bool = False
 
     def __call__(
-        self, rows: Array, *, row_scale: Array | None = None, out: Parts | None = None
+        self, rows: Array, *, row_scale: Any = None, out: HostParts | None = None
     ) -> Parts:
-        if is_sparse(rows):
-            rows = rows.toarray()
+        rows = self.dense(rows)
         if out is None:
             out = empty_parts(rows.shape[0], self.n_columns, rows.dtype, self.is_complex)
         self.write(aligned(rows), out, None if row_scale is None else row_scale.reshape(-1))
         return out
 
-    def write(self, rows: np.ndarray, out: Parts, row_scale: np.ndarray | None) -> None:
+    def write(self, rows: np.ndarray, out: HostParts, row_scale: np.ndarray | None) -> None:
         raise NotImplementedError
 
 
@@ -51,7 +50,7 @@ class _Sketch(_Kernel):
 
     scale: float = 1.0
 
-    def write(self, rows: np.ndarray, out: Parts, row_scale: np.ndarray | None) -> None:
+    def write(self, rows: np.ndarray, out: HostParts, row_scale: np.ndarray | None) -> None:
         self.apply(rows, self.scale, *out, row_scale)
 
 
@@ -104,7 +103,7 @@ class SpectralCountProduct(Prepared):
         self.n_columns, self.is_complex = n_columns, is_complex
         self.widest = max(buckets.shape[1], n_columns) * (1 + is_complex)
 
-    def columns(self, rows: np.ndarray) -> Parts:
+    def columns(self, rows: Array) -> Parts:
         spectrum: Any = None
         if len(self.hashes) == 1:  # nothing to convolve
             return next(iter(self.counts(rows)))
@@ -116,7 +115,7 @@ class SpectralCountProduct(Prepared):
                 spectrum *= transformed
         return portable.inverse_fourier(spectrum, self.n_columns, self.is_complex, axis=1)
 
-    def counts(self, rows: np.ndarray) -> Iterator[Parts]:
+    def counts(self, rows: Array) -> Iterator[Parts]:
         """The count sketch of every factor."""
         for hashes in self.hashes:
             yield self._counts(aligned(rows), *hashes)
@@ -139,7 +138,7 @@ class CompiledSorf(_Kernel):
         self.scales = np.asarray(scales).astype(rows.dtype, copy=False)
         self.n_columns = self.widest = len(self.scales)
 
-    def write(self, rows: np.ndarray, out: Parts, row_scale: np.ndarray | None) -> None:
+    def write(self, rows: np.ndarray, out: HostParts, row_scale: np.ndarray | None) -> None:
         cpp.sorf(rows, self.signs, out[0])
         np.multiply(out[0], self.scales, out=out[0])
         if row_scale is not None:
@@ -184,10 +183,9 @@ class CompiledWaves(Prepared):
         self.phase = _in_blocks(2 / np.pi * phase, rows.dtype)
 
     def __call__(
-        self, rows: Array, *, row_scale: Array | None = None, out: Parts | None = None
+        self, rows: Array, *, row_scale: Any = None, out: HostParts | None = None
     ) -> Parts:
-        if is_sparse(rows) and not self.accepts_sparse:
-            rows = rows.toarray()
+        rows = self.dense(rows)
         if out is None:
             out = empty_parts(rows.shape[0], self.n_columns, rows.dtype, self.is_complex)
         cosines, sines, last = portable.wave_views(out, self.n_pairs)
@@ -274,8 +272,7 @@ def waves(
 
 def hadamard(X: np.ndarray) -> np.ndarray:  # (n, d) -> (n, d)
     if X.shape[1] > cpp.LARGEST_HADAMARD or X.dtype not in (np.float32, np.float64):
-        result: np.ndarray = portable.hadamard(X)
-        return result
+        return portable.hadamard(X)
     out = np.empty(X.shape, dtype=X.dtype)
     cpp.fwht(aligned(X), out)
     return out
@@ -283,8 +280,7 @@ def hadamard(X: np.ndarray) -> np.ndarray:  # (n, d) -> (n, d)
 
 def largest_entry(X: Array) -> float:
     if is_numpy_array(X) and X.strides[1] == X.itemsize and X.flags.aligned:
-        result: float = cpp.largest_entry(X)
-        return result
+        return cpp.largest_entry(X)
     return portable.largest_entry(X)
 
 
@@ -327,11 +323,10 @@ def pair_terms(
 
 
 def _is_single(rows: Array) -> bool:
-    result: bool = rows.dtype == np.float32
-    return result
+    return rows.dtype == np.float32
 
 
-def aligned(X: np.ndarray) -> np.ndarray:
+def aligned(X: Any) -> np.ndarray:
     """X with contiguous, aligned rows, as the kernels need them."""
     contiguous = X.strides[-1] == X.itemsize or X.shape[-1] == 1
     return X if contiguous and X.flags.aligned else np.require(X, requirements=("C", "A"))

@@ -55,8 +55,7 @@ def kept(weights: Any, key: Hashable, rows: Array, make: Callable[[], Form]) -> 
         array.flags.writeable = False
     if len(forms) >= _MOST_FORMS:
         forms.clear()
-    result: Form = forms.setdefault(key, make())
-    return result
+    return forms.setdefault(key, make())
 
 
 def _arrays(weights: Any) -> Iterator[np.ndarray]:

@@ -21,7 +21,18 @@ import scipy.fft
 import scipy.sparse
 from array_api_compat import device, is_numpy_array, is_torch_array
 
-from .._arrays import Array, Parts, host, is_sparse, is_traced, join, like, namespace
+from .._arrays import (
+    Array,
+    ArrayT,
+    HostParts,
+    Parts,
+    host,
+    is_sparse,
+    is_traced,
+    join,
+    like,
+    namespace,
+)
 from .prepared import Prepared, multiply, scaled, transposed
 
 _LARGEST_FACTOR = 5  # a Walsh–Hadamard transform is done in factors of at most 2⁵ = 32
@@ -46,7 +57,7 @@ def _hadamard_like(bits: int, A: Array) -> Array:
     return H
 
 
-def hadamard_middle(A: Array) -> Array:  # (B, d, n) -> (B, d, n)
+def hadamard_middle(A: ArrayT) -> ArrayT:  # (B, d, n) -> (B, d, n)
     """H_d applied along the middle axis: H = H_f ⊗ H_g ⊗ …, one matrix product per factor."""
     xp = namespace(A)
     blocks, d, n = A.shape
@@ -62,12 +73,12 @@ def hadamard_middle(A: Array) -> Array:  # (B, d, n) -> (B, d, n)
     return xp.reshape(A, (blocks, d, n))
 
 
-def hadamard(X: Array) -> Array:  # (n, d) -> (n, d)
+def hadamard(X: ArrayT) -> ArrayT:  # (n, d) -> (n, d)
     """Unnormalised Walsh–Hadamard transform of every row; d is a power of two."""
     return hadamard_middle(X.T[None, :, :])[0, :, :].T
 
 
-def signs(turns: Array, X: Array) -> tuple[Array, Array]:
+def signs(turns: Any, X: Array) -> tuple[Array, Array]:
     """Real and imaginary part of iᵗ, in the library and dtype of X.
 
     Floating `turns` are real weights themselves, which were signs before they were trained.
@@ -160,7 +171,7 @@ class CountTable:
     buckets: Array
     turns: Array
 
-    def __init__(self, buckets: np.ndarray, turns: np.ndarray, n_buckets: int, X: Array):
+    def __init__(self, buckets: Any, turns: Any, n_buckets: int, X: Array):
         d = buckets.shape[0]
         self.n_buckets = n_buckets
         if is_torch_array(buckets):
@@ -235,8 +246,8 @@ class HadamardProduct(Prepared):
 
     def __init__(
         self,
-        turns: np.ndarray,
-        places: np.ndarray,
+        turns: Array,
+        places: Array,
         n_columns: int,
         is_complex: bool,
         scale: float,
@@ -298,14 +309,14 @@ class CountProduct(Prepared):
 
     def __init__(
         self,
-        buckets: np.ndarray,
-        turns: np.ndarray,
+        buckets: Array,
+        turns: Array,
         n_columns: int,
         is_complex: bool,
         rows: Array,
     ):
         self.tables = [
-            CountTable(*hashes, n_columns, rows) for hashes in zip(buckets, turns, strict=True)
+            CountTable(buckets[i], turns[i], n_columns, rows) for i in range(buckets.shape[0])
         ]
         self.n_columns, self.is_complex = n_columns, is_complex
         self.widest = max(buckets.shape[1], n_columns) * (1 + is_complex)
@@ -325,7 +336,7 @@ class Sorf(Prepared):
 
     transform = staticmethod(hadamard_middle)
 
-    def __init__(self, signs: np.ndarray, scales: np.ndarray, rows: Array):
+    def __init__(self, signs: Array, scales: Array, rows: Array):
         self.signs, self.scales = like(signs, rows), like(scales, rows)
         self.widest = signs.shape[0] * signs.shape[2]
 
@@ -389,12 +400,12 @@ class Waves(Prepared):
         return self.scale * xp.concat([cosines, sines, *last], axis=1), None
 
     def __call__(
-        self, rows: Array, *, row_scale: Array | None = None, out: Parts | None = None
+        self, rows: Array, *, row_scale: Array | None = None, out: HostParts | None = None
     ) -> Parts:
         """For NumPy results the columns are written in place, without temporaries of their size."""
         if out is None or row_scale is not None:
             return super().__call__(rows, row_scale=row_scale, out=out)
-        angles = self._angles(rows.toarray() if self.must_densify(rows) else rows)
+        angles: Any = self._angles(self.dense(rows))
         n_pairs = angles.shape[1] - self.has_phase
         cosines, sines, last = wave_views(out, n_pairs)
         np.cos(angles[:, :n_pairs], out=cosines)
@@ -410,7 +421,7 @@ class Waves(Prepared):
         return self.angles(rows if self.lengthscale is None else rows / self.lengthscale)[0]
 
 
-def wave_views(out: Parts, n_pairs: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def wave_views(out: HostParts, n_pairs: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Where cosines, sines, and the cosine of a last angle without a pair go."""
     real, imaginary = out
     if imaginary is not None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .._arrays import Array, Parts, fill, is_sparse
+from .._arrays import Array, HostParts, Parts, fill, is_sparse
 
 
 class Prepared:
@@ -24,13 +24,13 @@ class Prepared:
     widest: int  # numbers per row of the widest array
 
     def __call__(
-        self, rows: Array, *, row_scale: Array | None = None, out: Parts | None = None
+        self, rows: Array, *, row_scale: Array | None = None, out: HostParts | None = None
     ) -> Parts:  # (n, d) -> (n, D), (n, D) | None
         """Columns of a chunk of rows times row_scale (n, 1), in new arrays or in `out`.
 
         `out` are writable views (n, D) of a NumPy result.
         """
-        parts = self.columns(rows.toarray() if self.must_densify(rows) else rows)
+        parts = self.columns(self.dense(rows))
         if row_scale is not None:
             parts = scaled(parts, row_scale)
         if out is None:
@@ -43,8 +43,9 @@ class Prepared:
         """How many rows to work on at a time."""
         return max(16, self.chunk_bytes // (8 * self.widest))
 
-    def must_densify(self, rows: Array) -> bool:
-        return is_sparse(rows) and not self.accepts_sparse
+    def dense(self, rows: Array) -> Array:
+        """The rows, which only stay CSR if these weights accept that."""
+        return rows.toarray() if is_sparse(rows) and not self.accepts_sparse else rows
 
     def columns(self, rows: Array) -> Parts:
         """The columns without row_scale and out, for what is not written in place."""
@@ -82,7 +83,7 @@ def dense_like(rows: Array) -> Array:
     return np.empty((0, rows.shape[1]), dtype=rows.dtype) if is_sparse(rows) else rows
 
 
-def empty_parts(n: int, width: int, dtype: Any, is_complex: bool) -> Parts:
+def empty_parts(n: int, width: int, dtype: Any, is_complex: bool) -> HostParts:
     real = np.empty((n, width), dtype=dtype)
     return real, np.empty_like(real) if is_complex else None
 

@@ -10,16 +10,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from array_api_compat import is_torch_array
 
-from .._arrays import Array, Parts, host, is_traced
+from .._arrays import Array, ArrayT, HostParts, Parts, host, is_traced
 from .._support.threads import run_all
 from . import compiled, cpp, portable
 from .portable import dense_product, linear, pair_gram, pair_terms, sign_product
 from .prepared import Prepared, empty_parts, multiply
+
+if TYPE_CHECKING:
+    import torch
 
 _BLOCK_BYTES = 1 << 18  # of one array of a pullback: several of them fit into an L2 cache
 
@@ -52,11 +55,11 @@ class _Compiled(Prepared):
         """The same in array API code, of which torch knows all derivatives."""
         raise NotImplementedError
 
-    def pullback(self, rows: np.ndarray, gradient: Parts) -> np.ndarray:  # (n, D) -> (n, d)
+    def pullback(self, rows: np.ndarray, gradient: HostParts) -> np.ndarray:  # (n, D) -> (n, d)
         """The gradient of Σ Re(conj(gradient) · columns) with respect to the rows."""
         raise NotImplementedError
 
-    def forward(self, rows: Array) -> tuple[Array, ...]:
+    def forward(self, rows: torch.Tensor) -> tuple[torch.Tensor, ...]:
         import torch
 
         memory = rows.detach().numpy()
@@ -72,7 +75,7 @@ class _Compiled(Prepared):
         run_all(run, _blocks(len(memory), block_rows), workers)
         return tuple(torch.from_numpy(part) for part in out if part is not None)
 
-    def backward(self, rows: Array, gradients: tuple[Array, ...]) -> Array:
+    def backward(self, rows: torch.Tensor, gradients: tuple[torch.Tensor, ...]) -> torch.Tensor:
         import torch
 
         memory = rows.detach().numpy()
@@ -95,17 +98,18 @@ def _autograd_function() -> Any:
 
     class Compiled(torch.autograd.Function):
         @staticmethod
-        def forward(ctx: Any, rows: Array, prepared: _Compiled) -> tuple[Array, ...]:
+        def forward(ctx: Any, rows: torch.Tensor, prepared: _Compiled) -> tuple[torch.Tensor, ...]:
             ctx.save_for_backward(rows)
             ctx.prepared = prepared
             return prepared.forward(rows)
 
         @staticmethod
-        def backward(ctx: Any, *gradients: Array) -> tuple[Array | None, None]:
+        def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor | None, None]:
             (rows,) = ctx.saved_tensors
             if torch.is_grad_enabled():  # create_graph=True: derivatives of this gradient follow
                 parts = [part for part in ctx.prepared.portable(rows) if part is not None]
-                return (*torch.autograd.grad(parts, rows, gradients, create_graph=True), None)
+                [gradient] = torch.autograd.grad(parts, rows, gradients, create_graph=True)
+                return gradient, None
             return ctx.prepared.backward(rows, gradients), None
 
     return Compiled
@@ -143,7 +147,7 @@ class TorchHadamardProduct(_Compiled):
     def portable(self, rows: Array) -> Parts:
         return PortableHadamardProduct(*self.arguments, rows)(rows)
 
-    def pullback(self, rows: np.ndarray, gradient: Parts) -> np.ndarray:
+    def pullback(self, rows: np.ndarray, gradient: HostParts) -> np.ndarray:
         _, n_blocks, d = self.turns.shape
         total = np.zeros((len(rows), d), dtype=rows.dtype)
         spread = np.empty_like(total)
@@ -178,16 +182,16 @@ class TorchCountProduct(_Compiled):
     def portable(self, rows: Array) -> Parts:
         return portable.CountProduct(*self.arguments, rows)(rows)
 
-    def pullback(self, rows: np.ndarray, gradient: Parts) -> np.ndarray:
+    def pullback(self, rows: np.ndarray, gradient: HostParts) -> np.ndarray:
         total = np.zeros(rows.shape, dtype=rows.dtype)
         signs = portable.signs(self.turns, rows)
-        spectra = [portable.fourier(counts, axis=1) for counts in self.counts(rows)]
-        transformed = portable.fourier(gradient, axis=1)
+        spectra: list[Any] = [portable.fourier(counts, axis=1) for counts in self.counts(rows)]
+        transformed: Any = portable.fourier(gradient, axis=1)
         parts = [(spectrum.real, spectrum.imag) for spectrum in spectra]
         for i, of_factor in _cofactors(parts, (transformed.real, transformed.imag)):
             spectrum = np.empty_like(transformed)
             spectrum.real, spectrum.imag = of_factor
-            back = portable.inverse_fourier(spectrum, self.n_columns, self.is_complex, axis=1)
+            back: Any = portable.inverse_fourier(spectrum, self.n_columns, self.is_complex, axis=1)
             for part, sign in zip(back, signs, strict=True):
                 if part is not None:
                     total += np.take(part, self.buckets[i], axis=1) * sign[i]
@@ -213,7 +217,7 @@ class TorchSorf(_Compiled):
     def portable(self, rows: Array) -> Parts:
         return PortableSorf(*self.arguments, rows)(rows)
 
-    def pullback(self, rows: np.ndarray, gradient: Parts) -> np.ndarray:
+    def pullback(self, rows: np.ndarray, gradient: HostParts) -> np.ndarray:
         d = self.signs.shape[2]
         padded = np.zeros((len(rows), self.widest), dtype=rows.dtype)
         np.multiply(gradient[0], self.scales, out=padded[:, : self.n_columns])
@@ -232,7 +236,7 @@ def _blocks(n: int, size: int) -> list[slice]:
     return [slice(start, min(start + size, n)) for start in range(0, n, max(size, 1))]
 
 
-def _cofactors(factors: list[Parts], gradient: Parts) -> Iterator[tuple[int, Parts]]:
+def _cofactors(factors: list[Parts], gradient: Parts) -> Iterator[tuple[int, Any]]:
     """gradient · conj(Π_{j≠i} factors[j]) of every i, without a division; the last one first."""
     before: list[Parts] = []  # conj(Π_{j<i} factors[j]) of i = 1, 2, …
     conjugates = [(real, None if im is None else -im) for real, im in factors]
@@ -243,7 +247,7 @@ def _cofactors(factors: list[Parts], gradient: Parts) -> Iterator[tuple[int, Par
         gradient = multiply(gradient, conjugates[i])
 
 
-def hadamard_middle(A: Array) -> Array:  # (B, d, n) -> (B, d, n)
+def hadamard_middle(A: Any) -> Any:  # (B, d, n) -> (B, d, n)
     """H_d applied along the middle axis; compiled if a gradient is to flow through it."""
     if not _is_suited(A) or not A.requires_grad or A.shape[1] > cpp.LARGEST_HADAMARD:
         return portable.hadamard_middle(A)
@@ -257,20 +261,20 @@ def _transform() -> Any:
 
     class Transform(torch.autograd.Function):
         @staticmethod
-        def forward(ctx: Any, rows: Array) -> Array:
+        def forward(ctx: Any, rows: torch.Tensor) -> torch.Tensor:
             out = torch.empty_like(rows)
             d = rows.shape[-1]
             cpp.fwht(rows.detach().numpy().reshape(-1, d), out.numpy().reshape(-1, d))
             return out
 
         @staticmethod
-        def backward(ctx: Any, gradient: Array) -> Array:
+        def backward(ctx: Any, gradient: torch.Tensor) -> torch.Tensor:
             return _transform().apply(gradient.contiguous())
 
     return Transform
 
 
-def hadamard(X: Array) -> Array:  # (n, d) -> (n, d)
+def hadamard(X: ArrayT) -> ArrayT:  # (n, d) -> (n, d)
     return hadamard_middle(X.T[None, :, :])[0, :, :].T
 
 

@@ -85,8 +85,7 @@ def numbers(column: pa.Array) -> np.ndarray | None:
     attempts: tuple[Callable[[], pa.Array], ...] = (lambda: column, lambda: texts(column))
     for clean in attempts:
         try:
-            found: np.ndarray = clean().cast(pa.float64()).to_numpy(zero_copy_only=False)
-            return found
+            return clean().cast(pa.float64()).to_numpy(zero_copy_only=False)
         except pa.ArrowInvalid:
             continue
     return None

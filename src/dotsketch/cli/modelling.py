@@ -88,8 +88,7 @@ def with_lengthscales(kernel: Kernel, values: Any) -> DistanceKernel:
     """The kernel with these lengthscales; four digits, so that a line of Python can show them."""
     rounded = [float(f"{value:.4g}") for value in np.atleast_1d(values)]
     lengthscale = rounded if np.ndim(values) else rounded[0]
-    result: DistanceKernel = clone(kernel).set_params(lengthscale=lengthscale)
-    return result
+    return clone(kernel).set_params(lengthscale=lengthscale)
 
 
 def visible(kernel: DistanceKernel, X: np.ndarray) -> DistanceKernel:

@@ -27,8 +27,7 @@ class NumberPrediction:
     def losses(self, y: np.ndarray) -> np.ndarray:  # (n,) -> (n,)
         """−log p(y) of every row."""
         variance = self.standard_deviation**2
-        result: np.ndarray = (np.log(2 * np.pi * variance) + (y - self.mean) ** 2 / variance) / 2
-        return result
+        return (np.log(2 * np.pi * variance) + (y - self.mean) ** 2 / variance) / 2
 
     def at(self, rows: np.ndarray) -> NumberPrediction:
         """Of these rows only."""
@@ -55,8 +54,7 @@ class ClassPrediction:
     @property
     def values(self) -> np.ndarray:  # -> (n,)
         """The class of the greatest probability."""
-        result: np.ndarray = self.classes[np.argmax(self.probabilities, axis=1)]
-        return result
+        return self.classes[np.argmax(self.probabilities, axis=1)]
 
     def losses(self, y: np.ndarray) -> np.ndarray:  # (n,) -> (n,)
         """−log p(y) of every row; infinite for a class that the model never saw."""

@@ -30,8 +30,7 @@ class Dataset:
 
     @property
     def dimension(self) -> int:
-        result: int = self.X.shape[1]
-        return result
+        return self.X.shape[1]
 
     @property
     def n_rows(self) -> int:

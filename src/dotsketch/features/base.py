@@ -10,7 +10,7 @@ import math
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from copy import copy
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self, TypeGuard
 
 import numpy as np
 from sklearn import get_config
@@ -21,8 +21,10 @@ from sklearn.utils.validation import _check_n_features, check_is_fitted, validat
 from .._arrays import (
     OUTPUTS,
     Array,
+    ArrayT,
     double,
     from_host,
+    host,
     is_foreign,
     is_sparse,
     is_traced,
@@ -140,20 +142,18 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
 
     def fit_planned(self, X: Array, study: Study) -> Self:
         """`fit`, with what is known from the plan that chose these features."""
-        result: Self = self.fit(X)
-        return result
+        return self.fit(X)
 
     def settled(self, X: Array, y: Any = None) -> FeatureMap:
         """Unfitted features whose kind no longer depends on data: for searches that fit many."""
         return self
 
-    def redrawn(self, X: Array, random_state: Any) -> Self:
+    def redrawn(self, X: Array | None, random_state: Any) -> Self:
         """Another draw of these fitted features, for the rows X that they were fitted to.
 
         X may be None for a family that overrides this: what depends on rows stays as it is.
         """
-        result: Self = clone(self).set_params(random_state=random_state).fit(X)
-        return result
+        return clone(self).set_params(random_state=random_state).fit(X)
 
     def _with_weights(self, random_state: Any, weights: Any) -> Self:
         """A fitted copy with other random weights."""
@@ -169,8 +169,7 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         ) -> np.ndarray:
             features = self.for_kernel(study.kernel, self.n_components, random_state=rng)
             Z = features.fit(fitting).transform(held)
-            result: np.ndarray = Z @ Z.conj().T
-            return result
+            return Z @ Z.conj().T
 
         m = study.n_held
         return study.measure(approximate, 1, m * cost + m * m * self.n_components).error(cost)
@@ -185,9 +184,9 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
 
     def expected_diagonal(self, X: Array, Z: Array) -> np.ndarray:  # (n, d), (n, D) -> (n,)
         """E k̂(x, x) on the host, of validated rows X with features Z: |z(x)|² stands in for it."""
-        return np.asarray(np.sum(np.abs(Z) ** 2, axis=1, dtype=np.float64))
+        return np.asarray(np.sum(np.abs(host(Z)) ** 2, axis=1, dtype=np.float64))
 
-    def _validate(self, X: Array, *, reset: bool) -> Array:
+    def _validate(self, X: ArrayT, *, reset: bool) -> ArrayT:
         """X as a real floating matrix of its own library (NumPy or CSR for everything else).
 
         A fit (`reset`) to a collection, such as a Dask array, is one to a sample of its rows.
@@ -227,7 +226,7 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         return (Output("features", dtype, list(self.get_feature_names_out())),)
 
     @over_collections(_transformed)
-    def transform(self, X: Array) -> Array:  # (n, d) -> (n, n_components)
+    def transform(self, X: ArrayT) -> ArrayT:  # (n, d) -> (n, n_components)
         """The features of every row of X, in its library, dtype and device.
 
         Those of a Dask collection are a Dask collection.
@@ -237,7 +236,7 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
             X = self._validate(X, reset=False)
         return self.features_of(X)
 
-    def features_of(self, X: Array) -> Array:  # (n, d) -> (n, n_components)
+    def features_of(self, X: ArrayT) -> ArrayT:  # (n, d) -> (n, n_components)
         """`transform` of rows that the caller has validated: they are not looked through again."""
         self.kernel_.validate()  # a parameter that is trained may have left its range
         twin = None
@@ -245,7 +244,7 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
             twin = host_view(X)
         return self._features(X) if twin is None else from_host(self._features(twin))
 
-    def _features(self, X: Array) -> Array:
+    def _features(self, X: ArrayT) -> ArrayT:
         """The features of validated rows."""
         raise NotImplementedError
 
@@ -293,8 +292,7 @@ def fitted_kernel(kernel: Kernel, X: Array) -> Kernel:
     """The kernel with its parameters set from X; later changes of the given one are not ours."""
     resolved = kernel.resolve(X)
     resolved.scale(dense(X[:1, :]))  # refuses lengthscales that are not one a column
-    result: Kernel = resolved if resolved.is_differentiable else clone(resolved)
-    return result
+    return resolved if resolved.is_differentiable else clone(resolved)
 
 
 def dense(X: Array) -> Array:
@@ -325,7 +323,7 @@ def check_fitted(estimator: Any) -> None:
         check_is_fitted(estimator)
 
 
-def is_plain(estimator: Any, X: Array) -> bool:
+def is_plain(estimator: Any, X: Any) -> TypeGuard[np.ndarray]:
     """Whether scikit-learn's `validate_data` would return X itself if its entries are finite."""
     return (
         type(X) is np.ndarray
@@ -338,7 +336,7 @@ def is_plain(estimator: Any, X: Array) -> bool:
     )
 
 
-def is_valid(estimator: Any, X: Array) -> bool:
+def is_valid(estimator: Any, X: Any) -> bool:
     """Whether `validate_data` would return X itself: it looks for data frames first, which takes
     longer than the features of one row."""
     return is_plain(estimator, X) and (
@@ -346,7 +344,7 @@ def is_valid(estimator: Any, X: Array) -> bool:
     )
 
 
-def check_foreign(estimator: Any, X: Array, *, reset: bool) -> Array:
+def check_foreign(estimator: Any, X: ArrayT, *, reset: bool) -> ArrayT:
     """The checks of scikit-learn's `validate_data` for arrays of other libraries."""
     xp = namespace(X)
     name = type(estimator).__name__
@@ -373,7 +371,7 @@ def check_foreign(estimator: Any, X: Array, *, reset: bool) -> Array:
     return X
 
 
-def check_overflow(Z: Array, X: Array, log_bound: Callable[[], float]) -> Array:
+def check_overflow(Z: ArrayT, X: Array, log_bound: Callable[[], float]) -> ArrayT:
     """Z, unless it holds values beyond its dtype: products of many projections overflow.
 
     The features are looked through only if a bound on their size allows an overflow.
@@ -390,7 +388,7 @@ def check_overflow(Z: Array, X: Array, log_bound: Callable[[], float]) -> Array:
     return Z
 
 
-def warn_of_underflow(Z: Array, X: Array, log_size: Callable[[], float]) -> Array:
+def warn_of_underflow(Z: ArrayT, X: Array, log_size: Callable[[], float]) -> ArrayT:
     """Z; a warning if all of it is below the normal numbers of its dtype, so that digits are lost.
 
     As above, the features are looked through only if their usual size allows it.

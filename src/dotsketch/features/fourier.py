@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from .._arrays import Array, as_generator, double, host, like, plain, square_root
+from .._arrays import Array, ArrayT, as_generator, double, host, like, plain, square_root
 from ..kernels import DistanceKernel, Gaussian, Kernel, Matern
 from ..projections import PROJECTIONS, orthogonal_covariance, sphere_mean
 from .base import (
@@ -138,8 +138,7 @@ class FourierMap(Waves):
             total = squares * (loss if part == "complex" else loss**2 / 2)
             if pairs:
                 total = total + pairs * orthogonal_covariance(s / 2, ambient, sign=-1)
-        result: np.ndarray = np.maximum(total + self.phase_variance, 0)
-        return result
+        return np.maximum(total + self.phase_variance, 0)
 
     def bias(self, squared_distance: Any, dimension: int) -> np.ndarray:
         """E[k̂] − k from |x − y|²: zero for random norms; for "sorf" an approximation.
@@ -161,8 +160,7 @@ class FourierMap(Waves):
     ) -> np.ndarray:
         """E|k̂ − k|² = variance + bias²."""
         variance = self.variance(squared_distance, dimension, part=part)
-        result: np.ndarray = variance + self.bias(squared_distance, dimension) ** 2
-        return result
+        return variance + self.bias(squared_distance, dimension) ** 2
 
     def measured_squared_error(
         self,
@@ -287,7 +285,7 @@ class FourierFeatures(FeatureMap):
         self.weights_ = self.map_.sample(self.n_features_in_, as_generator(self.random_state))
         return self
 
-    def redrawn(self, X: Array, random_state: Any) -> FourierFeatures:
+    def redrawn(self, X: Array | None, random_state: Any) -> FourierFeatures:
         weights = self.map_.sample(self.n_features_in_, as_generator(random_state))
         return self._with_weights(random_state, weights)
 
@@ -348,7 +346,7 @@ class FourierFeatures(FeatureMap):
             study,
         )
 
-    def _features(self, X: Array) -> Array:
+    def _features(self, X: ArrayT) -> ArrayT:
         return self.map_.apply(
             X,
             self.weights_,
@@ -380,7 +378,7 @@ class FourierFeatures(FeatureMap):
         check_is_fitted(self)
         unit = Gaussian(lengthscale=self.kernel_.detached().lengthscale)
         given = (None if Z is None else self._validate(Z, reset=False) for Z in (X, Y))
+        A: Any  # B is None where Y is
         A, B = (None if Z is None else np.asarray(double(host(dense(Z)))) for Z in given)
         with np.errstate(divide="ignore"):  # k underflows: the distance is infinite for us
-            result: np.ndarray = -2 * np.log(unit(A, B))
-            return result
+            return -2 * np.log(unit(A, B))

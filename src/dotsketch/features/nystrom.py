@@ -12,6 +12,7 @@ from sklearn.utils import check_array
 
 from .._arrays import (
     Array,
+    ArrayT,
     Parts,
     as_generator,
     double,
@@ -223,8 +224,7 @@ class NystromFeatures(FeatureMap):
 
     def most_components(self, study: Study) -> int | None:
         """One column per row: every row is then a landmark, and the kernel matrix exact."""
-        result: int | None = study.n_rows
-        return result
+        return study.n_rows
 
     def expected_error(self, study: Study) -> ExpectedError:
         """Measured with as many landmarks as X leaves beside the rows held out; 0 with all rows.
@@ -254,8 +254,7 @@ class NystromFeatures(FeatureMap):
                 else:
                     S = second_moment(whitening, study.kernel, landmarks, [fitting])
                 A = leading(S, D).T @ A
-            result: np.ndarray = A.T @ A
-            return result
+            return A.T @ A
 
         operations = m * m * (m / 3 + held_rows + 2 * d) + 2.0 * m * held_rows * (held_rows + d)
         if m > D:
@@ -329,7 +328,7 @@ class NystromFeatures(FeatureMap):
     def normalization_(self) -> np.ndarray:
         return self.basis_.normalization
 
-    def _features(self, X: Array) -> Array:
+    def _features(self, X: ArrayT) -> ArrayT:
         kernel = self._unit_kernel(self.kernel_)
         scale = square_root(self.kernel_.variance)
 
@@ -430,7 +429,7 @@ def check_size(K: np.ndarray) -> None:
         )
 
 
-def check_finite(Z: Array, X: Array) -> Array:
+def check_finite(Z: ArrayT, X: Array) -> ArrayT:
     """Z, unless values of the kernel left the range of their dtype."""
     xp = namespace(Z)
     if is_traced(Z) or bool(xp.all(xp.isfinite(Z))):

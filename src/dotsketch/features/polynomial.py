@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._arrays import (
     OUTPUTS,
     Array,
+    ArrayT,
     as_generator,
     double,
     host,
@@ -115,7 +116,7 @@ class PolynomialSketch(FeatureMap):
         self.weights_ = self.sketch_.sample(self._dimension, rng)
         return self
 
-    def redrawn(self, X: Array, random_state: Any) -> PolynomialSketch:
+    def redrawn(self, X: Array | None, random_state: Any) -> PolynomialSketch:
         weights = self.sketch_.sample(self._dimension, as_generator(random_state))
         return self._with_weights(random_state, weights)
 
@@ -196,7 +197,7 @@ class PolynomialSketch(FeatureMap):
             compact=self.compact,
         )
 
-    def _features(self, X: Array) -> Array:
+    def _features(self, X: ArrayT) -> ArrayT:
         largest: list[float] = []
 
         def inputs(rows: Array) -> Array:
@@ -246,8 +247,7 @@ class PolynomialSketch(FeatureMap):
 
     @property
     def _dimension(self) -> int:
-        result: int = self.n_features_in_ + (not is_number_zero(self.kernel_.coef0))
-        return result
+        return self.n_features_in_ + (not is_number_zero(self.kernel_.coef0))
 
     @property
     def _constant(self) -> Any:
@@ -286,13 +286,15 @@ class PolynomialSketch(FeatureMap):
         return self.degree * math.log(root_gamma * entry) - math.log(n_projections) / 2
 
 
-def homogeneous(study: Study) -> PairStatistics:
+def homogeneous(study: Study) -> PairStatistics[np.ndarray]:
     """`homogeneous_pairs`, computed once."""
-    found: PairStatistics = study.once("homogeneous pairs", lambda: homogeneous_pairs(study))
+    found: PairStatistics[np.ndarray] = study.once(
+        "homogeneous pairs", lambda: homogeneous_pairs(study)
+    )
     return found
 
 
-def largest_pairs(study: Study) -> PairStatistics:
+def largest_pairs(study: Study) -> PairStatistics[np.ndarray]:
     """The sixteenth of these pairs that has the largest norms."""
     pairs = homogeneous(study)
     n = -(-len(pairs.norms) // 16)
@@ -302,7 +304,7 @@ def largest_pairs(study: Study) -> PairStatistics:
     )
 
 
-def homogeneous_pairs(study: Study) -> PairStatistics:
+def homogeneous_pairs(study: Study) -> PairStatistics[np.ndarray]:
     """Of √gamma x with √coef0 appended, whose dot product is the base of a polynomial."""
     kernel, chosen = study.kernel, study.distinct
     scaled = kernel.scale(study.sample)

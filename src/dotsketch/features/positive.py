@@ -22,6 +22,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._arrays import (
     Array,
+    ArrayT,
     as_generator,
     double,
     host,
@@ -86,13 +87,13 @@ class PositiveMap:
 
     def log_features(
         self,
-        X: Array,
+        X: ArrayT,
         weights: Any,
         *,
         preprocess: Callable[[Array], tuple[Array, Array]] | None = None,
         function: Callable[[Array], Array] | None = None,
         n_jobs: int | None = None,
-    ) -> Array:  # (n, d) -> (n, n_components)
+    ) -> ArrayT:  # (n, d) -> (n, n_components)
         """log z(x) = ωᵀx − |x|²/2 − log(D)/2 of all rows, in chunks: finite for any finite row.
 
         `preprocess` maps rows to inputs and a number (n,) that is added to all their logarithms;
@@ -229,7 +230,7 @@ class PositiveFeatures(FeatureMap):
         self.weights_ = self.map_.sample(self.n_features_in_, as_generator(self.random_state))
         return self
 
-    def redrawn(self, X: Array, random_state: Any) -> PositiveFeatures:
+    def redrawn(self, X: Array | None, random_state: Any) -> PositiveFeatures:
         weights = self.map_.sample(self.n_features_in_, as_generator(random_state))
         return self._with_weights(random_state, weights)
 
@@ -285,7 +286,7 @@ class PositiveFeatures(FeatureMap):
         self.kernel_.validate()
         return self._logarithms(self._validate(X, reset=False))
 
-    def _logarithms(self, X: Array, function: Callable[[Array], Array] | None = None) -> Array:
+    def _logarithms(self, X: ArrayT, function: Callable[[Array], Array] | None = None) -> ArrayT:
         centre = like(self.centre_, X)
         variance = plain(self.kernel_.variance)
 
@@ -298,7 +299,7 @@ class PositiveFeatures(FeatureMap):
             X, self.weights_, preprocess=inputs, function=function, n_jobs=self.n_jobs
         )
 
-    def _features(self, X: Array) -> Array:
+    def _features(self, X: ArrayT) -> ArrayT:
         with np.errstate(over="ignore", under="ignore"):  # an error follows
             Z = self._logarithms(X, lambda logarithms: namespace(logarithms).exp(logarithms))
         if not is_traced(Z):

@@ -146,18 +146,15 @@ class Study:
         """What `compute` gave when it was first asked for under this key."""
         if key not in self.known:
             self.known[key] = compute()
-        value: Value = self.known[key]
-        return value
+        return self.known[key]
 
     @cached_property
     def resolved(self) -> Kernel:
-        result: Kernel = self._given.resolve(self._X)
-        return result
+        return self._given.resolve(self._X)
 
     @cached_property
     def kernel(self) -> Kernel:
-        result: Kernel = self.resolved.detached()
-        return result
+        return self.resolved.detached()
 
     @cached_property
     def mean(self) -> np.ndarray:  # (d,)
@@ -192,8 +189,7 @@ class Study:
 
     def numbers(self, n_rows: int) -> np.ndarray:  # -> (n_rows or fewer,)
         """Where the `rows` stand in X."""
-        result: np.ndarray = self._numbers[: min(n_rows, most_rows(self.dimension))]
-        return result
+        return self._numbers[: min(n_rows, most_rows(self.dimension))]
 
     def rows(self, n_rows: int) -> np.ndarray:  # -> (n_rows or fewer, d)
         """Rows of X in the order in which they are used, those of the sample first."""
@@ -206,8 +202,7 @@ class Study:
     @property
     def is_reduced(self) -> bool:
         """Whether the sample has fewer rows than were asked for because rows are wide."""
-        result: bool = len(self.sample) < min(self.n_pairs_sample, self.n_rows)
-        return result
+        return len(self.sample) < min(self.n_pairs_sample, self.n_rows)
 
     def blocks(self) -> Iterator[np.ndarray]:
         """All rows of X, block by block."""
@@ -226,8 +221,7 @@ class Study:
     @cached_property
     def kernel_values(self) -> np.ndarray:  # (m (m − 1) / 2,)
         """k of the pairs."""
-        result: np.ndarray = self._sample_kernel[self.distinct]
-        return result
+        return self._sample_kernel[self.distinct]
 
     @cached_property
     def kernel_square(self) -> float:
@@ -248,8 +242,7 @@ class Study:
             S = S - S.mean(axis=0)
         squares = np.sum(S * S, axis=1)
         found = squares[:, None] + squares[None, :] + 2 * sign * (S @ S.T)
-        result: np.ndarray = np.sqrt(np.maximum(found[self.distinct], 0.0))
-        return result
+        return np.sqrt(np.maximum(found[self.distinct], 0.0))
 
     def error(
         self, squared_bias: float, variance: float, cost: float, max_degree: int | None = None
@@ -272,8 +265,7 @@ class Study:
 
     def keeps_sample(self, n_fitting: int) -> bool:
         """Whether X has n_fitting rows beside the sample, which a measurement is then made on."""
-        result: bool = self.n_rows - len(self.sample) >= n_fitting
-        return result
+        return self.n_rows - len(self.sample) >= n_fitting
 
     @cached_property
     def streams(self) -> np.random.SeedSequence:
@@ -346,8 +338,7 @@ class Study:
     @cached_property
     def _sample_kernel(self) -> np.ndarray:
         with np.errstate(over="ignore"):  # `kernel_square` raises
-            result: np.ndarray = self.kernel(self.sample)
-            return result
+            return self.kernel(self.sample)
 
 
 class FitStudy(Study):

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._arrays import OUTPUTS, Array, is_foreign, map_rows
+from .._arrays import OUTPUTS, Array, ArrayT, is_foreign, map_rows
 from .._backends import Prepared, backend_of, keeps_prepared, kept, waves
 from ..projections import Frequencies
 from .base import Setup
@@ -92,14 +92,14 @@ class Waves:
 
     def apply(
         self,
-        X: Array,
+        X: ArrayT,
         weights: WaveWeights,
         *,
         preprocess: Callable[[Array], Array] | None = None,
         lengthscale: Any = None,
         scale: Any = 1.0,
         n_jobs: int | None = None,
-    ) -> Array:  # (n, d) -> (n, n_components)
+    ) -> ArrayT:  # (n, d) -> (n, n_components)
         """Features of all rows times `scale`, in chunks.
 
         `preprocess` maps rows to inputs, which are divided by the lengthscale, if there is one.

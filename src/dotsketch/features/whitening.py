@@ -101,5 +101,4 @@ def leading(S: np.ndarray, n_vectors: int) -> np.ndarray:  # (m, m) -> (m, n_vec
         V = eigh(S, driver="evd", check_finite=False)[1][:, m - n_vectors :]
     V = V[:, ::-1]
     largest = np.argmax(np.abs(V), axis=0)
-    result: np.ndarray = V * np.where(V[largest, np.arange(n_vectors)] < 0, -1.0, 1.0)
-    return result
+    return V * np.where(V[largest, np.arange(n_vectors)] < 0, -1.0, 1.0)

@@ -305,8 +305,7 @@ class FeatureGP(TunedProcess):
         features, X = self._last_map(X)
         is_map = isinstance(features, FeatureMap)
         expected = features.expected_diagonal(X, Z) if is_map else _squares(Z)
-        result: np.ndarray = np.maximum(prior - expected, 0)
-        return result
+        return np.maximum(prior - expected, 0)
 
 
 def check_test_rows(estimator: Any, X: Any) -> Array:

@@ -277,8 +277,7 @@ class ClassFits(DirichletClassifier, FeatureGP):
     def _latent_mean(self, X: Any) -> np.ndarray:
         weights = self._weights()
         blocks = [evaluate(Z, weights) for _, Z in self._prediction_blocks(X)]
-        result: np.ndarray = np.concatenate(blocks) + self._latent_means
-        return result
+        return np.concatenate(blocks) + self._latent_means
 
     def _latent_blocks(self, X: Any) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         weights = self._weights()

@@ -40,8 +40,7 @@ class CorrectedRegression(RegressionSums):
         return float(np.quantile(shares, USUAL))
 
     def _positive_diagonal(self, X: Array) -> np.ndarray:  # (n, d) -> (n,)
-        result: np.ndarray = np.maximum(np.asarray(self._prior_diagonal(X)), np.finfo(float).tiny)
-        return result
+        return np.maximum(np.asarray(self._prior_diagonal(X)), np.finfo(float).tiny)
 
     def _missing(self, X: Array, Z: np.ndarray) -> np.ndarray:  # (n, d), (n, D) -> (n,)
         """What predictions add: nothing of what the chosen noise holds, all of it at zero rows."""
@@ -49,8 +48,7 @@ class CorrectedRegression(RegressionSums):
         if not self._noise_holds_lack:
             return missing
         prior, usual = self._positive_diagonal(X), min(self._usual_lack, 1 - 1e-6)
-        result: np.ndarray = prior * np.clip((missing / prior - usual) / (1 - usual), 0, 1)
-        return result
+        return prior * np.clip((missing / prior - usual) / (1 - usual), 0, 1)
 
     def _accept_noise_of(self, other: Any) -> None:
         # the noise of rows that it has found, and what was added to it, holds this too

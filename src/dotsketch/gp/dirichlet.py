@@ -123,8 +123,7 @@ class DirichletClassifier(ClassifierMixin):
         The greatest of `predict_proba` can be another class where variances differ.
         """
         check_is_fitted(self)
-        result: np.ndarray = self.classes_[self._latent_mean(X).argmax(axis=1)]
-        return result
+        return self.classes_[self._latent_mean(X).argmax(axis=1)]
 
     @over_collections(lambda model, X: model._outputs("mean", "std"))
     def predict_latent(self, X: Any) -> tuple[np.ndarray, np.ndarray]:  # (n, d) -> (n, C), (n, C)
@@ -241,8 +240,7 @@ def class_weights(option: Any, classes: np.ndarray, counts: np.ndarray) -> np.nd
     if isinstance(option, str) and option == "balanced":
         # counts are fractions if rows have weights; a class without rows has the weight of one row
         divisors = len(classes) * np.where(counts > 0, counts, 1)
-        result: np.ndarray = counts.sum() / divisors
-        return result
+        return counts.sum() / divisors
     if not isinstance(option, dict):
         raise ValueError(f'class_weight must be None, "balanced" or a dict; got {option!r}.')
     unknown = [label for label in option if label not in classes.tolist()]

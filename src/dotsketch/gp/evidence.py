@@ -178,8 +178,7 @@ class CorrectedRows(NamedTuple):
 
         def noise_of(square: float) -> float:
             """The best noise variance for a given s/σ²: it scales all of C."""
-            result: float = max(square / size, energy * 1e-10)
-            return result
+            return max(square / size, energy * 1e-10)
 
         def along(ratio: float) -> float:
             determinant, square = self.measure(1.0, ratio)

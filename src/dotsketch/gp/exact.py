@@ -55,8 +55,7 @@ class ExactPosterior:
         return cls(factor, weights, prior_variance, float(np.sum(targets * weights)), jitter)
 
     def mean(self, cross: np.ndarray) -> np.ndarray:  # k(x, X) (n*, n) -> (n*, m)
-        result: np.ndarray = self.prior_variance * (cross @ self.weights)
-        return result
+        return self.prior_variance * (cross @ self.weights)
 
     def half(self, cross: np.ndarray) -> np.ndarray:  # (n*, n) -> (n, n*)
         """s L⁻¹ k(X, x)."""
@@ -65,8 +64,7 @@ class ExactPosterior:
     def variance(self, cross: np.ndarray, diagonal: np.ndarray) -> np.ndarray:  # -> (n*,)
         half = self.half(cross).T
         explained = np.einsum("ij,ij->i", half, half)
-        result: np.ndarray = np.maximum(self.prior_variance * diagonal - explained, 0)
-        return result
+        return np.maximum(self.prior_variance * diagonal - explained, 0)
 
     def log_likelihood(self) -> float:
         n, m = self.weights.shape
@@ -216,8 +214,7 @@ class ExactGPRegressor(GaussianRegressor, ExactGP):
         """log p(y) of the training targets at the fitted variances, in units of y."""
         check_fitted(self)
         density = self.posterior_.log_likelihood() + self._log_copies
-        result: float = density - self._n * float(np.sum(np.log(self.scales_)))
-        return result
+        return density - self._n * float(np.sum(np.log(self.scales_)))
 
     def leave_one_out(
         self, X: Any, y: Any, *, noise_variance: Any = None
@@ -260,8 +257,7 @@ class ExactGPRegressor(GaussianRegressor, ExactGP):
 
     def _covariance(self, X: Array, cross: np.ndarray) -> np.ndarray:
         half = self.posterior_.half(cross)
-        result: np.ndarray = self.prior_variance_ * gram(self.kernel_, X) - half.T @ half
-        return result
+        return self.prior_variance_ * gram(self.kernel_, X) - half.T @ half
 
 
 class ExactGPClassifier(DirichletClassifier, ExactGP):
@@ -350,8 +346,7 @@ class ExactGPClassifier(DirichletClassifier, ExactGP):
         """The noise variances of class c, of one copy of every row."""
         inside = self._codes == c
         noise = np.where(inside, labels.inside_variance, labels.outside_variance)
-        result: np.ndarray = noise / self.class_weights_[self._codes]
-        return result
+        return noise / self.class_weights_[self._codes]
 
     def _log_evidence(self, labels: DirichletLabels, prior_variance: float) -> float:
         return self._evidence_of(gram(self.kernel_, self.X_train_), labels, prior_variance)
@@ -388,8 +383,7 @@ def _latent_mean_of(
     cross: np.ndarray, posteriors: list[ExactPosterior], labels: DirichletLabels
 ) -> np.ndarray:  # (n*, n) -> (n*, C)
     """Means of the latent functions from k(x, X)."""
-    result: np.ndarray = np.concatenate([p.mean(cross) for p in posteriors], axis=1) + labels.means
-    return result
+    return np.concatenate([p.mean(cross) for p in posteriors], axis=1) + labels.means
 
 
 def spectrum(
@@ -421,6 +415,6 @@ def resolved(kernel: Any, X: Array) -> Any:
     return clone(kernel.resolve(X) if hasattr(kernel, "resolve") else kernel)
 
 
-def double_rows(X: Array) -> Array:
+def double_rows(X: Any) -> Any:
     """Rows in double precision, dense or sparse."""
     return X.astype(np.float64)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .._arrays import Array, host, is_foreign, like, namespace
+from .._arrays import Array, ArrayT, host, is_foreign, like, namespace
 from ..rows.sources import Rows
 from .posterior import evaluate
 
@@ -53,8 +53,7 @@ class SampledFunctions:
     @property
     def n_functions(self) -> int:
         """The number of functions."""
-        result: int = self.weights.shape[2]
-        return result
+        return self.weights.shape[2]
 
     def __call__(self, X: Any) -> Array:  # (n, d) -> (n, k) or (n, m, k)
         """The values of all functions at the rows of X."""
@@ -69,8 +68,7 @@ class SampledFunctions:
 
     def in_units(self, values: np.ndarray) -> np.ndarray:  # (n, m, k) -> (n, k) or (n, m, k)
         """Values of Re z(x)ᴴ v in the units of the functions."""
-        result: np.ndarray = self._shaped(values * self.scales[:, None] + self.shifts[:, None])
-        return result
+        return self._shaped(values * self.scales[:, None] + self.shifts[:, None])
 
     def _foreign(self, Z: Array) -> Array:  # (n, D) -> (n, m, k)
         """The same in the array library of Z, in its precision."""
@@ -80,9 +78,8 @@ class SampledFunctions:
         flat = self.weights.reshape(len(self.weights), -1) * np.repeat(
             self.scales, self.n_functions
         )
-        weights = [flat.real, flat.imag]
-        if is_complex and self.joins_parts:
-            weights = np.split(flat, 2)
+        joins = is_complex and self.joins_parts
+        weights = np.split(flat, 2) if joins else [flat.real, flat.imag]
         values = sum(
             part @ like(np.ascontiguousarray(w), part)
             for part, w in zip(parts, weights, strict=False)
@@ -90,7 +87,7 @@ class SampledFunctions:
         values = values + like(np.repeat(self.shifts, self.n_functions), parts[0])
         return xp.reshape(values, (-1, *self.weights.shape[1:]))
 
-    def _shaped(self, values: Array) -> Array:  # (n, m, k) -> (n, k) or (n, m, k)
+    def _shaped(self, values: ArrayT) -> ArrayT:  # (n, m, k) -> (n, k) or (n, m, k)
         return values[:, 0, :] if self.is_flat else values
 
 

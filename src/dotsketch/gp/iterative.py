@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from .._arrays import Array
 from ..rows import Checkpoint
 from ..rows.fold import fingerprint
 from ..rows.sources import Block, Rows
@@ -72,8 +71,7 @@ def compressed(Z: np.ndarray) -> np.ndarray:  # (n, D) -> (n, n) or (n, D)
     if Z.shape[1] <= len(Z):
         return Z
     values, vectors = np.linalg.eigh(inner_products(Z))
-    result: np.ndarray = vectors * np.sqrt(np.maximum(values, 0))
-    return result
+    return vectors * np.sqrt(np.maximum(values, 0))
 
 
 def inner_products(Z: np.ndarray) -> np.ndarray:  # (n, D) -> (n, n)
@@ -126,7 +124,7 @@ class RowPasses:
 
         return self.rows.fold(zero, add, block_rows=self.block_rows, group_blocks=self.group_blocks)
 
-    def single(self, X: Array, exact: bool) -> Array:
+    def single(self, X: Any, exact: bool) -> Any:
         """Validated rows, in single precision unless that loses too much or `exact` is asked."""
         if exact or not self.is_single_safe or X.dtype == np.float32:
             return X

@@ -178,8 +178,7 @@ class ImputedGPRegressor(RegressorMixin, BaseEstimator):
         return rows
 
     def _noise(self, X: np.ndarray) -> np.ndarray:  # (n, d) -> (n,)
-        result: np.ndarray = self.noise_variance_ + self.missing(X) @ self.missing_variances_
-        return result
+        return self.noise_variance_ + self.missing(X) @ self.missing_variances_
 
     def _find_variances(self, X: np.ndarray, y: np.ndarray) -> Any:
         """Set the variances; the regressor that they are found with."""

@@ -102,8 +102,7 @@ class SoftmaxProblem:
         root = np.sqrt(prior_variance)
 
         def weights(u: np.ndarray) -> np.ndarray:
-            result: np.ndarray = first + root * factor.half_solve(u.reshape(shape), adjoint=True)
-            return result
+            return first + root * factor.half_solve(u.reshape(shape), adjoint=True)
 
         def loss(u: np.ndarray) -> tuple[float, np.ndarray]:
             W = weights(u)

@@ -42,8 +42,7 @@ class Packed:
 
     def diagonal(self) -> np.ndarray:  # -> (D,)
         """The diagonal, which is real in both."""
-        result: np.ndarray = self.values[self._diagonal].real
-        return result
+        return self.values[self._diagonal].real
 
     def lower(self) -> np.ndarray:  # -> (D, D)
         """The lower triangle in full, with zeros above the diagonal."""
@@ -105,8 +104,7 @@ class PackedMatrix(Packed):
     def full(self) -> np.ndarray:  # -> (D, D)
         """Both triangles."""
         lower = self.lower()
-        result: np.ndarray = lower + np.tril(lower, -1).conj().T
-        return result
+        return lower + np.tril(lower, -1).conj().T
 
     def of_columns(self, places: np.ndarray, factors: np.ndarray) -> PackedMatrix:
         """The rows and columns at ascending places, times factors on both sides."""
@@ -158,8 +156,7 @@ class PackedFactor(Packed):
         other = "C" if np.iscomplexobj(self.values) else "T"
         b = self._columns(b)
         options = {"side": "L", "trans": other if adjoint else "N", "diag": "N", **FORMAT}
-        result: np.ndarray = self._routine("tfsm")(1.0, self.values, b, **options)
-        return result
+        return self._routine("tfsm")(1.0, self.values, b, **options)
 
     def single_half_solve(self, b: np.ndarray) -> np.ndarray:  # (D, m) -> (D, m)
         """L⁻¹ b in single precision, in half the time."""

@@ -41,5 +41,4 @@ def evaluate(Z: np.ndarray, weights: np.ndarray) -> np.ndarray:  # (n, D), (D, .
     values = Z.real @ flat.real
     if np.iscomplexobj(Z):
         values = values + Z.imag @ flat.imag
-    result: np.ndarray = values.reshape(len(Z), *weights.shape[1:])
-    return result
+    return values.reshape(len(Z), *weights.shape[1:])

@@ -43,8 +43,7 @@ def normal_points(n: int, dimension: int, seed: int) -> np.ndarray:  # -> (n, di
     sobol = qmc.Sobol(dimension, rng=np.random.default_rng(seed))
     uniform = sobol.random_base2((n - 1).bit_length())[:n]
     # points may be 0, whose normal quantile is infinite
-    result: np.ndarray = ndtri(np.clip(uniform, 2.0**-32, 1 - 2.0**-32))
-    return result
+    return ndtri(np.clip(uniform, 2.0**-32, 1 - 2.0**-32))
 
 
 def _pairwise(mean: np.ndarray, variance: np.ndarray) -> np.ndarray:  # (n, C), (n, C) -> (n, C)
@@ -54,5 +53,4 @@ def _pairwise(mean: np.ndarray, variance: np.ndarray) -> np.ndarray:  # (n, C), 
         spread = np.sqrt(1 + np.pi / 8 * (variance[:, c : c + 1] + variance))
         against = np.clip((mean - mean[:, c : c + 1]) / spread, None, 700)
         values[:, c] = 1 / np.sum(np.exp(against), axis=1)  # j = c adds the one
-    result: np.ndarray = values / values.sum(axis=1, keepdims=True)
-    return result
+    return values / values.sum(axis=1, keepdims=True)

@@ -76,7 +76,7 @@ class SufficientStatistics:
     ) -> SufficientStatistics:
         """The statistics of the rows of Z (n, D) with targets y (n,), (n, m) or none."""
         Z = np.asarray(host(Z))
-        m = 0 if y is None else 1 if np.ndim(y) == 1 else np.shape(y)[1]
+        m = 0 if y is None else 1 if y.ndim == 1 else y.shape[1]
         dtype = np.complex128 if np.iscomplexobj(Z) else np.float64
         statistics = cls.zeros(Z.shape[1], m, dtype)
         statistics.update(Z, y, weights, counts)
@@ -156,13 +156,11 @@ class SufficientStatistics:
 
     @property
     def n_features(self) -> int:
-        result: int = self.cross.shape[0]
-        return result
+        return self.cross.shape[0]
 
     @property
     def n_outputs(self) -> int:
-        result: int = self.cross.shape[1] - 1
-        return result
+        return self.cross.shape[1] - 1
 
     def arrays(self) -> dict[str, Any]:
         """The fields by name, for a checkpoint."""
@@ -183,18 +181,15 @@ class SufficientStatistics:
 
     def gram(self) -> np.ndarray:  # -> (D, D)
         """ZᴴWZ in full."""
-        result: np.ndarray = np.conj(self.second_moment.full())
-        return result
+        return np.conj(self.second_moment.full())
 
     def means(self) -> np.ndarray:  # -> (m,)
         """The mean of every output, in which rows count alike whatever their noise."""
-        result: np.ndarray = self.plain[0] / self.n
-        return result
+        return self.plain[0] / self.n
 
     def deviations(self) -> np.ndarray:  # -> (m,)
         """The standard deviation of every output."""
-        result: np.ndarray = np.sqrt(np.maximum(self.plain[1] / self.n - self.means() ** 2, 0))
-        return result
+        return np.sqrt(np.maximum(self.plain[1] / self.n - self.means() ** 2, 0))
 
     def shifted(self, amounts: np.ndarray) -> SufficientStatistics:  # (m,)
         """The statistics of the targets y + amounts, of the same rows."""

@@ -50,8 +50,7 @@ class GaussianRegressor(RegressorMixin, MultiOutputMixin):
         if levels.ndim != 1 or not np.all((levels > 0) & (levels < 1)):
             raise ValueError(f"quantiles must lie between 0 and 1; got {quantiles!r}.")
         mean, std = self.predict(X, return_std=True, include_noise=include_noise)
-        result: np.ndarray = mean[..., None] + std[..., None] * ndtri(levels)
-        return result
+        return mean[..., None] + std[..., None] * ndtri(levels)
 
     def _check_regressor(self) -> None:
         check_positive("noise_variance", self.noise_variance, ("auto",))
@@ -128,8 +127,7 @@ class GaussianRegressor(RegressorMixin, MultiOutputMixin):
 
 def is_rounding(deviations: np.ndarray, means: np.ndarray) -> np.ndarray:  # (m,), (m,) -> (m,)
     """Whether targets are constant up to the rounding of their mean."""
-    result: np.ndarray = deviations <= 10 * np.finfo(np.float64).eps * np.abs(means)
-    return result
+    return deviations <= 10 * np.finfo(np.float64).eps * np.abs(means)
 
 
 def check_positive(name: str, value: Any, words: tuple[str, ...]) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from .._arrays import Array, host
+from .._arrays import ArrayT, FloatArray, host
 from .base import DotProductKernel, Kernel, Pullback
 
 
@@ -46,13 +46,13 @@ class CompositeKernel(Kernel):
     def nonnegative(self) -> bool:  # type: ignore[override]
         return self.left.nonnegative or self.right.nonnegative
 
-    def scale(self, X: Array) -> Array:
+    def scale(self, X: ArrayT) -> ArrayT:
         """X itself, once both kernels have accepted its width: they scale it on their own."""
         self.left.scale(X)
         self.right.scale(X)
         return X
 
-    def resolve(self, X: Array) -> Any:
+    def resolve(self, X: ArrayT) -> Any:
         left, right = self.left.resolve(X), self.right.resolve(X)
         return self if left is self.left and right is self.right else type(self)(left, right)
 
@@ -64,10 +64,10 @@ class CompositeKernel(Kernel):
         return self.left.is_differentiable or self.right.is_differentiable
 
     @property
-    def logarithms(self) -> np.ndarray:
+    def logarithms(self) -> FloatArray:
         return np.concatenate([self.left.logarithms, self.right.logarithms])
 
-    def with_logarithms(self, logarithms: np.ndarray) -> Any:
+    def with_logarithms(self, logarithms: FloatArray) -> Any:
         n = len(self.left.logarithms)
         left, right = logarithms[:n], logarithms[n:]
         return self.of(self.left.with_logarithms(left), self.right.with_logarithms(right))
@@ -78,7 +78,7 @@ class CompositeKernel(Kernel):
     def stretched(self, factor: float) -> Any:
         return self.of(self.left.stretched(factor), self.right.stretched(factor))
 
-    def search_range(self, X: np.ndarray) -> np.ndarray:
+    def search_range(self, X: FloatArray) -> FloatArray:
         return np.concatenate([self.left.search_range(X), self.right.search_range(X)])
 
     @staticmethod
@@ -107,10 +107,10 @@ class Sum(CompositeKernel):
     Gaussian(lengthscale=3.0) + Matern(lengthscale=2.0, variance=0.5)
     """
 
-    def __call__(self, X: Array, Y: Array | None = None) -> Array:
+    def __call__(self, X: ArrayT, Y: ArrayT | None = None) -> ArrayT:
         return self.left(X, Y) + self.right(X, Y)
 
-    def diag(self, X: Array) -> Array:
+    def diag(self, X: ArrayT) -> ArrayT:
         return self.left.diag(X) + self.right.diag(X)
 
     @staticmethod
@@ -121,8 +121,8 @@ class Sum(CompositeKernel):
         return type(self)(self.left.times(factor), self.right.times(factor))
 
     def with_pullback(
-        self, X: np.ndarray, Y: np.ndarray | None = None
-    ) -> tuple[np.ndarray, Pullback]:
+        self, X: FloatArray, Y: FloatArray | None = None
+    ) -> tuple[FloatArray, Pullback]:
         (K, left), (L, right) = self.left.with_pullback(X, Y), self.right.with_pullback(X, Y)
         return K + L, lambda M: np.concatenate([left(M), right(M)])
 
@@ -139,10 +139,10 @@ class Product(CompositeKernel):
     Gaussian() * (Polynomial(degree=2) + Polynomial())
     """
 
-    def __call__(self, X: Array, Y: Array | None = None) -> Array:
+    def __call__(self, X: ArrayT, Y: ArrayT | None = None) -> ArrayT:
         return self.left(X, Y) * self.right(X, Y)
 
-    def diag(self, X: Array) -> Array:
+    def diag(self, X: ArrayT) -> ArrayT:
         return self.left.diag(X) * self.right.diag(X)
 
     @staticmethod
@@ -153,8 +153,8 @@ class Product(CompositeKernel):
         return type(self)(self.left.times(factor), self.right)
 
     def with_pullback(
-        self, X: np.ndarray, Y: np.ndarray | None = None
-    ) -> tuple[np.ndarray, Pullback]:
+        self, X: FloatArray, Y: FloatArray | None = None
+    ) -> tuple[FloatArray, Pullback]:
         (K, left), (L, right) = self.left.with_pullback(X, Y), self.right.with_pullback(X, Y)
         return K * L, lambda M: np.concatenate([left(M * L), right(M * K)])
 
@@ -189,14 +189,13 @@ class DotProductComposite(CompositeKernel, DotProductKernel):
     def constants(self) -> tuple[str, ...]:  # type: ignore[override]
         return tuple(self.get_params())  # of both: they decide the series and its ratio
 
-    def scale(self, X: Array) -> Array:
+    def scale(self, X: ArrayT) -> ArrayT:
         self.right.scale(X)
         return self.left.scale(X)
 
-    def _right_series(self, max_degree: int) -> np.ndarray:
+    def _right_series(self, max_degree: int) -> FloatArray:
         powers = self.ratio ** np.arange(max_degree + 1.0)
-        result: np.ndarray = powers * self.right.coefficients(max_degree)
-        return result
+        return powers * self.right.coefficients(max_degree)
 
 
 class DotProductSum(Sum, DotProductComposite):
@@ -220,19 +219,18 @@ class DotProductSum(Sum, DotProductComposite):
     def decay(self) -> float:  # type: ignore[override]
         return self.left.decay
 
-    def series(self, max_degree: int) -> np.ndarray:
-        result: np.ndarray = self.left.coefficients(max_degree) + self._right_series(max_degree)
-        return result
+    def series(self, max_degree: int) -> FloatArray:
+        return self.left.coefficients(max_degree) + self._right_series(max_degree)
 
     @property
     def last_degree(self) -> int | None:
         left, right = self.left.last_degree, self.right.last_degree
         return None if left is None or right is None else max(left, right)
 
-    def profile(self, t: Array) -> Array:
+    def profile(self, t: ArrayT) -> ArrayT:
         return self.left.profile(t) + self.right.profile(self.ratio * t)
 
-    def value(self, t: Array, log_weights: Array) -> Array:
+    def value(self, t: ArrayT, log_weights: ArrayT) -> ArrayT:
         return self.left.value(t, log_weights) + self.right.value(self.ratio * t, log_weights)
 
 
@@ -248,7 +246,7 @@ class DotProductProduct(Product, DotProductComposite):
     def decay(self) -> float:  # type: ignore[override]
         return self.left.decay + self.ratio * self.right.decay
 
-    def series(self, max_degree: int) -> np.ndarray:
+    def series(self, max_degree: int) -> FloatArray:
         left = self.left.coefficients(max_degree)
         return np.convolve(left, self._right_series(max_degree))[: max_degree + 1]
 
@@ -257,10 +255,10 @@ class DotProductProduct(Product, DotProductComposite):
         left, right = self.left.last_degree, self.right.last_degree
         return None if left is None or right is None else left + right
 
-    def profile(self, t: Array) -> Array:
+    def profile(self, t: ArrayT) -> ArrayT:
         return self.left.profile(t) * self.right.profile(self.ratio * t)
 
-    def value(self, t: Array, log_weights: Array) -> Array:
+    def value(self, t: ArrayT, log_weights: ArrayT) -> ArrayT:
         # Each kernel with its own part of the weight: profiles alone overflow for large norms
         share = self.left.decay / self.decay if self.decay else 1.0
         left = self.left.value(t, share * log_weights)

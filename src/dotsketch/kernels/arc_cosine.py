@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.special import gammaln
 
-from .._arrays import Array, namespace, plain
+from .._arrays import ArrayT, FloatArray, namespace, plain
 from .base import DotProductKernel, check_positive, directions
 
 
@@ -40,10 +40,10 @@ class ArcCosine(DotProductKernel):
     def metric(self) -> tuple[str, Any]:
         return "directions", 1.0
 
-    def scale(self, X: Array) -> Array:
+    def scale(self, X: ArrayT) -> ArrayT:
         return directions(X)[0]
 
-    def series(self, max_degree: int) -> np.ndarray:
+    def series(self, max_degree: int) -> FloatArray:
         a = np.zeros(max_degree + 2)
         k = np.arange(max_degree // 2 + 1)
         # C(2k, k)/4ᵏ in logarithms: exact enough and without overflow for any k
@@ -58,7 +58,7 @@ class ArcCosine(DotProductKernel):
             a[even] = (odd / (2 * k + 2))[: len(even)]
         return a[: max_degree + 1]
 
-    def profile(self, t: Array) -> Array:
+    def profile(self, t: ArrayT) -> ArrayT:
         xp = namespace(t)
         one = xp.ones_like(t)
         t = xp.minimum(xp.maximum(t, -one), one)

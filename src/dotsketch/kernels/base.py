@@ -10,7 +10,8 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from .._arrays import (
-    Array,
+    ArrayT,
+    FloatArray,
     double,
     host,
     is_foreign,
@@ -23,7 +24,7 @@ from .._arrays import (
 
 # The gradient of a number f with respect to the logarithms of the searched parameters, from the
 # matrix ∂f/∂K, symmetric if K is
-Pullback = Callable[[np.ndarray], np.ndarray]  # (n, m) -> (number of logarithms,)
+Pullback = Callable[[FloatArray], FloatArray]  # (n, m) -> (number of logarithms,)
 
 
 class Kernel(BaseEstimator):
@@ -40,28 +41,27 @@ class Kernel(BaseEstimator):
     sum_of: ClassVar[Callable[[Any, Any], Any]]
     product_of: ClassVar[Callable[[Any, Any], Any]]
 
-    def __call__(self, X: Array, Y: Array | None = None) -> Array:  # (n, d), (m, d) -> (n, m)
+    def __call__(self, X: ArrayT, Y: ArrayT | None = None) -> ArrayT:  # (n, d), (m, d) -> (n, m)
         """The exact Gram matrix between the rows of X and of Y (X if None)."""
         raise NotImplementedError
 
-    def diag(self, X: Array) -> Array:  # (n, d) -> (n,)
+    def diag(self, X: ArrayT) -> ArrayT:  # (n, d) -> (n,)
         """k(x, x) for every row."""
         raise NotImplementedError
 
-    def resolve(self, X: Array) -> Any:
+    def resolve(self, X: ArrayT) -> Any:
         """This kernel with parameters that depend on data (`"median"`) set from X."""
         return self
 
     # -- parameters that can be searched ---------------------------------------------------------
 
     @property
-    def logarithms(self) -> np.ndarray:
+    def logarithms(self) -> FloatArray:
         """The logarithms of the searched parameters, one after the other."""
         values = [np.ravel(host(getattr(self, name))) for name in self.searched]
-        result: np.ndarray = np.log(np.concatenate(values).astype(float))
-        return result
+        return np.log(np.concatenate(values).astype(float))
 
-    def with_logarithms(self, logarithms: np.ndarray) -> Any:
+    def with_logarithms(self, logarithms: FloatArray) -> Any:
         """This kernel with other searched parameters, of the same shapes."""
         values = np.exp(logarithms)
         found: dict[str, Any] = {}
@@ -73,8 +73,8 @@ class Kernel(BaseEstimator):
         return type(self)(**{**self.get_params(), **found})
 
     def with_pullback(
-        self, X: np.ndarray, Y: np.ndarray | None = None
-    ) -> tuple[np.ndarray, Pullback]:  # (n, d), (m, d) -> (n, m)
+        self, X: FloatArray, Y: FloatArray | None = None
+    ) -> tuple[FloatArray, Pullback]:  # (n, d), (m, d) -> (n, m)
         """The Gram matrix between X and Y, and what takes derivatives from it to `logarithms`."""
         if self.searched != ("variance",):
             raise NotImplementedError
@@ -89,7 +89,7 @@ class Kernel(BaseEstimator):
         """k(x / factor, y / factor): all lengthscales times the factor."""
         return self
 
-    def search_range(self, X: np.ndarray) -> np.ndarray:  # (n, d) -> (number of logarithms, 3)
+    def search_range(self, X: FloatArray) -> FloatArray:  # (n, d) -> (number of logarithms, 3)
         """Least, typical and greatest values of the logarithms for rows X.
 
         The variance is typically such that k(x, x) is 1 on average, as for targets that are
@@ -101,7 +101,7 @@ class Kernel(BaseEstimator):
         middle = -np.log(level) if 0 < level < np.inf else 0.0
         return np.concatenate([*others, middle + np.log([[1e-3, 1.0, 1e3]])])
 
-    def range_of(self, name: str, X: np.ndarray) -> np.ndarray:  # (n, d) -> (size, 3)
+    def range_of(self, name: str, X: FloatArray) -> FloatArray:  # (n, d) -> (size, 3)
         """Least, typical and greatest values of one searched parameter, not the variance."""
         raise NotImplementedError
 
@@ -163,19 +163,19 @@ class ExpandedKernel(Kernel):
 
     constants: tuple[str, ...] = ()  # parameters of the series, to which no gradient flows
 
-    def scale(self, X: Array) -> Array:  # (n, d) -> (n, d)
+    def scale(self, X: ArrayT) -> ArrayT:  # (n, d) -> (n, d)
         """s(x), row by row."""
         return X
 
-    def trait(self, S: Array) -> Array:  # (n, d) -> (n,)
+    def trait(self, S: ArrayT) -> ArrayT:  # (n, d) -> (n,)
         """p(x), row by row, from the scaled inputs S = s(x)."""
         raise NotImplementedError
 
-    def value(self, t: Array, traits: Array) -> Array:
+    def value(self, t: ArrayT, traits: ArrayT) -> ArrayT:
         """k(x, y) from t = s(x)·s(y) and p(x) + p(y)."""
         raise NotImplementedError
 
-    def taylor(self, degree: int, t: Array, traits: Array) -> Array:
+    def taylor(self, degree: int, t: ArrayT, traits: ArrayT) -> ArrayT:
         """c_j(t, p + p') with f(t + τ, p + p') = variance · Σ_j c_j τʲ."""
         raise NotImplementedError
 
@@ -202,40 +202,40 @@ class DotProductKernel(ExpandedKernel):
         """
         raise NotImplementedError
 
-    def trait(self, S: Array) -> Array:
+    def trait(self, S: ArrayT) -> ArrayT:
         """log w(x): the weight of a pair depends on the sum of both."""
         return self.log_weight(S)
 
     def has_terms(self, max_degree: int) -> bool:
         return bool(np.any(self.series(max_degree) > 0))
 
-    def log_weight(self, S: Array) -> Array:  # (n, d) -> (n,)
+    def log_weight(self, S: ArrayT) -> ArrayT:  # (n, d) -> (n,)
         """log w(x), row by row, from the scaled inputs S = s(x)."""
         if self.decay == 0:
             return namespace(S).zeros_like(S[:, 0])
         return -self.decay * namespace(S).sum(S * S, axis=1)
 
-    def weight(self, X: Array) -> Array:  # (n, d) -> (n,)
+    def weight(self, X: ArrayT) -> ArrayT:  # (n, d) -> (n,)
         """w(x), row by row."""
         return namespace(X).exp(self.log_weight(self.scale(X)))
 
-    def series(self, max_degree: int) -> np.ndarray:  # -> (max_degree + 1,)
+    def series(self, max_degree: int) -> FloatArray:  # -> (max_degree + 1,)
         """The Maclaurin coefficients of the kernel of variance 1."""
         raise NotImplementedError
 
-    def coefficients(self, max_degree: int) -> np.ndarray:  # -> (max_degree + 1,)
+    def coefficients(self, max_degree: int) -> FloatArray:  # -> (max_degree + 1,)
         """The Maclaurin coefficients a_0 … a_max_degree."""
         return float(host(self.variance)) * self.series(max_degree)
 
-    def profile(self, t: Array) -> Array:
+    def profile(self, t: ArrayT) -> ArrayT:
         """Σ_n a_n tⁿ, summed in closed form."""
         raise NotImplementedError
 
-    def value(self, t: Array, log_weights: Array) -> Array:
+    def value(self, t: ArrayT, log_weights: ArrayT) -> ArrayT:
         """k(x, y) from t = s(x)·s(y) and log w(x) + log w(y)."""
         return namespace(t).exp(log_weights) * self.profile(t)
 
-    def __call__(self, X: Array, Y: Array | None = None) -> Array:  # (n, d), (m, d) -> (n, m)
+    def __call__(self, X: ArrayT, Y: ArrayT | None = None) -> ArrayT:  # (n, d), (m, d) -> (n, m)
         X, Y = matching(X, Y)
         S = self.scale(X)
         T = S if Y is None else self.scale(Y)
@@ -243,7 +243,7 @@ class DotProductKernel(ExpandedKernel):
         v = w if Y is None else self.log_weight(T)
         return self.value(S @ T.T, w[:, None] + v[None, :])
 
-    def diag(self, X: Array) -> Array:  # (n, d) -> (n,)
+    def diag(self, X: ArrayT) -> ArrayT:  # (n, d) -> (n,)
         X, _ = matching(X, None)
         S = self.scale(X)
         return self.value(namespace(X).sum(S * S, axis=1), 2 * self.log_weight(S))
@@ -254,7 +254,7 @@ class GammaKernel(DotProductKernel):
 
     gamma: Any
 
-    def times_slope(self, t: np.ndarray) -> np.ndarray:
+    def times_slope(self, t: FloatArray) -> FloatArray:
         """t times the derivative of `profile`."""
         raise NotImplementedError
 
@@ -262,22 +262,22 @@ class GammaKernel(DotProductKernel):
     def metric(self) -> tuple[str, Any]:
         return "rows", self.gamma
 
-    def scale(self, X: Array) -> Array:
+    def scale(self, X: ArrayT) -> ArrayT:
         return times_root(X, self.gamma)
 
     def stretched(self, factor: float) -> Any:
         changed = {"gamma": self.gamma / factor**2}
         return type(self)(**{**self.get_params(), **changed})
 
-    def range_of(self, name: str, X: np.ndarray) -> np.ndarray:
+    def range_of(self, name: str, X: FloatArray) -> FloatArray:
         """gamma x·x is typically 1."""
         level = float(np.mean(np.sum(X * X, axis=1)))
         typical = 1 / level if 0 < level < np.inf else float(host(self.gamma))
         return typical * np.array([[1e-3, 1.0, 1e3]])
 
     def with_pullback(
-        self, X: np.ndarray, Y: np.ndarray | None = None
-    ) -> tuple[np.ndarray, Pullback]:
+        self, X: FloatArray, Y: FloatArray | None = None
+    ) -> tuple[FloatArray, Pullback]:
         if "gamma" not in self.searched:
             return super().with_pullback(X, Y)
         S = np.asarray(self.scale(X))
@@ -286,7 +286,7 @@ class GammaKernel(DotProductKernel):
         return K, lambda M: np.array([np.sum(M * self.times_slope(t)), np.sum(M * K)])
 
 
-def directions(S: Array) -> tuple[Array, Array]:  # (n, d) -> (n, d), (n,)
+def directions(S: ArrayT) -> tuple[ArrayT, ArrayT]:  # (n, d) -> (n, d), (n,)
     """Rows over their norms, and the norms; zero rows stay zero, with finite gradients."""
     xp = namespace(S)
     largest = xp.max(xp.abs(S), axis=1, keepdims=True)
@@ -299,9 +299,9 @@ def directions(S: Array) -> tuple[Array, Array]:  # (n, d) -> (n, d), (n,)
     return scaled / norms, radius[:, 0]
 
 
-def matching(X: Array, Y: Array | None) -> tuple[Array, Array | None]:
+def matching(X: ArrayT, Y: ArrayT | None) -> tuple[ArrayT, ArrayT | None]:
     """X and Y as two-dimensional floating arrays of one width."""
-    checked: list[Array | None] = []
+    checked: list[Any] = []
     A: Any
     for name, A in (("X", X), ("Y", Y)):
         if A is None:
@@ -324,15 +324,15 @@ def matching(X: Array, Y: Array | None) -> tuple[Array, Array | None]:
     return X, Y
 
 
-def _floating(X: Array) -> Array:
+def _floating(X: Any) -> Any:
     return X.astype(np.float64) if isinstance(X, np.ndarray) else double(X)
 
 
-def times_root(X: Array, gamma: Any) -> Array:
+def times_root(X: ArrayT, gamma: Any) -> ArrayT:
     return X if isinstance(gamma, (int, float)) and gamma == 1 else X * square_root(gamma)
 
 
-def lengthscale_of(value: Any, X: Array) -> Any:
+def lengthscale_of(value: Any, X: ArrayT) -> Any:
     """A number as it is; an array of lengthscales in the library of X."""
     value = plain(value)
     if not isinstance(value, (np.ndarray, list, tuple)):
@@ -343,14 +343,14 @@ def lengthscale_of(value: Any, X: Array) -> Any:
     return xp.asarray(np.asarray(value), dtype=X.dtype, device=array_api_compat.device(X))
 
 
-def column_lengthscales(lengthscale: Any, dimension: int) -> np.ndarray | str:
+def column_lengthscales(lengthscale: Any, dimension: int) -> FloatArray | str:
     """One lengthscale for every column; a rule such as "median" stays."""
     if isinstance(lengthscale, str):
         return lengthscale
     return np.broadcast_to(host(lengthscale), (dimension,)).astype(float)
 
 
-def column_deviations(X: np.ndarray) -> np.ndarray:  # (n, d) -> (d,)
+def column_deviations(X: FloatArray) -> FloatArray:  # (n, d) -> (d,)
     """The standard deviations of the columns; those of constant columns are a typical one."""
     deviations = np.std(X, axis=0)
     varies = varying_columns(X)
@@ -358,19 +358,17 @@ def column_deviations(X: np.ndarray) -> np.ndarray:  # (n, d) -> (d,)
     return np.where(varies, deviations, typical)
 
 
-def varying_columns(X: np.ndarray) -> np.ndarray:  # (n, d) -> (d,)
+def varying_columns(X: FloatArray) -> FloatArray:  # (n, d) -> (d,)
     """Which columns are not constant, up to rounding."""
-    result: np.ndarray = np.ptp(X, axis=0) > 1e-12 * np.max(np.abs(X), axis=0)
-    return result
+    return np.ptp(X, axis=0) > 1e-12 * np.max(np.abs(X), axis=0)
 
 
-def fixed_if_constant(ranges: np.ndarray, X: np.ndarray) -> np.ndarray:  # (d, 3), (n, d) -> (d, 3)
+def fixed_if_constant(ranges: FloatArray, X: FloatArray) -> FloatArray:  # (d, 3), (n, d) -> (d, 3)
     """The greatest lengthscale for constant columns: there is nothing to search."""
-    result: np.ndarray = np.where(varying_columns(X)[:, None], ranges, ranges[:, 2:])
-    return result
+    return np.where(varying_columns(X)[:, None], ranges, ranges[:, 2:])
 
 
-def inverse_square(lengthscale: Any) -> np.ndarray:
+def inverse_square(lengthscale: Any) -> FloatArray:
     """1/lengthscale² on the host; NaN if it is set from data."""
     if isinstance(lengthscale, str):
         return np.array(np.nan)

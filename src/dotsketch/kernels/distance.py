@@ -8,7 +8,7 @@ import array_api_compat
 import numpy as np
 from array_api_compat import is_numpy_array
 
-from .._arrays import Array, host, is_sparse, namespace, plain, without_gradient
+from .._arrays import ArrayT, FloatArray, host, is_sparse, namespace, plain, without_gradient
 from .base import (
     Kernel,
     Pullback,
@@ -48,12 +48,12 @@ class DistanceKernel(Kernel):
             check_positive("lengthscale", self.lengthscale, most_dimensions=1)
         check_positive("variance", self.variance)
 
-    def resolve(self, X: Array) -> Any:
+    def resolve(self, X: ArrayT) -> Any:
         if isinstance(self.lengthscale, str):
             return type(self)(**{**self.get_params(), "lengthscale": median_distance(X)})
         return self
 
-    def scale(self, X: Array) -> Array:
+    def scale(self, X: ArrayT) -> ArrayT:
         if isinstance(self.lengthscale, str):
             raise ValueError(
                 f"lengthscale={self.lengthscale!r} is set from data: call kernel.resolve(X) first, "
@@ -61,25 +61,29 @@ class DistanceKernel(Kernel):
             )
         return X / lengthscale_of(self.lengthscale, X)
 
-    def profile_of_halves(self, halves: Array) -> Array:
+    def profile_of_halves(self, halves: ArrayT) -> ArrayT:
         """f, where halves are |s(x) − s(y)|²/2 ≥ 0: an array of any library."""
         raise NotImplementedError
 
-    def fill_profile(self, halves: np.ndarray) -> None:
+    def fill_profile(self, halves: FloatArray) -> None:
         """f of a block of halves, in place."""
         raise NotImplementedError
 
-    def slope_of_halves(self, halves: np.ndarray) -> np.ndarray:
+    def slope_of_halves(self, halves: FloatArray) -> FloatArray:
         """The derivative of f with respect to the halves."""
         raise NotImplementedError
 
-    def __call__(self, X: Array, Y: Array | None = None) -> Array:
+    def __call__(self, X: ArrayT, Y: ArrayT | None = None) -> ArrayT:
         X, Y = matching(X, Y)
         xp = namespace(X)
+        S: Any
+        T: Any
+        K: Any
         S, T, unit = self._centred(X, Y)
         if is_numpy_array(S) and not self.is_differentiable:
-            variance = plain(self.variance)
-            return self._on_host(S, None if Y is None else T, min(float(unit), 1e15) ** 2, variance)
+            factor = min(float(unit), 1e15) ** 2
+            K = self._on_host(S, None if Y is None else T, factor, plain(self.variance))
+            return K
         squares = xp.sum(S * S, axis=1)[:, None] + xp.sum(T * T, axis=1)[None, :] - 2 * (S @ T.T)
         squares = squares * xp.minimum(unit, 1e15 * xp.ones_like(unit)) ** 2
         # Rounding may leave less than zero where rows are equal. To clamp the value must not cut
@@ -93,7 +97,7 @@ class DistanceKernel(Kernel):
             squares = squares * (1 - same)
         return plain(self.variance) * self.profile_of_halves(squares / 2)
 
-    def _centred(self, X: Array, Y: Array | None) -> tuple[Array, Array, Array]:
+    def _centred(self, X: ArrayT, Y: ArrayT | None) -> tuple[ArrayT, ArrayT, ArrayT]:
         """s(x) and s(y) about a common centre, in units of the largest coordinate (1 at least).
 
         Distances lose their digits to a common offset, which the kernel does not see, and squares
@@ -109,20 +113,20 @@ class DistanceKernel(Kernel):
         unit = xp.where(unit > 1, unit, xp.ones_like(unit))
         return S / unit, T / unit, unit
 
-    def diag(self, X: Array) -> Array:
+    def diag(self, X: ArrayT) -> ArrayT:
         X, _ = matching(X, None)
         return plain(self.variance) * namespace(X).ones_like(X[:, 0])
 
     def _on_host(
-        self, S: np.ndarray, T: np.ndarray | None, factor: float, variance: float
-    ) -> np.ndarray:  # (n, d), (m, d) -> (n, m)
+        self, S: FloatArray, T: FloatArray | None, factor: float, variance: float
+    ) -> FloatArray:  # (n, d), (m, d) -> (n, m)
         """variance · f(factor |s − t|²/2) of centred rows, in place and a few rows at a time.
 
         All steps on a block of rows stay in the cache: passes over whole matrices would take longer
         than the exponential. With T None only blocks up to the diagonal are computed, and mirrored.
         """
         other = S if T is None else T
-        K: np.ndarray = S @ other.T
+        K: FloatArray = S @ other.T
         left, right = (np.sum(A * A, axis=1) / 2 for A in (S, other))
         n, m = K.shape
         step = max(1, (1 << 15) // m)
@@ -153,7 +157,7 @@ class DistanceKernel(Kernel):
         values = plain(factor * np.asarray(host(self.lengthscale)))
         return type(self)(**{**self.get_params(), "lengthscale": values})
 
-    def range_of(self, name: str, X: np.ndarray) -> np.ndarray:
+    def range_of(self, name: str, X: FloatArray) -> FloatArray:
         """Distances grow with √d if all columns matter; a column may matter not at all."""
         if np.ndim(plain(self.lengthscale)) == 0:
             return median_distance(X) * np.array([[1e-2, 1.0, 1e2]])
@@ -163,8 +167,8 @@ class DistanceKernel(Kernel):
         return fixed_if_constant(ranges, X)
 
     def with_pullback(
-        self, X: np.ndarray, Y: np.ndarray | None = None
-    ) -> tuple[np.ndarray, Pullback]:
+        self, X: FloatArray, Y: FloatArray | None = None
+    ) -> tuple[FloatArray, Pullback]:
         S, T, unit = self._centred(X, Y)
         S, T = S * unit, T * unit
         left, right = (np.sum(A * A, axis=1) / 2 for A in (S, T))
@@ -181,7 +185,7 @@ class DistanceKernel(Kernel):
         self.fill_profile(K)
         K *= variance
 
-        def pullback(M: np.ndarray) -> np.ndarray:
+        def pullback(M: FloatArray) -> FloatArray:
             G = self.slope_of_halves(halves)
             G *= M
             # Σ_ij G_ij (s_ik − t_jk)² for every k, by one product
@@ -194,7 +198,7 @@ class DistanceKernel(Kernel):
         return K, pullback
 
 
-def _improve(halves: np.ndarray, norms: np.ndarray, S: np.ndarray, T: np.ndarray) -> None:
+def _improve(halves: FloatArray, norms: FloatArray, S: FloatArray, T: FloatArray) -> None:
     """Halves of squared distances that are small beside the norms, from differences of rows."""
     rows, columns = np.nonzero(halves < _NEAR * norms)
     step = max(1, (1 << 18) // S.shape[1])  # differences of so many pairs at a time
@@ -203,7 +207,7 @@ def _improve(halves: np.ndarray, norms: np.ndarray, S: np.ndarray, T: np.ndarray
         halves[i, j] = np.sum((S[i] - T[j]) ** 2, axis=1) / 2
 
 
-def median_distance(X: Array, max_rows: int = 1000) -> float:
+def median_distance(X: Any, max_rows: int = 1000) -> float:
     """The median Euclidean distance between distinct rows of (an even subsample of) X.
 
     If more than half of the distances are zero, the median of the others; 1 if all are.

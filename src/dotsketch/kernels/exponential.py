@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy.special import gammaln
 
-from .._arrays import Array, host, namespace, plain
+from .._arrays import ArrayT, FloatArray, host, namespace, plain
 from .base import (
     DotProductKernel,
     Pullback,
@@ -42,15 +42,14 @@ class Exponential(DotProductKernel):
     def metric(self) -> tuple[str, Any]:
         return "rows", inverse_square(self.lengthscale)
 
-    def scale(self, X: Array) -> Array:
+    def scale(self, X: ArrayT) -> ArrayT:
         return X / lengthscale_of(self.lengthscale, X)
 
-    def series(self, max_degree: int) -> np.ndarray:
+    def series(self, max_degree: int) -> FloatArray:
         n = np.arange(max_degree + 1)
-        result: np.ndarray = np.exp(-gammaln(n + 1.0))
-        return result
+        return np.exp(-gammaln(n + 1.0))
 
-    def profile(self, t: Array) -> Array:
+    def profile(self, t: ArrayT) -> ArrayT:
         return plain(self.variance) * namespace(t).exp(t)
 
     def per_column(self, dimension: int) -> Any:
@@ -61,7 +60,7 @@ class Exponential(DotProductKernel):
         values = plain(factor * np.asarray(host(self.lengthscale)))
         return type(self)(lengthscale=values, variance=self.variance)
 
-    def range_of(self, name: str, X: np.ndarray) -> np.ndarray:
+    def range_of(self, name: str, X: FloatArray) -> FloatArray:
         """Exponents are at most 50² and typically 1 for rows of the usual norm."""
         largest, usual = np.max(np.abs(X), axis=0), np.sqrt(np.mean(X * X, axis=0))
         is_common = np.ndim(plain(self.lengthscale)) == 0
@@ -76,13 +75,13 @@ class Exponential(DotProductKernel):
         return ranges if is_common else fixed_if_constant(ranges, X)
 
     def with_pullback(
-        self, X: np.ndarray, Y: np.ndarray | None = None
-    ) -> tuple[np.ndarray, Pullback]:
+        self, X: FloatArray, Y: FloatArray | None = None
+    ) -> tuple[FloatArray, Pullback]:
         S = np.asarray(self.scale(X))
         T = S if Y is None else np.asarray(self.scale(Y))
         K = np.asarray(self(X, Y))
 
-        def pullback(M: np.ndarray) -> np.ndarray:
+        def pullback(M: FloatArray) -> FloatArray:
             weighted = M * K
             lengthscales = -2 * np.sum(S * (weighted @ T), axis=0)
             if np.ndim(plain(self.lengthscale)) == 0:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .._arrays import Array, namespace, plain
+from .._arrays import ArrayT, FloatArray, namespace, plain
 from .base import DotProductKernel, inverse_square
 from .distance import DistanceKernel
 from .exponential import Exponential
@@ -38,16 +38,15 @@ class Gaussian(DistanceKernel, DotProductKernel):
 
     # -- as a function of the distance: products of weights and series overflow for large norms --
 
-    def profile_of_halves(self, halves: Array) -> Array:
+    def profile_of_halves(self, halves: ArrayT) -> ArrayT:
         return namespace(halves).exp(-halves)
 
-    def fill_profile(self, halves: np.ndarray) -> None:
+    def fill_profile(self, halves: FloatArray) -> None:
         np.negative(halves, out=halves)
         np.exp(halves, out=halves)
 
-    def slope_of_halves(self, halves: np.ndarray) -> np.ndarray:
-        result: np.ndarray = -np.exp(-halves)
-        return result
+    def slope_of_halves(self, halves: FloatArray) -> FloatArray:
+        return -np.exp(-halves)
 
     # -- as a series of the dot product ----------------------------------------------------------
 
@@ -57,11 +56,11 @@ class Gaussian(DistanceKernel, DotProductKernel):
     def metric(self) -> tuple[str, Any]:
         return "rows", inverse_square(self.lengthscale)
 
-    def series(self, max_degree: int) -> np.ndarray:
+    def series(self, max_degree: int) -> FloatArray:
         return Exponential().series(max_degree)
 
-    def profile(self, t: Array) -> Array:
+    def profile(self, t: ArrayT) -> ArrayT:
         return plain(self.variance) * namespace(t).exp(t)
 
-    def value(self, t: Array, log_weights: Array) -> Array:
+    def value(self, t: ArrayT, log_weights: ArrayT) -> ArrayT:
         return self.variance * namespace(t).exp(log_weights + t)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .._arrays import Array, plain
+from .._arrays import ArrayT, FloatArray, plain
 from .base import GammaKernel, check_positive
 
 
@@ -57,22 +57,21 @@ class Maclaurin(GammaKernel):
     def last_degree(self) -> int:
         return int(np.flatnonzero(np.asarray(self._list, dtype=float)).max(initial=0))
 
-    def series(self, max_degree: int) -> np.ndarray:
+    def series(self, max_degree: int) -> FloatArray:
         a = np.zeros(max_degree + 1)
         given = np.asarray(self._list, dtype=float)[: max_degree + 1]
         a[: len(given)] = given
         return a
 
-    def profile(self, t: Array) -> Array:
+    def profile(self, t: ArrayT) -> ArrayT:
         return plain(self.variance) * _polynomial(np.asarray(self._list, dtype=float), t)
 
-    def times_slope(self, t: np.ndarray) -> np.ndarray:
+    def times_slope(self, t: FloatArray) -> FloatArray:
         a = np.asarray(self._list, dtype=float)
-        result: np.ndarray = plain(self.variance) * _polynomial(np.arange(len(a)) * a, t)
-        return result
+        return plain(self.variance) * _polynomial(np.arange(len(a)) * a, t)
 
 
-def _polynomial(a: np.ndarray, t: Array) -> Array:
+def _polynomial(a: FloatArray, t: ArrayT) -> ArrayT:
     """Σ_n a_n tⁿ by Horner's rule."""
     total = 0 * t
     for coefficient in reversed(a.tolist()):

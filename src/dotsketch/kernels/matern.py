@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .._arrays import Array, namespace
+from .._arrays import ArrayT, FloatArray, namespace
 from .distance import DistanceKernel
 
 SMOOTHNESS = (0.5, 1.5, 2.5)
@@ -49,7 +49,7 @@ class Matern(DistanceKernel):
             raise ValueError(f"nu must be 0.5, 1.5 or 2.5; got {self.nu!r}.")
         super().validate()
 
-    def profile_of_halves(self, halves: Array) -> Array:
+    def profile_of_halves(self, halves: ArrayT) -> ArrayT:
         xp = namespace(halves)
         squares = 4 * self.nu * halves
         # The root has no derivative at 0, the kernel has one (0, but for nu = 0.5)
@@ -58,7 +58,7 @@ class Matern(DistanceKernel):
         factor = 1.0 if self.nu == 0.5 else 1 + r if self.nu == 1.5 else 1 + r + squares / 3
         return factor * xp.exp(-r)
 
-    def fill_profile(self, halves: np.ndarray) -> None:
+    def fill_profile(self, halves: FloatArray) -> None:
         halves *= 4 * self.nu
         np.sqrt(halves, out=halves)
         decay = np.exp(-halves)
@@ -70,7 +70,7 @@ class Matern(DistanceKernel):
             halves += 1
             halves *= decay
 
-    def slope_of_halves(self, halves: np.ndarray) -> np.ndarray:
+    def slope_of_halves(self, halves: FloatArray) -> FloatArray:
         r = np.sqrt(4 * self.nu * halves)
         if self.nu == 0.5:  # 0 at equal rows, where the lengthscale does not matter
             return np.divide(-np.exp(-r), r, out=np.zeros_like(r), where=r > 0)

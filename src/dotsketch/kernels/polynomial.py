@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from .._arrays import Array, host, plain, positive_integer
+from .._arrays import ArrayT, FloatArray, host, plain, positive_integer
 from .base import GammaKernel, check_nonnegative, check_positive
 
 
@@ -48,23 +48,22 @@ class Polynomial(GammaKernel):
     def last_degree(self) -> int:
         return int(self.degree)
 
-    def series(self, max_degree: int) -> np.ndarray:
+    def series(self, max_degree: int) -> FloatArray:
         n = np.arange(max_degree + 1)
         binomial = np.array([float(math.comb(self.degree, int(k))) for k in n])
         coef0 = float(host(self.coef0))
         powers = np.where(n <= self.degree, coef0 ** np.maximum(self.degree - n, 0), 0)
         return binomial * powers
 
-    def profile(self, t: Array) -> Array:
+    def profile(self, t: ArrayT) -> ArrayT:
         return plain(self.variance) * _integer_power(t + plain(self.coef0), self.degree)
 
-    def times_slope(self, t: np.ndarray) -> np.ndarray:
+    def times_slope(self, t: FloatArray) -> FloatArray:
         power = (t + plain(self.coef0)) ** (self.degree - 1)
-        result: np.ndarray = plain(self.variance) * self.degree * t * power
-        return result
+        return plain(self.variance) * self.degree * t * power
 
 
-def _integer_power(t: Array, n: int) -> Array:
+def _integer_power(t: ArrayT, n: int) -> ArrayT:
     """tⁿ for n ≥ 1 by squaring: a few products, where a general power is slow."""
     if n == 1:
         return t

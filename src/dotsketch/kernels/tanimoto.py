@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .._arrays import Array, is_sparse, is_traced, namespace, plain
+from .._arrays import ArrayT, is_sparse, is_traced, namespace, plain
 from .base import ExpandedKernel, check_positive, matching
 
 
@@ -43,7 +43,7 @@ class Tanimoto(ExpandedKernel):
     def validate(self) -> None:
         check_positive("variance", self.variance)
 
-    def scale(self, X: Array) -> Array:
+    def scale(self, X: ArrayT) -> ArrayT:
         """X itself, if no entry is negative."""
         entries = X.data if is_sparse(X) else X
         if not is_traced(entries) and bool(namespace(entries).any(entries < 0)):
@@ -53,10 +53,10 @@ class Tanimoto(ExpandedKernel):
             )
         return X
 
-    def trait(self, S: Array) -> Array:
+    def trait(self, S: ArrayT) -> ArrayT:
         """|x|², row by row."""
         if is_sparse(S):
-            squares = np.asarray(S.multiply(S).sum(axis=1)).ravel()
+            squares: Any = np.asarray(S.multiply(S).sum(axis=1)).ravel()
         else:
             squares = namespace(S).sum(S * S, axis=1)
         if not is_traced(squares) and not bool(namespace(squares).all(squares < math.inf)):
@@ -66,10 +66,10 @@ class Tanimoto(ExpandedKernel):
             )
         return squares
 
-    def value(self, t: Array, traits: Array) -> Array:
+    def value(self, t: ArrayT, traits: ArrayT) -> ArrayT:
         return plain(self.variance) * _ratio(t, traits, one=1.0)
 
-    def taylor(self, degree: int, t: Array, traits: Array) -> Array:
+    def taylor(self, degree: int, t: ArrayT, traits: ArrayT) -> ArrayT:
         # t/(N − t) = N/(N − t) − 1, and the derivatives of N/(N − t) are N j!/(N − t)^(j+1)
         if degree == 0:
             return _ratio(t, traits, one=0.0)
@@ -79,7 +79,7 @@ class Tanimoto(ExpandedKernel):
         rest = xp.where(positive, rest, xp.ones_like(rest))
         return xp.where(positive, traits / rest ** (degree + 1), xp.zeros_like(rest))
 
-    def __call__(self, X: Array, Y: Array | None = None) -> Array:  # (n, d), (m, d) -> (n, m)
+    def __call__(self, X: ArrayT, Y: ArrayT | None = None) -> ArrayT:  # (n, d), (m, d) -> (n, m)
         X, Y = _same_kind(X, Y)
         S = self.scale(X)
         T = S if Y is None else self.scale(Y)
@@ -90,13 +90,13 @@ class Tanimoto(ExpandedKernel):
             dots = dots.toarray()
         return self.value(dots, traits[:, None] + others[None, :])
 
-    def diag(self, X: Array) -> Array:  # (n, d) -> (n,)
+    def diag(self, X: ArrayT) -> ArrayT:  # (n, d) -> (n,)
         X, _ = _same_kind(X, None)
         traits = self.trait(self.scale(X))
         return plain(self.variance) * namespace(traits).ones_like(traits)
 
 
-def _ratio(t: Array, total: Array, one: float) -> Array:
+def _ratio(t: ArrayT, total: ArrayT, one: float) -> ArrayT:
     """t/(total − t), and `one` for two zero rows."""
     xp = namespace(total)
     rest = total - t
@@ -105,7 +105,7 @@ def _ratio(t: Array, total: Array, one: float) -> Array:
     return xp.where(zero, one * xp.ones_like(rest), found)
 
 
-def _same_kind(X: Any, Y: Any) -> tuple[Array, Array | None]:
+def _same_kind(X: Any, Y: Any) -> tuple[ArrayT, ArrayT | None]:
     """Rows as floating numbers of one width; two sparse matrices stay so."""
     if not is_sparse(X) or not (Y is None or is_sparse(Y)):
         return matching(X, Y)

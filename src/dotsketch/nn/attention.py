@@ -140,8 +140,7 @@ class SketchAttention(nn.Module):
         return self.out_proj(output.flatten(2)), state
 
     def _heads(self, x: torch.Tensor) -> torch.Tensor:
-        result: torch.Tensor = x.unflatten(-1, (self.num_heads, self.head_dim))
-        return result
+        return x.unflatten(-1, (self.num_heads, self.head_dim))
 
     def extra_repr(self) -> str:
         return f"{self.embed_dim}, num_heads={self.num_heads}, causal={self.causal}"

@@ -202,8 +202,7 @@ def _written(z: Tensor, v: Tensor, power: int) -> Tensor:  # (…, t, D), (…, 
     if power == 1:
         return z.transpose(-1, -2) @ v
     paired = (z[..., :, None] * v[..., None, :]).flatten(-2)
-    result: Tensor = (z.transpose(-1, -2) @ paired).unflatten(-1, (z.shape[-1], v.shape[-1]))
-    return result
+    return (z.transpose(-1, -2) @ paired).unflatten(-1, (z.shape[-1], v.shape[-1]))
 
 
 def _read(sums: Any, z: Tensor, power: int) -> Tensor:  # (…, t, D) -> (…, t, c)

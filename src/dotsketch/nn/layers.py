@@ -102,7 +102,7 @@ class SketchLayer(Weighted):
             if self.coef0:
                 constant = torch.full_like(rows[:, :1], math.sqrt(self.coef0))
                 rows = torch.cat([rows, constant], dim=1)
-            Z = join(self.sketch.prepare(self.assembled(), rows)(rows), self.output)
+            Z: Any = join(self.sketch.prepare(self.assembled(), rows)(rows), self.output)
         return as_given(Z, x)
 
     def extra_repr(self) -> str:
@@ -154,8 +154,7 @@ class FeatureLayer(Weighted):
     @property
     def description(self) -> FeatureMap:
         """The feature map that was given, without its weights."""
-        result: FeatureMap = self._nest
-        return result
+        return self._nest
 
     def resample_(self, generator: Seed = None, rows: Array | None = None) -> Self:
         """Draw the weights anew, in place.

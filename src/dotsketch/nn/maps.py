@@ -77,8 +77,7 @@ class PolynomialMap(nn.Module):
         )
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:  # (…, head_dim) -> (…, num_features)
-        result: torch.Tensor = self.layer(x)
-        return result
+        return self.layer(x)
 
     def kernel(self, q: torch.Tensor, k: torch.Tensor) -> torch.Tensor:  # (…, t, d) -> (…, t, s)
         """(gamma q·k + coef0)^degree, exactly."""
@@ -166,8 +165,7 @@ class SoftmaxMap(nn.Module):
         self.least_weight = math.exp(-(self.norm**2) / math.sqrt(head_dim)) if is_signed else 0.0
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:  # (…, head_dim) -> (…, num_features)
-        result: torch.Tensor = self.layer(x)
-        return result
+        return self.layer(x)
 
     def predicted_error(self, x: torch.Tensor) -> float:  # (…, head_dim)
         """The relative error of the kernel between rows of x: root mean square, over that of k.

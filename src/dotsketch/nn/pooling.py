@@ -85,8 +85,7 @@ class CompactBilinearPooling(Weighted):
                 product = product.sum(dim=2, keepdim=True)
             Z = torch.fft.irfft(product, n=self.out_features, dim=1).to(x.dtype)
         locations = () if self.sum_pool else x.shape[2:]
-        result: torch.Tensor = Z.reshape(x.shape[0], self.out_features, *locations)
-        return result
+        return Z.reshape(x.shape[0], self.out_features, *locations)
 
     def _spectrum(self, x: torch.Tensor, number: int, weights: Any) -> torch.Tensor:
         """The transform of the counts, (batch, channels, …) -> (batch, D/2 + 1, locations)."""

@@ -91,8 +91,7 @@ def state_of(value: Any) -> dict[str, Any]:
     """The attributes of an instance (the fields of a named tuple), without cached properties."""
     cls = type(value)
     if is_named_tuple(cls):
-        result: dict[str, Any] = value._asdict()
-        return result
+        return value._asdict()
     slots = {name: getattr(value, name) for name in _slots(cls) if hasattr(value, name)}
     # What a class of ours says about its pickles holds for files: a plan computes what it put off
     of_its_own = cls.__name__ in OWN and "__getstate__" in vars(cls)

@@ -12,7 +12,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
-from .._arrays import Array, as_generator, positive_integer
+from .._arrays import Array, ArrayT, as_generator, positive_integer
 from ..features.base import FeatureMap
 from ..features.study import Study, check_kernel
 from ..kernels import Kernel
@@ -187,13 +187,12 @@ class AutoFeatures(FeatureMap):
         self.kernel_ = self.features_.kernel_
         return self
 
-    def _features(self, X: Array) -> Array:
+    def _features(self, X: ArrayT) -> ArrayT:
         return self.features_._features(X)
 
     def settled(self, X: Array, y: Any = None) -> FeatureMap:
         """The features that are chosen for X: a plan for every kernel would take too long."""
-        result: FeatureMap = clone(clone(self).fit(X, y).features_)
-        return result
+        return clone(clone(self).fit(X, y).features_)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

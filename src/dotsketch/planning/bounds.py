@@ -73,8 +73,7 @@ def error_bound(
 def _vectors(x: Array) -> np.ndarray:
     """One vector or rows of them, as a finite float64 matrix."""
     rows = np.atleast_2d(np.asarray(host(x), dtype=np.float64))
-    result: np.ndarray = check_array(rows, ensure_min_features=1)
-    return result
+    return check_array(rows, ensure_min_features=1)
 
 
 class ComplexAdvantage(NamedTuple):

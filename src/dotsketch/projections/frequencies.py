@@ -204,8 +204,7 @@ def sphere_mean(r: np.ndarray, dimension: int) -> np.ndarray:
     array([1., 0.])
     """
     if dimension == 1:
-        result: np.ndarray = np.cos(r)
-        return result
+        return np.cos(r)
     # beyond 9.5/√d the weight cos^{d−2} is below 1e-19
     span = min(math.pi / 2, 9.5 / math.sqrt(dimension))
     largest = float(np.max(r, initial=0.0))

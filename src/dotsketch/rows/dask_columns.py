@@ -54,8 +54,7 @@ def _like(X: Any, column: Any) -> Any:
 
 
 def _count(collection: Any) -> int:
-    result: int = collection.npartitions if is_frame(collection) else collection.numblocks[0]
-    return result
+    return collection.npartitions if is_frame(collection) else collection.numblocks[0]
 
 
 def _lengths(X: Any) -> tuple[int, ...]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import mmap
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import scipy.sparse
@@ -18,7 +18,7 @@ import scipy.sparse
 from .._arrays import Array, host, is_sparse
 from .fold import Checkpoint, fold
 
-Block = tuple[Array, ...]  # columns of one block of rows: (X, y), or more of those below
+Block: TypeAlias = tuple[Any, ...]  # columns of one block of rows: (X, y), or more of those below
 COLUMNS = ("X", "y", "noise_variance", "sample_weight")
 LIBRARIES = ("dask",)  # that compute with rows where they are: see `collections`
 SAMPLE_ROWS = 10_000  # features are fitted on so many rows of data that are not in memory
@@ -354,8 +354,7 @@ def release_pages(X: Any) -> None:
 
 
 def len_of(column: Array) -> int:
-    result: int = column.shape[0]
-    return result
+    return column.shape[0]
 
 
 def _map_of(X: Any) -> mmap.mmap | None:

@@ -17,6 +17,7 @@ import numpy as np
 
 from .._arrays import (
     Array,
+    ArrayT,
     from_host,
     map_rows,
     namespace,
@@ -82,17 +83,17 @@ class Sketch:
         """The weights as a function of chunks of rows like these: done once for all chunks."""
         raise NotImplementedError
 
-    def moments(self, pairs: PairStatistics) -> VectorMoments:
+    def moments(self, pairs: PairStatistics[ArrayT]) -> VectorMoments:
         """Second moments of the features as a random vector, for sketches of sketches."""
         raise NotImplementedError(f"No closed-form moments are known for {self}.")
 
-    def variance(self, pairs: PairStatistics) -> Array:
+    def variance(self, pairs: PairStatistics[ArrayT]) -> ArrayT:
         """E|k̂ − ⟨x, y⟩ᵖ|², in the shape of the pairs."""
         xp = namespace(pairs.dot)
         excess = self.moments(pairs).overlap - pairs.dot ** (2 * self.degree)
         return xp.maximum(excess, xp.zeros_like(excess))
 
-    def pseudo_variance(self, pairs: PairStatistics) -> Array:
+    def pseudo_variance(self, pairs: PairStatistics[ArrayT]) -> ArrayT:
         """E(k̂ − ⟨x, y⟩ᵖ)² without the modulus; it is the variance itself for real features."""
         if not self.is_complex:
             return self.variance(pairs)
@@ -100,7 +101,7 @@ class Sketch:
 
     # -- what every family shares ------------------------------------------------------------
 
-    def real_part_variance(self, pairs: PairStatistics) -> Array:
+    def real_part_variance(self, pairs: PairStatistics[ArrayT]) -> ArrayT:
         """Var Re k̂ = (variance + Re pseudo_variance)/2: what remains when Im k̂ is dropped."""
         xp = namespace(pairs.dot)
         half = (self.variance(pairs) + self.pseudo_variance(pairs)) / 2
@@ -108,13 +109,13 @@ class Sketch:
 
     def apply(
         self,
-        X: Array,
+        X: ArrayT,
         weights: Any,
         *,
         output: str | None = None,
         preprocess: Callable[[Array], Array] | None = None,
         n_jobs: int | None = None,
-    ) -> Array:  # (n, d) -> (n, D), or (n, 2D) for "complex_to_real"
+    ) -> ArrayT:  # (n, d) -> (n, D), or (n, 2D) for "complex_to_real"
         """Features of all rows, computed in chunks.
 
         `output` is "real" or "complex" after the field, or "complex_to_real" for [Re, Im];
@@ -128,8 +129,7 @@ class Sketch:
         prepared = self.prepared(weights, X)
 
         def inputs(rows: Array) -> Array:
-            if prepared.must_densify(rows):
-                rows = rows.toarray()
+            rows = prepared.dense(rows)
             return rows if preprocess is None else preprocess(rows)
 
         return map_rows(
@@ -173,8 +173,13 @@ class SeparableSketch(Sketch):
     """
 
     def terms(
-        self, pairs: PairStatistics, max_degree: int, part: str, *, every_budget: bool = False
-    ) -> Iterator[list[Array]]:
+        self,
+        pairs: PairStatistics[ArrayT],
+        max_degree: int,
+        part: str,
+        *,
+        every_budget: bool = False,
+    ) -> Iterator[list[ArrayT]]:
         """Terms of the degrees 1 … max_degree, in the shape of the pairs.
 
         `part` is "complex" for the variance, "pseudo" for the pseudo-variance, and "real" for
@@ -191,11 +196,11 @@ class SeparableSketch(Sketch):
             yield [(a + b) / 2 for a, b in zip(one, other, strict=True)]
 
     def _terms(
-        self, pairs: PairStatistics, max_degree: int, pseudo: bool, every_budget: bool
-    ) -> Iterator[list[Array]]:
+        self, pairs: PairStatistics[ArrayT], max_degree: int, pseudo: bool, every_budget: bool
+    ) -> Iterator[list[ArrayT]]:
         raise NotImplementedError
 
-    def combine(self, terms: list[Array], n_projections: Any, dimension: int) -> Array:
+    def combine(self, terms: list[Any], n_projections: Any, dimension: int) -> Any:
         """The variance with that many projections (a number, or an array of them)."""
         raise NotImplementedError
 
@@ -203,24 +208,26 @@ class SeparableSketch(Sketch):
         """The terms of every budget for `_backends.pair_terms`, or None if it has no such sums."""
         return None
 
-    def surrogate(self, terms: list[Array], n_projections: Any, dimension: int) -> Array:
+    def surrogate(self, terms: list[Any], n_projections: Any, dimension: int) -> Any:
         """A convex, decreasing stand-in for `combine`, for the allocation of a budget."""
         return self.combine(terms, n_projections, dimension)
 
-    def variance(self, pairs: PairStatistics) -> Array:
+    def variance(self, pairs: PairStatistics[ArrayT]) -> ArrayT:
         xp = namespace(pairs.dot)
         variance = self._combined(pairs, "complex")
         return xp.maximum(variance, xp.zeros_like(variance))
 
-    def pseudo_variance(self, pairs: PairStatistics) -> Array:
+    def pseudo_variance(self, pairs: PairStatistics[ArrayT]) -> ArrayT:
         return self._combined(pairs, "pseudo") if self.is_complex else self.variance(pairs)
 
-    def _combined(self, pairs: PairStatistics, part: str) -> Array:
+    def _combined(self, pairs: PairStatistics[ArrayT], part: str) -> ArrayT:
         *_, terms = self.terms(pairs, self.degree, part)
         return self.combine(terms, self.n_projections, pairs.dimension)
 
 
-def power_differences(a: Array, b: Array, difference: Array, max_degree: int) -> Iterator[Array]:
+def power_differences(
+    a: ArrayT, b: ArrayT, difference: ArrayT, max_degree: int
+) -> Iterator[ArrayT]:
     """aⁿ − bⁿ for n = 1 … max_degree, without cancellation; `difference` is a − b.
 
     aⁿ⁺¹ − bⁿ⁺¹ = a (aⁿ − bⁿ) + (a − b) bⁿ.

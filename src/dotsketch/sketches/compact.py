@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._arrays import Array, Parts
+from .._arrays import Array, ArrayT, Parts
 from .._backends import Prepared, dense_like, keeps_prepared, linear_on_parts, scaled
 from ..pairs import PairStatistics
 from ..projections import HadamardProjection
@@ -69,7 +69,7 @@ class CompactSketch(Sketch):
     def log_largest(self, log_sum: float) -> float:
         return self.up.log_largest(log_sum) + math.log(self.up.n_projections)
 
-    def moments(self, pairs: PairStatistics) -> VectorMoments:
+    def moments(self, pairs: PairStatistics[ArrayT]) -> VectorMoments:
         block = self.down.block(self.up.n_projections)
         features = self.up.moments(pairs)
         down = projection_moments(features, kappa2=self.down.kappa2, block=block)

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from .._arrays import Array
+from .._arrays import Array, ArrayT
 from ..pairs import PairStatistics
 
 
@@ -32,7 +32,7 @@ class VectorMoments(NamedTuple):
     pseudo_norms: Array  # Σ u² · conj Σ v²
 
     @classmethod
-    def of_inputs(cls, pairs: PairStatistics) -> VectorMoments:
+    def of_inputs(cls, pairs: PairStatistics[ArrayT]) -> VectorMoments:
         """The inputs themselves: real and not random."""
         squared_dot = pairs.dot * pairs.dot
         return cls(

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from array_api_compat import is_numpy_array
 
-from .._arrays import Array, Parts, like, namespace
+from .._arrays import Array, ArrayT, Parts, like, namespace
 from .._backends import Prepared, keeps_prepared
 from ..pairs import PairStatistics
 from .base import Sketch
@@ -76,15 +76,15 @@ class MonomialSketch(Sketch):
     def prepare(self, weights: MonomialWeights, rows: Array) -> Prepared:
         return PreparedMonomials(self, weights, rows)
 
-    def variance(self, pairs: PairStatistics) -> Array:
+    def variance(self, pairs: PairStatistics[ArrayT]) -> ArrayT:
         if self.packed:
             raise NotImplementedError("Packed monomials are exact in the real part only.")
         return 0 * pairs.dot
 
-    def pseudo_variance(self, pairs: PairStatistics) -> Array:
+    def pseudo_variance(self, pairs: PairStatistics[ArrayT]) -> ArrayT:
         return self.variance(pairs)
 
-    def real_part_variance(self, pairs: PairStatistics) -> Array:
+    def real_part_variance(self, pairs: PairStatistics[ArrayT]) -> ArrayT:
         return 0 * pairs.dot
 
 
@@ -109,7 +109,7 @@ class PreparedMonomials(Prepared):
         xp = namespace(rows)
         sketch = self.sketch
         if is_numpy_array(rows):
-            columns = _monomials(rows, sketch.degree)
+            columns: Array = _monomials(rows, sketch.degree)
         else:  # two gathers per degree: a tracer sees few operations
             columns = rows
             for parents, lasts in self.indices:

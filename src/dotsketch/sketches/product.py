@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from .._arrays import Array, namespace
+from .._arrays import Array, ArrayT, namespace
 from .._backends import Prepared
 from ..pairs import PairStatistics
 from ..projections import (
@@ -63,8 +63,8 @@ class ProductSketch(SeparableSketch):
         return self.degree * self.projection.cost(self.n_projections, dimension)
 
     def _terms(
-        self, pairs: PairStatistics, max_degree: int, pseudo: bool, every_budget: bool
-    ) -> Iterator[list[Array]]:
+        self, pairs: PairStatistics[ArrayT], max_degree: int, pseudo: bool, every_budget: bool
+    ) -> Iterator[list[ArrayT]]:
         beta, gamma, squares, clip = self.excess_weights("pseudo" if pseudo else "complex")[0]
         excess = beta * pairs.beta + gamma * pairs.gamma + squares * pairs.squares
         if clip:
@@ -99,14 +99,14 @@ class ProductSketch(SeparableSketch):
             n_terms=2 if block > 1 else 1,
         )
 
-    def combine(self, terms: list[Array], n_projections: Any, dimension: int) -> Array:
+    def combine(self, terms: list[Any], n_projections: Any, dimension: int) -> Any:
         total = terms[0]
         if len(terms) > 1:
             pairs = correlated_pairs(n_projections, self.block(dimension))
             total = total + pairs / n_projections * terms[1]
         return total / n_projections
 
-    def surrogate(self, terms: list[Array], n_projections: Any, dimension: int) -> Array:
+    def surrogate(self, terms: list[Any], n_projections: Any, dimension: int) -> Any:
         """For blocks: the convex surrogate of Appendix C, the case split made on the sums."""
         if len(terms) == 1:
             return self.combine(terms, n_projections, dimension)
@@ -119,7 +119,7 @@ class ProductSketch(SeparableSketch):
             n_projections > d, beyond, (single - covariance) / n_projections + covariance
         )
 
-    def moments(self, pairs: PairStatistics) -> VectorMoments:
+    def moments(self, pairs: PairStatistics[ArrayT]) -> VectorMoments:
         block = self.block(pairs.dimension)
         inputs = VectorMoments.of_inputs(pairs)
         one = projection_moments(inputs, kappa2=self.kappa2, m4=self.m4, block=block)

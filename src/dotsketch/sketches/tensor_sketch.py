@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._arrays import Array
+from .._arrays import Array, ArrayT
 from .._backends import Prepared, count_product, keeps_prepared
 from ..pairs import PairStatistics
 from ..projections.rademacher import sample_turns
@@ -65,8 +65,8 @@ class TensorSketch(SeparableSketch):
         return 0
 
     def _terms(
-        self, pairs: PairStatistics, max_degree: int, pseudo: bool, every_budget: bool
-    ) -> Iterator[list[Array]]:
+        self, pairs: PairStatistics[ArrayT], max_degree: int, pseudo: bool, every_budget: bool
+    ) -> Iterator[list[ArrayT]]:
         straight, crossed = (pairs.gamma, pairs.beta) if pseudo else (pairs.beta, pairs.gamma)
         crossed = self.kappa2 * crossed
         e = pairs.dot * pairs.dot
@@ -75,7 +75,7 @@ class TensorSketch(SeparableSketch):
             yield from _expansions(e, straight, crossed, max_degree, order)
             return
 
-        def excess(difference: Array) -> Iterator[Array]:
+        def excess(difference: ArrayT) -> Iterator[ArrayT]:
             return power_differences(e + difference, e, difference, max_degree)
 
         D = self.n_projections
@@ -86,7 +86,7 @@ class TensorSketch(SeparableSketch):
         for a, b, c, d in zip(both, *one_equal, none_equal, strict=True):
             yield [self._weighted(a, b + c, d, D)]
 
-    def combine(self, terms: list[Array], n_projections: Any, dimension: int) -> Array:
+    def combine(self, terms: list[Any], n_projections: Any, dimension: int) -> Any:
         if len(terms) == 1:  # for the number of projections of this sketch, put together already
             return terms[0]
         D = n_projections
@@ -154,8 +154,8 @@ class BalancedTensorSketch(TensorSketch):
 
 
 def _expansions(
-    e: Array, straight: Array, crossed: Array, max_degree: int, order: int
-) -> Iterator[list[Array]]:
+    e: ArrayT, straight: ArrayT, crossed: ArrayT, max_degree: int, order: int
+) -> Iterator[list[ArrayT]]:
     """For n = 1, 2, …: (e+β+γ)ⁿ − eⁿ and the coefficients of the powers of ρ in the others.
 
     Those of ρ⁰, …, ρᴷ in (e+β−ργ)ⁿ + (e−ρβ+γ)ⁿ − 2eⁿ, and those of ρ¹, …, ρᴷ in (e−ρ(β+γ))ⁿ.
@@ -167,7 +167,8 @@ def _expansions(
         power_differences(one, e, straight, max_degree),
         power_differences(other, e, crossed, max_degree),
     )
-    running: list[tuple[Array, Array, Array]] = []  # γᵏ(e+β)ⁿ⁻ᵏ, βᵏ(e+γ)ⁿ⁻ᵏ, (β+γ)ᵏeⁿ⁻ᵏ for k ≥ 1
+    # γᵏ(e+β)ⁿ⁻ᵏ, βᵏ(e+γ)ⁿ⁻ᵏ, (β+γ)ᵏeⁿ⁻ᵏ for k ≥ 1
+    running: list[tuple[ArrayT, ArrayT, ArrayT]] = []
     last = (crossed, straight, total)  # those with k = n
     for n, (first, a, b) in enumerate(zip(both, *constants, strict=True), start=1):
         running = [(u * one, v * other, w * e) for u, v, w in running]

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from array_api_compat import device
 
-from .._arrays import Array, Parts, namespace
+from .._arrays import Array, ArrayT, Parts, namespace
 from .._backends import (
     Prepared,
     dense_like,
@@ -61,7 +61,7 @@ class TreeSketch(Sketch):
     def prepare(self, weights: TreeWeights, rows: Array) -> Prepared:
         return PreparedTree(self, weights, rows)
 
-    def moments(self, pairs: PairStatistics) -> VectorMoments:
+    def moments(self, pairs: PairStatistics[ArrayT]) -> VectorMoments:
         first = PairStatistics(*(1 + 0 * pairs.dot,) * 3, pairs.dimension)  # the unit vector
         leaf, padding = (
             self.project_moments(VectorMoments.of_inputs(p), p.dimension) for p in (pairs, first)

@@ -294,8 +294,7 @@ class _Search:
         equal = np.array([np.searchsorted(-g, -threshold, side="right") for g in gains]) - above
         missing = extra - int(above.sum())
         ties = np.minimum(equal, np.maximum(missing - np.cumsum(equal) + equal, 0))
-        result: np.ndarray = 1 + above + ties
-        return result
+        return 1 + above + ties
 
     def _dynamic(self, blocks: np.ndarray, budget: int, theta: np.ndarray) -> np.ndarray:
         """The exact minimum of Σ θ² V(D), by dynamic programming over the blocks.

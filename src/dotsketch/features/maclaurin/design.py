@@ -44,10 +44,10 @@ class SeriesOptions(NamedTuple):
 
         return study.once(("expansion", *self[2:]), compute)
 
-    def inputs(self, study: Study, rows: str) -> Inputs:
+    def inputs(self, study: Study, rows: str) -> Inputs[np.ndarray]:
         """Of the rows "fitting" or "sample" of the study."""
 
-        def compute() -> Inputs:
+        def compute() -> Inputs[np.ndarray]:
             with np.errstate(over="ignore", invalid="ignore"):  # an error follows
                 return self.expansion(study).inputs(getattr(study, rows))
 
@@ -59,8 +59,7 @@ class SeriesOptions(NamedTuple):
             rows = "fitting"
         if ("moments", self, rows) not in study.known:
             _add_moments(study, rows, [self])
-        result: ExpansionMoments = study.known["moments", self, rows]
-        return result
+        return study.known["moments", self, rows]
 
 
 def prepare_moments(study: Study, chosen: Iterable[SeriesOptions]) -> None:
@@ -91,7 +90,7 @@ def _add_moments(study: Study, rows: str, chosen: list[SeriesOptions]) -> None:
 
 
 def median_share(
-    kernel: ExpandedKernel, sample: np.ndarray, inputs: Inputs, allocation: Allocation
+    kernel: ExpandedKernel, sample: np.ndarray, inputs: Inputs[np.ndarray], allocation: Allocation
 ) -> float:
     """The median over rows of E[k̂(x, x)] / k(x, x), where E[k̂(x, x)] = Σ_b θ_b ω_b(x)²."""
     with np.errstate(over="ignore", invalid="ignore"):

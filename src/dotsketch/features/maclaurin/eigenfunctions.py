@@ -17,11 +17,11 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, Generic, NamedTuple
 
 import numpy as np
 
-from ..._arrays import Array, double, is_sparse, like, namespace, square_root
+from ..._arrays import ArrayT, double, is_sparse, like, namespace, square_root
 from ...kernels import ExpandedKernel, directions
 from ..study import OVERFLOW, off_diagonal_mean
 
@@ -32,14 +32,14 @@ _NEGLIGIBLE = 1e-4  # of the kernel's root mean square: blocks below are left ou
 _JUDGES = 256  # rows whose pairs tell how large a block is
 
 
-class Inputs(NamedTuple):
+class Inputs(NamedTuple, Generic[ArrayT]):
     """What an expansion makes of n rows."""
 
-    unit: Array  # u(x), (n, d)
-    weights: Array  # ω_b(x), (n, n_blocks)
-    radius: Array  # (n,): s(x)·s(y) = offset_x offset_y + radius_x radius_y u(x)·u(y)
-    offset: Array | None  # (n,) or None for zeros
-    trait: Array  # p(x) of the kernel, (n,)
+    unit: ArrayT  # u(x), (n, d)
+    weights: ArrayT  # ω_b(x), (n, n_blocks)
+    radius: ArrayT  # (n,): s(x)·s(y) = offset_x offset_y + radius_x radius_y u(x)·u(y)
+    offset: ArrayT | None  # (n,) or None for zeros
+    trait: ArrayT  # p(x) of the kernel, (n,)
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ class EigenExpansion:
     def keeps_sparse(self) -> bool:
         return self.direction is None
 
-    def inputs(self, X: Array, blocks: Sequence[int] | None = None) -> Inputs:
+    def inputs(self, X: ArrayT, blocks: Sequence[int] | None = None) -> Inputs[ArrayT]:
         """X (n, d) is CSR only if it stays so; weights are those of all blocks, or of these."""
         used = list(range(len(self.degrees)) if blocks is None else blocks)
         S = self.kernel.scale(X)
@@ -143,11 +143,10 @@ def mean_direction(S: np.ndarray) -> np.ndarray:  # (n, d) -> (d,)
     """The direction of the mean; the first axis if it is zero."""
     average = S.mean(axis=0)
     length = np.linalg.norm(average)
-    result: np.ndarray = average / length if length > 0 else np.eye(S.shape[1])[0]
-    return result
+    return average / length if length > 0 else np.eye(S.shape[1])[0]
 
 
-def _split(S: Array, direction: np.ndarray | None) -> tuple[Array, Array, Array]:
+def _split(S: ArrayT, direction: np.ndarray | None) -> tuple[ArrayT, ArrayT, ArrayT]:
     """u, |x_⊥| and α of x = α m + |x_⊥| u; α = 0 without a direction."""
     if direction is None:
         unit, radius = _sparse_directions(S) if is_sparse(S) else directions(S)
@@ -157,7 +156,7 @@ def _split(S: Array, direction: np.ndarray | None) -> tuple[Array, Array, Array]
     return *directions(S - alpha[:, None] * m[None, :]), alpha
 
 
-def _sparse_directions(S: Array) -> tuple[Array, np.ndarray]:
+def _sparse_directions(S: Any) -> tuple[Any, Any]:
     """`directions` of CSR rows, which stay so."""
     counts = np.diff(S.indptr)
     owners = np.repeat(np.arange(S.shape[0]), counts)
@@ -168,7 +167,7 @@ def _sparse_directions(S: Array) -> tuple[Array, np.ndarray]:
     return unit, radius
 
 
-def _coefficients(kernel: ExpandedKernel, degree: int, places: Array, nodes: Array) -> Array:
+def _coefficients(kernel: ExpandedKernel, degree: int, places: ArrayT, nodes: ArrayT) -> ArrayT:
     """c_j between rows and nodes given by (α, p): (n, 2), (m, 2) -> (n, m)."""
     t = places[:, :1] * nodes[None, :, 0]
     return kernel.taylor(degree, t, places[:, 1:] + nodes[None, :, 1])

@@ -15,6 +15,8 @@ from sklearn.utils.validation import check_is_fitted
 from ..._arrays import (
     OUTPUTS,
     Array,
+    ArrayT,
+    HostParts,
     Parts,
     as_generator,
     column_views,
@@ -360,7 +362,7 @@ class MaclaurinFeatures(FeatureMap):
             total[start : start + step] = np.sum(squares * lengths[:, None] ** degrees, axis=1)
         return total
 
-    def redrawn(self, X: Array, random_state: Any) -> MaclaurinFeatures:
+    def redrawn(self, X: Array | None, random_state: Any) -> MaclaurinFeatures:
         """A copy with the same allocation, which is expensive, and other weights."""
         check_is_fitted(self)
         other = copy(self)
@@ -368,7 +370,7 @@ class MaclaurinFeatures(FeatureMap):
         other.blocks_ = other._draw(as_generator(random_state).spawn(3)[2])  # as in fit
         return other
 
-    def _features(self, X: Array) -> Array:
+    def _features(self, X: ArrayT) -> ArrayT:
         numbers = [block.number for block in self.blocks_]
         keeps_sparse = self.expansion_.keeps_sparse
         units = X if keeps_sparse else dense_like(X)
@@ -396,7 +398,7 @@ class MaclaurinFeatures(FeatureMap):
                     found.append(weights(unit, row_scale=scale))
             return self._concatenate(found, 0 * scales[0])
 
-        def write(rows: Array, out: Parts) -> None:
+        def write(rows: Array, out: HostParts) -> None:
             unit, scales = weighted(rows)
             start = 0
             for block, weights, scale in zip(self.blocks_, prepared, scales, strict=True):

@@ -46,7 +46,7 @@ class ExpansionMoments:
     @classmethod
     def of(
         cls,
-        inputs: Inputs,
+        inputs: Inputs[np.ndarray],
         degrees: tuple[int, ...],
         kernel: ExpandedKernel,
         sketches: list[tuple[SeparableSketch, str]],
@@ -137,7 +137,7 @@ def _pair_blocks(m: int, size: int) -> Iterator[_Block]:
 class _PairSums:
     """Running sums over pairs, in float64."""
 
-    def __init__(self, inputs: Inputs, degrees: np.ndarray, n_sketches: int):
+    def __init__(self, inputs: Inputs[np.ndarray], degrees: np.ndarray, n_sketches: int):
         B = len(degrees)
         self.inputs = inputs
         self.degrees = degrees
@@ -186,7 +186,7 @@ class _PairSums:
         self,
         sketch: SeparableSketch,
         part: str,
-        pairs: PairStatistics,
+        pairs: PairStatistics[np.ndarray],
         block: _Block,
         totals: list[Any],
     ) -> None:
@@ -202,7 +202,11 @@ class _PairSums:
                 totals[b] = totals[b] + np.array([u @ block.masked(t) @ v for t in terms])
 
     def _add_known_terms(
-        self, known: PairSumTerms, pairs: PairStatistics, block: _Block, totals: list[Any]
+        self,
+        known: PairSumTerms,
+        pairs: PairStatistics[np.ndarray],
+        block: _Block,
+        totals: list[Any],
     ) -> bool:
         """The same from a description of the terms; False where no backend sums these."""
         found = pair_terms(
@@ -228,10 +232,13 @@ class _PairSums:
 
 
 def _kernel_values(
-    kernel: ExpandedKernel, inputs: Inputs, rows: slice, columns: slice, cosines: np.ndarray
+    kernel: ExpandedKernel,
+    inputs: Inputs[np.ndarray],
+    rows: slice,
+    columns: slice,
+    cosines: np.ndarray,
 ) -> np.ndarray:
     t = inputs.radius[rows, None] * inputs.radius[None, columns] * cosines
     if inputs.offset is not None:
         t = t + inputs.offset[rows, None] * inputs.offset[None, columns]
-    result: np.ndarray = kernel.value(t, inputs.trait[rows, None] + inputs.trait[None, columns])
-    return result
+    return kernel.value(t, inputs.trait[rows, None] + inputs.trait[None, columns])

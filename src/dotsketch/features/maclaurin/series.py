@@ -40,7 +40,7 @@ class MaclaurinExpansion:
         degrees = np.flatnonzero(kernel.series(max_degree) > 0)
         return cls(kernel, tuple(degrees.tolist()), mean)
 
-    def inputs(self, X: Array, blocks: Sequence[int] | None = None) -> Inputs:  # (n, d)
+    def inputs(self, X: Array, blocks: Sequence[int] | None = None) -> Inputs[np.ndarray]:  # (n, d)
         """What the expansion makes of rows; the weights of these blocks only, if some are given."""
         used = self.degrees if blocks is None else [self.degrees[b] for b in blocks]
         S = self.kernel.scale(_centred(X, self.mean))
@@ -114,7 +114,7 @@ class MeanSplitExpansion:
                 functions.append(np.pad(sign * roots * vectors[:, k], (0, degree)))
         return cls(kernel, direction, tuple(degrees), np.array(functions), reach)
 
-    def inputs(self, X: Array, blocks: Sequence[int] | None = None) -> Inputs:
+    def inputs(self, X: Array, blocks: Sequence[int] | None = None) -> Inputs[np.ndarray]:
         used = list(range(len(self.degrees)) if blocks is None else blocks)
         S = self.kernel.scale(X)
         xp = namespace(X)

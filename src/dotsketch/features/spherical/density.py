@@ -24,7 +24,7 @@ from functools import lru_cache
 import numpy as np
 from scipy.optimize import nnls
 
-from ..._arrays import Array, host, namespace
+from ..._arrays import ArrayT, host, namespace
 from ...kernels import DotProductKernel
 from ...projections import Frequencies, sphere_mean
 from ..waves import Waves, WaveWeights, check_part
@@ -117,8 +117,7 @@ class RadialDensity:
         middles = (breaks[1:] + breaks[:-1]) / 2
         counts = np.diff(np.ceil(ends[None, :] - middles[:, None]), axis=1, prepend=0.0)
         joint = np.einsum("u,ui,uj->ij", np.diff(breaks), counts, counts)
-        result: np.ndarray = (joint - np.diag(n * self.weights)) / (n * (n - 1))
-        return result
+        return (joint - np.diag(n * self.weights)) / (n * (n - 1))
 
     @property
     def _steps(self) -> np.ndarray:  # (n_atoms − 1,): the last step, to 1, is left out
@@ -211,11 +210,11 @@ class SphericalMoments:
     mean_series: np.ndarray
     variance_series: np.ndarray
 
-    def mean(self, dots: Array) -> Array:
+    def mean(self, dots: ArrayT) -> ArrayT:
         """E k̂ for unit vectors with these dot products."""
         return evaluate_chebyshev(self.mean_series, dots)
 
-    def variance(self, dots: Array) -> Array:
+    def variance(self, dots: ArrayT) -> ArrayT:
         """Var k̂; below about 1e-13 it is rounding."""
         xp = namespace(dots)
         return xp.maximum(evaluate_chebyshev(self.variance_series, dots), xp.zeros_like(dots))
@@ -275,8 +274,7 @@ class SphericalMap(Waves):
             if together:
                 radii = np.hypot(density.radii[:, None], density.radii[None, :])
                 total += together * _mixture(joint.ravel(), radii.ravel(), z, d)
-            result: np.ndarray = total - (density.weights @ means) ** 2 + self.phase_variance
-            return result
+            return total - (density.weights @ means) ** 2 + self.phase_variance
 
         # u₁ of a direction is below 9.5/√d but for 1e-19, so that cos(2 w z u₁) is band-limited
         bandwidth = 2 * density.radii.max() * min(1.0, 9.5 / math.sqrt(d))
@@ -322,7 +320,7 @@ def chebyshev_series(function: Callable[[np.ndarray], np.ndarray], degree: int) 
     return np.polynomial.chebyshev.chebinterpolate(lambda t: function(np.sqrt(2 - 2 * t)), degree)
 
 
-def evaluate_chebyshev(series: np.ndarray, t: Array) -> Array:
+def evaluate_chebyshev(series: np.ndarray, t: ArrayT) -> ArrayT:
     """Clenshaw's recurrence, for arrays of any library; t is clipped to [−1, 1]."""
     xp = namespace(t)
     t = xp.minimum(xp.maximum(t, -xp.ones_like(t)), xp.ones_like(t))

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..._arrays import (
     Array,
+    ArrayT,
     as_generator,
     double,
     host,
@@ -158,7 +159,7 @@ class SphericalFeatures(FeatureMap):
         self.weights_ = self.map_.sample(self.n_features_in_, as_generator(self.random_state))
         return self
 
-    def redrawn(self, X: Array, random_state: Any) -> SphericalFeatures:
+    def redrawn(self, X: Array | None, random_state: Any) -> SphericalFeatures:
         weights = self.map_.sample(self.n_features_in_, as_generator(random_state))
         return self._with_weights(random_state, weights)
 
@@ -204,7 +205,7 @@ class SphericalFeatures(FeatureMap):
             (cls(study.kernel, projection=p, normalize=False) for p in PROJECTIONS), study
         )
 
-    def _features(self, X: Array) -> Array:
+    def _features(self, X: ArrayT) -> ArrayT:
         if is_jax_array(X):
             self._check_norms(X)  # the loop over chunks of rows is traced: no values there
         kernel = self.kernel_.detached()
@@ -321,11 +322,9 @@ def _have_unit_norm(rows: np.ndarray) -> bool:  # (n, d)
 
 def _largest(rows: Array) -> np.ndarray:  # (n, d) -> (n,)
     xp = namespace(rows)
-    result: np.ndarray = host(xp.max(xp.abs(rows), axis=1))
-    return result
+    return host(xp.max(xp.abs(rows), axis=1))
 
 
 def _squares(rows: Array) -> np.ndarray:  # (n, d) -> (n,)
     xp = namespace(rows)
-    result: np.ndarray = host(xp.sum(rows * rows, axis=1))
-    return result
+    return host(xp.sum(rows * rows, axis=1))

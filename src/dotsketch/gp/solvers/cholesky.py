@@ -93,14 +93,12 @@ class CholeskyPosterior(Posterior):
             return self.prior_variance * squares
         half = self._half(Z).T
         parts = half.view(np.float64) if np.iscomplexobj(half) else half
-        result: np.ndarray = self.prior_variance * np.einsum("ij,ij->i", parts, parts)
-        return result
+        return self.prior_variance * np.einsum("ij,ij->i", parts, parts)
 
     def covariance(self, Z: np.ndarray) -> np.ndarray:  # (n, D) -> (n, n)
         """Cov(f(x), f(x')) = s Re (L⁻¹ z(x))ᴴ (L⁻¹ z(x'))."""
         half = self._half(Z)
-        result: np.ndarray = self.prior_variance * (half.conj().T @ half).real
-        return result
+        return self.prior_variance * (half.conj().T @ half).real
 
     def sample_weights(
         self, n_samples: int, rng: np.random.Generator
@@ -116,8 +114,7 @@ class CholeskyPosterior(Posterior):
             noise = noise + 1j * rng.standard_normal((D, m * n_samples))
         draws = self.factor.half_solve(noise, adjoint=True)
         draws = np.sqrt(self.prior_variance) * draws.reshape(D, m, n_samples)
-        result: np.ndarray = self.weights[:, :, None] + draws
-        return result
+        return self.weights[:, :, None] + draws
 
     def _half(self, Z: np.ndarray) -> np.ndarray:  # (n, D) -> (D, n)
         """L⁻¹ z(x), a column for every row of Z."""

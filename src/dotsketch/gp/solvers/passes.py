@@ -19,7 +19,6 @@ import numpy as np
 
 from ...rows import Rows
 from ...rows.sources import Block
-from ..packed import PackedMatrix
 
 BLOCK_BYTES = 1 << 24  # of features in single precision: a block stays near the caches
 LEAST_ROWS, MOST_ROWS = 64, 4096  # of a block
@@ -102,14 +101,12 @@ class RowSystems:
         def columns(block: RowBlock, first: int) -> np.ndarray:
             weights = block.weights
             weights = weights.max(axis=1, keepdims=True) if owners is None else weights[:, owners]
-            result: np.ndarray = (block.features @ low) * weights
-            return result
+            return (block.features @ low) * weights
 
-        result: np.ndarray = self.adjoint(columns, V.shape[1], what=what) * scales
-        return result
+        return self.adjoint(columns, V.shape[1], what=what) * scales
 
-    def cores(self, basis: np.ndarray) -> np.ndarray:  # (D, r) -> (S, r (r + 1) / 2)
-        """UᵀZᵀW_sZU of every system: packed matrices, side by side.
+    def cores(self, basis: np.ndarray) -> np.ndarray:  # (D, r) -> (S, r, r)
+        """UᵀZᵀW_sZU of every system.
 
         Weights that all systems have in common are summed once. What a system adds to them is often
         on few rows: those of its class.
@@ -121,26 +118,20 @@ class RowSystems:
         project = None if whole else basis
 
         def add(total: np.ndarray, block: RowBlock, first: int) -> np.ndarray:
+            own, shared = total[:S], total[S]
             Z, _, weights = block
-            T = np.asarray(Z if project is None else Z @ project, dtype=np.float64)
-            least = weights.min(axis=1, keepdims=True)
-            own = np.concatenate([weights - least, least], axis=1)
-            for packed, extra in zip(total, own.T, strict=True):
+            T = Z if project is None else Z @ project
+            least = weights.min(axis=1)
+            shared += squared(T, least)
+            for system, extra in enumerate((weights - least[:, None]).T):
                 rows = np.flatnonzero(extra)
                 if len(rows):
-                    PackedMatrix(packed).add_outer_products(T[rows] * np.sqrt(extra[rows])[:, None])
+                    own[system] += squared(T[rows], extra[rows])
             return total
 
-        total = self._sum((S + 1, r * (r + 1) // 2), add, whole, "subspace")
+        total = self._sum((S + 1, r, r), add, whole, "subspace")
         total[:S] += total[S]
         return total[:S]
-
-    def core_bytes(self, r: int) -> int:
-        """What `cores` takes in memory: triangles of double precision, of the total and of the
-        groups of rows that are not yet added to it."""
-        n = self.rows.n_rows
-        states = 2 if n is None or n > self.block_rows * self.group_blocks else 1
-        return 4 * r * r * (self.n_systems + 1) * states
 
     def _sum(
         self,
@@ -163,6 +154,12 @@ class RowSystems:
 def _row_block(block: Callable[[Block, bool], RowBlock], exact: bool, columns: Block) -> RowBlock:
     dtype = np.float64 if exact else np.float32
     return RowBlock(*(np.asarray(part, dtype=dtype) for part in block(columns, exact)))
+
+
+def squared(T: np.ndarray, weights: np.ndarray) -> np.ndarray:  # (b, r), (b,) -> (r, r)
+    """TᵀWT. NumPy computes half of a product of a matrix with itself."""
+    scaled = T * np.sqrt(weights)[:, None]
+    return scaled.T @ scaled
 
 
 def single(V: np.ndarray) -> tuple[np.ndarray, np.ndarray]:  # (D, c) -> (D, c), (c,)

@@ -47,14 +47,12 @@ class SampledPosterior(Posterior):
     def variance(self, Z: np.ndarray) -> np.ndarray:  # (n, D) -> (n,)
         """Var f(x) = |L⁻¹ Uᵀz|² + mean (zᵀδ')²."""
         half, rest = self._parts(Z)
-        result: np.ndarray = np.einsum("ij,ij->j", half, half) + np.mean(rest**2, axis=1)
-        return result
+        return np.einsum("ij,ij->j", half, half) + np.mean(rest**2, axis=1)
 
     def covariance(self, Z: np.ndarray) -> np.ndarray:  # (n, D) -> (n, n)
         """The same for pairs of rows."""
         half, rest = self._parts(Z)
-        result: np.ndarray = half.T @ half + rest @ rest.T / rest.shape[1]
-        return result
+        return half.T @ half + rest @ rest.T / rest.shape[1]
 
     def sample_weights(
         self, n_samples: int, rng: np.random.Generator
@@ -69,8 +67,7 @@ class SampledPosterior(Posterior):
         rotations = [np.linalg.qr(rng.standard_normal((k, k)))[0] for _ in range(-(-count // k))]
         turned = self.rest @ np.concatenate(rotations, axis=1)[:, :count].astype(np.float32)
         draws = self.basis @ inner.astype(np.float32) + turned
-        result: np.ndarray = self.weights[:, :, None] + draws.reshape(D, m, n_samples)
-        return result
+        return self.weights[:, :, None] + draws.reshape(D, m, n_samples)
 
     def _parts(self, Z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:  # (n, D) -> (r, n), (n, k)
         """L⁻¹ Uᵀz and zᵀδ' in double precision, from products in single precision."""
