@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import tracemalloc
 import warnings
 from pathlib import Path
 
@@ -18,6 +19,7 @@ import dotsketch.gp.iterative
 import dotsketch.gp.solvers.preconditioner as preconditioner
 from dotsketch import FeatureGPRegressor, FourierFeatures, Gaussian, load, save
 from dotsketch.gp import ConjugateGradients
+from dotsketch.gp.packed import PackedMatrix
 from dotsketch.gp.solvers import RowBlock, RowSystems
 from dotsketch.gp.solvers.preconditioner import Preconditioner, nystrom
 from dotsketch.rows import Rows
@@ -73,7 +75,22 @@ def test_cores_are_the_systems_within_the_subspace():
     systems, Z, _, W = random_systems()
     basis = np.random.default_rng(1).standard_normal((12, 5)).astype(np.float32)
     expected = [basis.T @ Z.T @ (W[:, [s]] * Z) @ basis for s in range(3)]
-    np.testing.assert_allclose(systems.cores(basis), expected, rtol=1e-5, atol=1e-3)
+    found = [PackedMatrix(core).full() for core in systems.cores(basis)]
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-3)
+
+
+def test_cores_of_many_systems_take_the_memory_that_is_counted():
+    """Triangles without copies: the whole space of many classes fits where it is said to fit."""
+    systems, *_ = random_systems(D=256, weights=20)
+    counted = preconditioner.BYTES_OF_WHOLE * 256**2 + systems.core_bytes(256)
+    tracemalloc.start()
+    try:
+        basis, values = preconditioner.whole_space(256)
+        P = Preconditioner.of(basis, systems.cores(basis), 0.5, float(values[-1]))
+        assert len(P.cores) == 20
+        assert tracemalloc.get_traced_memory()[1] < 1.1 * counted
+    finally:
+        tracemalloc.stop()
 
 
 def test_nystrom_is_its_formula():
@@ -99,7 +116,7 @@ def test_preconditioner_is_its_formula():
     rng = np.random.default_rng(0)
     basis = np.linalg.qr(rng.standard_normal((20, 4)))[0].astype(np.float32)
     roots = rng.standard_normal((2, 20, 30))
-    moments = np.stack([basis.T @ root @ root.T @ basis for root in roots])
+    moments = np.stack([PackedMatrix.of(basis.T @ root @ root.T @ basis).values for root in roots])
     P = Preconditioner.of(basis, moments, 0.5, 2.0)
     U = np.linalg.qr(basis.astype(float))[0]
     R, owners = rng.standard_normal((20, 3)), np.array([0, 1, 0])

@@ -18,9 +18,8 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from ...rows import Checkpoint
-from ..packed import PackedFactor
 from .passes import RowBlock, RowSystems
-from .preconditioner import Preconditioner, adjoint_product, definite, random_basis
+from .preconditioner import Preconditioner, random_basis
 from .sampled import SampledPosterior
 
 SAMPLE_TOLERANCE = 1e-2  # draws of weights; their squares have standard errors of 10 % and more
@@ -143,10 +142,9 @@ class ConjugateGradients:
             None if isinstance(self.rank, str) else int(self.rank),
             np.random.default_rng(streams[1]),
         )
-        basis = basis.astype(np.float32)
-        preconditioner = Preconditioner.of(
-            basis, systems.cores(basis), precision, float(values[-1])
-        )
+        basis = basis.astype(np.float32, copy=False)
+        cores = systems.cores(basis)
+        preconditioner = Preconditioner.of(basis, cores, precision, float(values[-1]))
         owners = np.concatenate([np.repeat(np.arange(S), m), np.repeat(np.arange(S), k)])
         directions = preconditioner(right, owners)
         squares = np.sum(right * directions, axis=0)
@@ -162,7 +160,7 @@ class ConjugateGradients:
             checked=relative[: S * m].copy(),
             history=np.array([relative[: S * m].max()]),
             basis=basis,
-            cores=np.stack([core.values for core in preconditioner.cores]),
+            cores=cores,
             tail=preconditioner.tail,
             is_exact=basis.shape[1] == len(basis),  # as its preconditioner, the system itself
         )
@@ -220,9 +218,7 @@ class _Loop:
         self.n_draws = k = solver.draws(S)
         self.n_means = S * m
         self.owners = np.concatenate([np.repeat(np.arange(S), m), np.repeat(np.arange(S), k)])
-        cores = [PackedFactor(values) for values in state.cores]
-        gram = definite(adjoint_product(state.basis, state.basis))
-        self.preconditioner = Preconditioner(state.basis, gram, cores, state.tail)
+        self.preconditioner = Preconditioner.restored(state.basis, state.cores, state.tail)
         self.tolerances = np.full(len(self.owners), max(solver.tolerance, SAMPLE_TOLERANCE))
         self.tolerances[: self.n_means] = solver.tolerance
 

@@ -19,6 +19,7 @@ import numpy as np
 
 from ...rows import Rows
 from ...rows.sources import Block
+from ..packed import PackedMatrix
 
 BLOCK_BYTES = 1 << 24  # of features in single precision: a block stays near the caches
 LEAST_ROWS, MOST_ROWS = 64, 4096  # of a block
@@ -105,8 +106,8 @@ class RowSystems:
 
         return self.adjoint(columns, V.shape[1], what=what) * scales
 
-    def cores(self, basis: np.ndarray) -> np.ndarray:  # (D, r) -> (S, r, r)
-        """UᵀZᵀW_sZU of every system.
+    def cores(self, basis: np.ndarray) -> np.ndarray:  # (D, r) -> (S, r (r + 1) / 2)
+        """UᵀZᵀW_sZU of every system: packed matrices, side by side.
 
         Weights that all systems have in common are summed once. What a system adds to them is often
         on few rows: those of its class.
@@ -118,20 +119,26 @@ class RowSystems:
         project = None if whole else basis
 
         def add(total: np.ndarray, block: RowBlock, first: int) -> np.ndarray:
-            own, shared = total[:S], total[S]
             Z, _, weights = block
-            T = Z if project is None else Z @ project
-            least = weights.min(axis=1)
-            shared += squared(T, least)
-            for system, extra in enumerate((weights - least[:, None]).T):
+            T = np.asarray(Z if project is None else Z @ project, dtype=np.float64)
+            least = weights.min(axis=1, keepdims=True)
+            own = np.concatenate([weights - least, least], axis=1)
+            for packed, extra in zip(total, own.T, strict=True):
                 rows = np.flatnonzero(extra)
                 if len(rows):
-                    own[system] += squared(T[rows], extra[rows])
+                    PackedMatrix(packed).add_outer_products(T[rows] * np.sqrt(extra[rows])[:, None])
             return total
 
-        total = self._sum((S + 1, r, r), add, whole, "subspace")
+        total = self._sum((S + 1, r * (r + 1) // 2), add, whole, "subspace")
         total[:S] += total[S]
         return total[:S]
+
+    def core_bytes(self, r: int) -> int:
+        """What `cores` takes in memory: triangles of double precision, of the total and of the
+        groups of rows that are not yet added to it."""
+        n = self.rows.n_rows
+        states = 2 if n is None or n > self.block_rows * self.group_blocks else 1
+        return 4 * r * r * (self.n_systems + 1) * states
 
     def _sum(
         self,
@@ -154,12 +161,6 @@ class RowSystems:
 def _row_block(block: Callable[[Block, bool], RowBlock], exact: bool, columns: Block) -> RowBlock:
     dtype = np.float64 if exact else np.float32
     return RowBlock(*(np.asarray(part, dtype=dtype) for part in block(columns, exact)))
-
-
-def squared(T: np.ndarray, weights: np.ndarray) -> np.ndarray:  # (b, r), (b,) -> (r, r)
-    """TᵀWT. NumPy computes half of a product of a matrix with itself."""
-    scaled = T * np.sqrt(weights)[:, None]
-    return scaled.T @ scaled
 
 
 def single(V: np.ndarray) -> tuple[np.ndarray, np.ndarray]:  # (D, c) -> (D, c), (c,)

@@ -31,7 +31,7 @@ SINGLE = 1e-6  # of the largest eigenvalue: smaller ones are not known in single
 EDGE = 4.0  # eigenvalues of A beyond the rank are up to so many times the last one found
 STEP = 4096  # rows of U that are converted to double precision at a time
 BYTES_PER_ENTRY = 32  # of U while it is computed, with Ω, Y and a copy of Y
-BYTES_PER_CORE = 20  # of an entry of UᵀBU: the matrix, a copy, and its packed factor
+BYTES_OF_WHOLE = 12  # the same where U is the identity: itself, and packed UᵀU and its factor
 WHOLE_ITERATIONS = 3  # where the preconditioner is the system itself, for rounding
 
 
@@ -73,9 +73,10 @@ def random_basis(
     above μ are lost in single precision (dependent columns, and very little noise).
     """
     D = systems.n_features
-    fits = max(int(systems.memory // (BYTES_PER_ENTRY * D)), FIRST_RANK)
-    whole_fits = D * D * (BYTES_PER_ENTRY + BYTES_PER_CORE * systems.n_systems) <= systems.memory
-    largest = min(fits, max(D // 4 if whole_fits else D // 2, FIRST_RANK))
+    whole_fits = BYTES_OF_WHOLE * D * D + systems.core_bytes(D) <= systems.memory
+    largest = max(D // 4 if whole_fits else D // 2, FIRST_RANK)
+    while largest > FIRST_RANK and not _fits(systems, largest):
+        largest -= FIRST_RANK
     width = FIRST_RANK if rank is None else rank
     if width >= D:
         return whole_space(D)
@@ -112,9 +113,14 @@ def random_basis(
             return basis, values
 
 
+def _fits(systems: RowSystems, rank: int) -> bool:
+    """Whether a subspace and the systems within it fit into memory."""
+    return BYTES_PER_ENTRY * systems.n_features * rank + systems.core_bytes(rank) <= systems.memory
+
+
 def whole_space(D: int) -> tuple[np.ndarray, np.ndarray]:  # -> (D, D), (1,)
     """The basis of all directions; no eigenvalue is left beyond it."""
-    return np.eye(D), np.zeros(1)
+    return np.eye(D, dtype=np.float32), np.zeros(1)
 
 
 def passes_saved(ratios: np.ndarray, width: int, tolerance: float) -> float:  # (r,)
@@ -150,11 +156,23 @@ class Preconditioner:
     @classmethod
     def of(
         cls, basis: np.ndarray, moments: np.ndarray, precision: float, last: float
-    ) -> Preconditioner:  # (D, r), (S, r, r)
-        """From UᵀZᵀW_sZU of every system, μ, and the last eigenvalue found."""
-        gram = adjoint_product(basis, basis)
-        cores = [definite(moment + precision * gram) for moment in moments]
-        return cls(basis, definite(gram), cores, last + precision)
+    ) -> Preconditioner:  # (D, r), (S, r (r + 1) / 2)
+        """From packed UᵀZᵀW_sZU of every system, μ, and the last eigenvalue found.
+
+        The cores take the place of the moments: there may be one for each of many classes.
+        """
+        gram = gram_of(basis)
+        for moment in map(PackedMatrix, moments):
+            moment.add_multiple(precision, gram)
+            moment.values[:] = definite(moment).values
+        return cls.restored(basis, moments, last + precision)
+
+    @classmethod
+    def restored(
+        cls, basis: np.ndarray, cores: np.ndarray, tail: float
+    ) -> Preconditioner:  # (D, r), (S, r (r + 1) / 2)
+        """From the packed factors of UᵀBU, which are not copied."""
+        return cls(basis, definite(gram_of(basis)), [PackedFactor(core) for core in cores], tail)
 
     def coarse(self, R: np.ndarray, owners: np.ndarray) -> np.ndarray:  # (D, c), (c,) -> (D, c)
         """U (UᵀBU)⁻¹ UᵀR: the solution within the subspace."""
@@ -175,9 +193,19 @@ class Preconditioner:
         return found
 
 
-def definite(A: np.ndarray) -> PackedFactor:  # (r, r)
+def gram_of(basis: np.ndarray) -> PackedMatrix:  # (D, r)
+    """UᵀU."""
+    D, r = basis.shape
+    if r < D:
+        return PackedMatrix.of(adjoint_product(basis, basis))
+    gram = PackedMatrix.zeros(D, np.float64)  # the whole space
+    gram.add_to_diagonal(1)
+    return gram
+
+
+def definite(A: PackedMatrix) -> PackedFactor:
     """The Cholesky factor of a matrix that is positive definite unless something overflows."""
-    factor = PackedMatrix.of(A).cholesky()
+    factor = A.cholesky()
     if factor is None:
         raise ValueError(
             "The system is not positive definite to rounding: use a larger noise variance or a "
