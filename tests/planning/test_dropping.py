@@ -13,6 +13,7 @@ from dotsketch import (
     AutoFeatures,
     Exponential,
     Gaussian,
+    MaclaurinFeatures,
     Matern,
     NystromFeatures,
     Polynomial,
@@ -108,6 +109,39 @@ def test_floors_are_below_the_errors(kernel, n_components):
             assert floor.relative_error > 0, described.label()  # a bound, not nothing
 
 
+@pytest.mark.parametrize("kernel", [Gaussian(), Polynomial(4), Exponential()], ids=str)
+def test_a_part_of_the_pairs_is_a_floor_until_all_are_averaged(kernel):
+    study = Study(kernel, rows("diabetes"), max_degree=5, n_pairs_sample=180)
+    assert len(study.outermost) < len(study.sample)
+    for family in ("maclaurin", "positive"):
+        described = [one.for_kernel(study.kernel, 24) for one in variants(study, family)]
+        before = [one.floor(study).relative_error for one in described]
+        for one in described[:1]:
+            one.prepare(study, described)
+        after = [one.floor(study).relative_error for one in described]
+        errors = [one.expected_error(study).relative_error for one in described]
+        assert np.all(np.array(before) <= np.array(after) * (1 + 1e-9))
+        assert np.all(np.array(after) <= np.array(errors) * (1 + 1e-9))
+        assert np.all(np.array(before) >= 0.3 * np.array(after))  # a bound, not nothing
+
+
+def test_the_whole_sample_is_averaged_over_only_where_that_may_win(monkeypatch):
+    prepared = []
+    prepare = MaclaurinFeatures.prepare.__func__
+
+    def spy(cls, study, chosen):
+        prepared.extend(chosen)
+        prepare(cls, study, chosen)
+
+    monkeypatch.setattr(MaclaurinFeatures, "prepare", classmethod(spy))
+    X = rows("diabetes")
+    auto = AutoFeatures(Gaussian(), n_components=40, random_state=0).fit(X)
+    assert auto.chosen_.family == "nystrom"
+    assert not prepared
+    AutoFeatures(Polynomial(2), n_components=30, random_state=0).fit(X)  # 28 monomials
+    assert prepared
+
+
 def test_a_measurement_ends_early_only_where_it_is_beaten():
     study = Study(Gaussian(), rows("diabetes"), n_pairs_sample=80)
     drawn = []
@@ -135,3 +169,16 @@ def test_more_landmarks_are_a_floor_for_fewer():
     error = many.expected_error(study).relative_error
     assert error < few.floor(study).relative_error <= few.expected_error(study).relative_error
     assert many.floor(study).relative_error < 1e-12
+
+
+def test_all_rows_are_a_floor_for_every_rule():
+    study = Study(Gaussian(), rows("diabetes"), n_pairs_sample=180)
+    pivoted, some, all_rows = (
+        NystromFeatures(study.kernel, n_components=20, n_landmarks=n, landmarks=rule)
+        for n, rule in ((2.0, "rpcholesky"), (3.0, "uniform"), (4.0, "uniform"))
+    )
+    some.expected_error(study)
+    assert pivoted.floor(study).relative_error < 1e-12  # a rule may choose better ones
+    error = all_rows.expected_error(study).relative_error
+    assert error < pivoted.floor(study).relative_error
+    assert pivoted.floor(study).relative_error <= pivoted.expected_error(study).relative_error

@@ -140,6 +140,10 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
     def prepare(cls, study: Study, chosen: Sequence[Any]) -> None:
         """Compute on the study what `expected_error` of all chosen candidates needs, at once."""
 
+    @classmethod
+    def prepare_floors(cls, study: Study, chosen: Sequence[Any]) -> None:
+        """The same for `floor`."""
+
     def fit_planned(self, X: Array, study: Study) -> Self:
         """`fit`, with what is known from the plan that chose these features."""
         return self.fit(X)

@@ -57,10 +57,9 @@ def pivoted_rows(
     pivots = np.empty(0, dtype=np.intp)
     while len(pivots) < n_landmarks and np.sum(left) > _EXHAUSTED * total:
         k = len(pivots)
-        accepted, small = _accepted(kernel, rows, left, factor[:, :k], rng)
+        accepted, small = _accepted(kernel, rows, left, factor[:, :k], n_landmarks - k, rng)
         if not len(accepted):  # the first proposal is accepted, unless what is left is rounding
             break
-        accepted, small = accepted[: n_landmarks - k], small[: n_landmarks - k, : n_landmarks - k]
         G = kernel(rows, rows[accepted]) - factor[:, :k] @ factor[accepted, :k].T
         new = factor[:, k : k + len(accepted)]
         new[...] = solve_triangular(small, G.T, lower=True, check_finite=False).T
@@ -75,21 +74,29 @@ def pivoted_rows(
 
 
 def _accepted(
-    kernel: Kernel, rows: np.ndarray, left: np.ndarray, factor: np.ndarray, rng: np.random.Generator
+    kernel: Kernel,
+    rows: np.ndarray,
+    left: np.ndarray,
+    factor: np.ndarray,
+    most: int,
+    rng: np.random.Generator,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Some new pivots, and the Cholesky factor of what is left of the kernel between them."""
     proposed = rng.choice(len(rows), _BLOCK, p=left / np.sum(left))
     luck = rng.random(_BLOCK)
     H = kernel(rows[proposed]) - factor[proposed] @ factor[proposed].T
-    bound = left[proposed]
-    lower = np.zeros_like(H)
+    threshold, diagonal = luck * left[proposed], np.diagonal(H).copy()
+    lower = np.zeros((_BLOCK, min(_BLOCK, most)))
     kept: list[int] = []
     for i in range(_BLOCK):
-        if luck[i] * bound[i] < H[i, i]:
+        if threshold[i] < diagonal[i] and len(kept) < most:
+            k = len(kept)
+            column = lower[i:, k]
+            column[:] = (H[i:, i] - lower[i:, :k] @ lower[i, :k]) / np.sqrt(diagonal[i])
+            column[0] = np.sqrt(diagonal[i])
+            diagonal[i:] -= column**2
             kept.append(i)
-            lower[i:, i] = H[i:, i] / np.sqrt(H[i, i])
-            H[i:, i:] -= np.outer(lower[i:, i], lower[i:, i])
-    return proposed[kept], lower[np.ix_(kept, kept)]
+    return proposed[kept], lower[kept, : len(kept)]
 
 
 Rule = Callable[[Kernel, Any, int, np.random.Generator], np.ndarray]

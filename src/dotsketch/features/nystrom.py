@@ -28,7 +28,7 @@ from ..kernels import Kernel
 from .base import FeatureMap, Floor, Setup, dense, fitted_kernel, suited
 from .degenerate import warn_if_degenerate
 from .landmarks import landmark_rule, n_candidates, uniform_rows
-from .study import ExpectedError, Study, Unsuited, check_kernel, most_rows, take_rows
+from .study import ExpectedError, Measurement, Study, Unsuited, check_kernel, most_rows, take_rows
 from .whitening import JITTER, Whitening, leading, second_moment
 
 _AUTO = 2.0, 2048  # landmarks per column by default, unless that is more than so many
@@ -284,19 +284,31 @@ class NystromFeatures(FeatureMap):
         return "nystrom measurement", self.landmarks, self.n_components, keeps_sample
 
     def floor(self, study: Study) -> Floor:
-        """The error with more landmarks, if that is known: with fewer it is larger."""
+        """The error with more landmarks, if that is known: with fewer it is larger.
+
+        Where all rows that a draw may look at were landmarks, no rule chooses better ones.
+        """
         D = self.n_components
         m = min(self._count_landmarks(D), study.n_rows)
         cost = 2.0 * m * (study.dimension + D)
         if study.n_rows <= D:
             return Floor(0.0, cost)
-        key = self._measured_key(study)
-        counts = [k[-1] for k in study.known if isinstance(k, tuple) and k[:-1] == key]
-        errors = [study.known[*key, n].relative_error for n in counts if n > m]
+        errors = [found.relative_error for found in self._better_measured(study, m)]
         if errors:
             return Floor(float(np.nextafter(max(errors), np.inf)), cost)
         is_uniform = landmark_rule(self.landmarks) is uniform_rows
         return Floor(_ROUNDING if is_uniform else 2 * _ROUNDING, cost)  # the cheaper rule first
+
+    def _better_measured(self, study: Study, n_landmarks: int) -> Iterator[Measurement]:
+        """What was measured with more landmarks: by the same rule, or all rows there are."""
+        name, rule, *others = self._measured_key(study)
+        pool = self._measured_rows(study)[1]
+        for key, found in study.known.items():
+            if not (isinstance(key, tuple) and key[0] == name and [*key[2:-1]] == others):
+                continue
+            is_everything = pool <= found.n_fitting <= key[-1]
+            if key[-1] > n_landmarks and (key[1] == rule or is_everything):
+                yield found
 
     def setup(self, dimension: int) -> Setup:
         """A factor of a matrix (m, m), and its inverse or its second moment and eigenvectors."""

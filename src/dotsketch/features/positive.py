@@ -36,9 +36,9 @@ from .._arrays import (
 )
 from ..kernels import DotProductKernel, Exponential, Gaussian
 from ..projections import PROJECTIONS, Frequencies, orthogonal_covariance
-from .base import FeatureMap, Setup, check_option, dense, fitted_kernel, suited
+from .base import FeatureMap, Floor, Setup, check_option, dense, fitted_kernel, suited
 from .degenerate import warn_if_degenerate
-from .study import ExpectedError, Study, Unsuited, data_centre
+from .study import ExpectedError, Study, Unsuited, data_centre, relative_error
 from .waves import frequency_setup
 
 
@@ -134,6 +134,14 @@ class PositiveMap:
             ambient = frequencies.ambient_dimension(dimension)
             total = total + pairs * orthogonal_covariance(s / 2, ambient, sign=1)
         return np.maximum(total, 0)
+
+    def summed_variance(self, lengths: np.ndarray, values: np.ndarray, dimension: int) -> float:
+        """Σ Var[k̂] over pairs with |x + y| and k."""
+        relative = self.relative_variance(lengths**2, dimension)
+        with np.errstate(over="ignore", invalid="ignore"):
+            variances = values**2 * relative
+        # 0 · ∞: a kernel that underflows, times a variance that overflows
+        return float(np.sum(np.where(np.isnan(variances), np.inf, variances)))
 
     def cost(self, dimension: int) -> float:
         """About how many arithmetic operations the features of one row take."""
@@ -251,12 +259,22 @@ class PositiveFeatures(FeatureMap):
         """By formula, also for "sorf", which gets that of orthogonal frequencies: the error has
         heavy tails, and a few draws would nearly always flatter it."""
         features = PositiveMap(self.n_components, self.projection, bool(self.hyperbolic))
-        relative = features.relative_variance(study.lengths(1) ** 2, study.dimension)
-        with np.errstate(over="ignore", invalid="ignore"):
-            variances = study.kernel_values**2 * relative
-        # 0 · ∞: a kernel that underflows, times a variance that overflows
-        variance = float(np.mean(np.where(np.isnan(variances), np.inf, variances)))
+        total = features.summed_variance(study.lengths(1), study.kernel_values, study.dimension)
+        variance = total / len(study.kernel_values)
         return study.error(0.0, variance, features.cost(study.dimension))
+
+    def floor(self, study: Study) -> Floor:
+        """The error of the pairs with the largest |x + y|, a sixteenth: it has most of it."""
+        features = PositiveMap(self.n_components, self.projection, bool(self.hyperbolic))
+
+        def compute() -> float:
+            lengths, values = study.once("longest sums", lambda: longest_sums(study))
+            total = features.summed_variance(lengths, values, study.dimension)
+            return relative_error(total / len(study.kernel_values), study.kernel_square)
+
+        error = study.once(("positive floor", features), compute)
+        # Less by a hair: sums differ by their roundings
+        return Floor((1 - 1e-9) * error, features.cost(study.dimension))
 
     def setup(self, dimension: int) -> Setup:
         return frequency_setup(self.projection, self.n_components, dimension)
@@ -326,6 +344,14 @@ class PositiveFeatures(FeatureMap):
             )
         # 0 · ∞: a kernel that underflows, times a variance that overflows
         return like(np.where(np.isnan(variance), np.inf, variance), X)
+
+
+def longest_sums(study: Study) -> tuple[np.ndarray, np.ndarray]:
+    """|x + y| and k of the sixteenth of the pairs where |x + y| is largest."""
+    lengths = study.lengths(1)
+    rest = len(lengths) - -(-len(lengths) // 16)
+    chosen = np.argpartition(lengths, rest)[rest:]
+    return lengths[chosen], study.kernel_values[chosen]
 
 
 def check_range(Z: Array, dtype: Any) -> None:

@@ -36,6 +36,7 @@ OVERFLOW = (
     "lengthscale or a smaller gamma."
 )
 _FITTING_ROWS = 5000  # so many rows are fitted to where an error is measured, unless it wants more
+_OUTERMOST = 128  # rows that have most of the error of a series
 _LEAST_HELD = 20  # rows held out at least, if X has ten times as many
 _MOST_HELD = 150  # and at most: draws differ much more than pairs do, so that many draws pay
 _DRAWS = 2, 128  # of a measurement, at least and at most (one if only rows held out differ)
@@ -118,6 +119,7 @@ class Study:
     sample : (m, d) rows whose pairs errors are averaged over
     fitting : (m, d) rows that allocations are fitted to: others, or those of the sample if X has
         fewer than 2m
+    outermost : (128, d) rows of the sample that are farthest from the mean
     n_rows, dimension : of X
     to_beat : a relative error; a measurement that is clearly above it ends early, with `Beaten`
     known : what `once` has computed
@@ -186,6 +188,14 @@ class Study:
         m = self._size
         enough = self.n_rows >= 2 * m
         return take_rows(self._X, self._numbers[m : 2 * m]) if enough else self.sample
+
+    @cached_property
+    def outermost(self) -> np.ndarray:  # (128, d)
+        if len(self.sample) <= _OUTERMOST:
+            return self.sample
+        with np.errstate(over="ignore", invalid="ignore"):
+            lengths = np.sum(self.kernel.scale(self.sample - self.mean) ** 2, axis=1)
+        return self.sample[np.argsort(-lengths, kind="stable")[:_OUTERMOST]]
 
     def numbers(self, n_rows: int) -> np.ndarray:  # -> (n_rows or fewer,)
         """Where the `rows` stand in X."""

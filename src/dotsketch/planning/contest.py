@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
 from ..features import FeatureMap
 from ..features.base import Floor
@@ -42,22 +43,24 @@ class Contest:
         self.rows: dict[int, PlannedCandidate] = {}
         self.dropped: dict[int, Dropped] = {}
         self.best: tuple[float, ...] = (math.inf,)
+        self._unprepared = set(range(len(chosen)))
 
     def order(self) -> list[int]:
         """Of equal floors the last first: families list their plain variants before better ones."""
         if not self.droppable:
             return list(range(len(self.chosen)))
+        for family, members in self._families(self.droppable).items():
+            family.prepare_floors(self.study, members)
         return sorted(range(len(self.chosen)), key=lambda i: (self._floor(i)[0][0], -i))
 
     def compare(self, i: int) -> None:
+        self._prepare(i)
+        if self._is_beaten(i):
+            self.dropped[i] = Dropped(self.chosen[i], self._floor(i)[1])
+            return
         to_beat = math.inf
-        if i in self.droppable:
-            key, error = self._floor(i)
-            if self.posterior is None and key > self.best:
-                self.dropped[i] = Dropped(self.chosen[i], error)
-                return
-            if self.cost_weight == 0:
-                to_beat = self.best[0]
+        if i in self.droppable and self.cost_weight == 0:
+            to_beat = self.best[0]
         try:
             self._add(i, to_beat)
         except Beaten as beaten:
@@ -67,6 +70,28 @@ class Contest:
         for i in sorted(self.dropped):
             self._add(i)
         self.dropped.clear()
+
+    def _prepare(self, i: int) -> None:
+        """What the family of the candidate computes for all at once, if that can still be best."""
+        if i not in self._unprepared or self._is_beaten(i):
+            return
+        family = type(self.chosen[i])
+        members = {j for j in self._unprepared if type(self.chosen[j]) is family}
+        members = {j for j in members if not self._is_beaten(j)}
+        self._unprepared -= members
+        family.prepare(self.study, [self.chosen[j] for j in sorted(members)])
+
+    def _families(self, numbers: Iterable[int]) -> dict[type[FeatureMap], list[FeatureMap]]:
+        found: dict[type[FeatureMap], list[FeatureMap]] = {}
+        for i in sorted(numbers):
+            found.setdefault(type(self.chosen[i]), []).append(self.chosen[i])
+        return found
+
+    def _is_beaten(self, i: int) -> bool:
+        """Whether a candidate that nobody named cannot be the best."""
+        if i not in self.droppable or self.posterior is not None:
+            return False
+        return self._floor(i)[0] > self.best
 
     def _add(self, i: int, to_beat: float = math.inf) -> None:
         self.study.to_beat = to_beat if self.posterior is None else math.inf

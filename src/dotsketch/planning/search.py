@@ -258,11 +258,6 @@ def assess(
         if id(candidate) in unasked:
             droppable.add(len(chosen))
         chosen.append(described)
-    families: dict[type[FeatureMap], list[FeatureMap]] = {}
-    for candidate in chosen:
-        families.setdefault(type(candidate), []).append(candidate)
-    for estimator, members in families.items():
-        estimator.prepare(study, members)
     contest = Contest(
         study,
         chosen,

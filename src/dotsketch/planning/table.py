@@ -87,10 +87,11 @@ class PlannedCandidate(ExpectedError):
         to_beat: float = math.inf,
     ) -> PlannedCandidate:
         """May raise Unsuited, if the candidate has too few columns; or Beaten, see the study."""
+        # The divergence first: a candidate that it drops needs no error of the kernel
+        found = None if posterior is None else posterior.measure(candidate, to_beat)
         row = cls(candidate=candidate, **vars(candidate.expected_error(study)))
-        if posterior is None:
+        if found is None:
             return row
-        found = posterior.measure(candidate, to_beat)
         return replace(row, divergence=found.mean, divergence_error=found.standard_error)
 
     @property

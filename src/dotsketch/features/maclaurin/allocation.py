@@ -13,7 +13,7 @@ without looking at the data again.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -113,13 +113,14 @@ def allocate(
     if coefficients not in COEFFICIENTS:
         raise ValueError(f"coefficients must be one of {COEFFICIENTS}; got {coefficients!r}.")
     top = int(moments.degrees.max())
-    search = _Search(moments, budget, solver, exact_monomials)
     lowest = min(min_degree, max(top, 1))
-    found = [
-        evaluate(moments, projections, exact)
-        for p in range(lowest, min(max_degree, top) + 1)
-        for projections, exact in search.solutions(p, np.ones(len(moments.degrees)))
-    ]
+    truncations = range(lowest, min(max_degree, top) + 1)
+    # Fitted coefficients start from the same allocations as those of Taylor
+    key = budget, solver, type(exact_monomials), exact_monomials, truncations
+    if key not in moments.searched:
+        search = _Search(moments, budget, solver, exact_monomials)
+        moments.searched[key] = search, search.allocations(truncations)
+    search, found = moments.searched[key]
     if coefficients == "fitted":
         found = [_fit(moments, search, start) for start in _most_promising(moments, found)]
     best = search.constant_only() if lowest <= 1 else None
@@ -212,13 +213,14 @@ class _Search:
         degrees = moments.degrees
         self.ranks = np.array([int(np.sum(degrees[:b] == n)) for b, n in enumerate(degrees)])
         highest = _highest_exact(moments, exact)
-        self.exact_choices = _exact_choices(
+        choices = _exact_choices(
             [
                 n
                 for n in sorted(set(degrees[degrees > 0].tolist()))
                 if n <= highest and moments.exact_projections(n) <= self.budget
             ]
         )
+        self.exact_choices = [(choice, np.isin(degrees, list(choice))) for choice in choices]
         D = np.arange(1, max(self.budget, 1) + 1)
         self.curves: dict[int, np.ndarray] = {}
         self.tables: dict[bytes, dict[tuple[int, ...], np.ndarray]] = {}
@@ -231,6 +233,15 @@ class _Search:
             # isotonic gains are the slopes of the largest convex curve below the surrogate
             gains = np.maximum(surrogate[:-1] - surrogate[1:], 0)
             self.gains[b] = isotonic_regression(gains, increasing=False) if len(gains) else gains
+
+    def allocations(self, truncations: Iterable[int]) -> list[Allocation]:
+        """All solutions with Taylor coefficients."""
+        theta = np.ones(len(self.moments.degrees))
+        return [
+            evaluate(self.moments, projections, exact)
+            for p in truncations
+            for projections, exact in self.solutions(p, theta)
+        ]
 
     def solutions(self, p: int, theta: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Projections and exact blocks: one for every choice of exact degrees and of blocks.
@@ -245,8 +256,8 @@ class _Search:
         ):
             active = ranks < np.where(degrees == 0, n_constants, n_others)
             active &= degrees <= p
-            for degrees_taken in self.exact_choices:
-                exact = np.isin(degrees, list(degrees_taken)) & active
+            for degrees_taken, chosen in self.exact_choices:
+                exact = chosen & active
                 if not degrees_taken <= set(degrees[exact].tolist()):
                     continue
                 projections = self.solve(active, exact, theta)

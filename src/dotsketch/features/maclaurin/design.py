@@ -45,7 +45,7 @@ class SeriesOptions(NamedTuple):
         return study.once(("expansion", *self[2:]), compute)
 
     def inputs(self, study: Study, rows: str) -> Inputs[np.ndarray]:
-        """Of the rows "fitting" or "sample" of the study."""
+        """Of the rows of this name of the study."""
 
         def compute() -> Inputs[np.ndarray]:
             with np.errstate(over="ignore", invalid="ignore"):  # an error follows
@@ -54,25 +54,33 @@ class SeriesOptions(NamedTuple):
         return study.once(("inputs", *self[2:], rows), compute)
 
     def moments(self, study: Study, rows: str) -> ExpansionMoments:
-        """Averages over pairs of the rows "fitting" or "sample" of the study."""
-        if rows == "sample" and study.sample is study.fitting:
-            rows = "fitting"
-        if ("moments", self, rows) not in study.known:
+        """Averages over pairs of the rows "fitting", "sample" or "outermost" of the study."""
+        if not self.knows_moments(study, rows):
             _add_moments(study, rows, [self])
-        return study.known["moments", self, rows]
+        return study.known["moments", self, _first_name(study, rows)]
+
+    def knows_moments(self, study: Study, rows: str) -> bool:
+        return ("moments", self, _first_name(study, rows)) in study.known
 
 
-def prepare_moments(study: Study, chosen: Iterable[SeriesOptions]) -> None:
-    """The moments of all, in one pass over the pairs for each expansion."""
+def _first_name(study: Study, rows: str) -> str:
+    """One name for rows that are the same."""
+    names = ("fitting", "sample", "outermost")
+    return next(name for name in names if getattr(study, name) is getattr(study, rows))
+
+
+def prepare_moments(study: Study, chosen: Iterable[SeriesOptions], *names: str) -> None:
+    """The moments of all for rows of these names, in one pass over the pairs per expansion."""
     options = sorted(set(chosen))
-    for rows in ["fitting"] if study.fitting is study.sample else ["fitting", "sample"]:
-        missing = [one for one in options if ("moments", one, rows) not in study.known]
+    for rows in names:
+        missing = [one for one in options if not one.knows_moments(study, rows)]
         for expansion in sorted({one[2:] for one in missing}):
             _add_moments(study, rows, [one for one in missing if one[2:] == expansion])
 
 
 def _add_moments(study: Study, rows: str, chosen: list[SeriesOptions]) -> None:
     """The moments of options with the same expansion."""
+    rows = _first_name(study, rows)
     found = ExpansionMoments.of(
         chosen[0].inputs(study, rows),
         chosen[0].expansion(study).degrees,

@@ -267,18 +267,25 @@ class MaclaurinFeatures(FeatureMap):
         return "maclaurin fitted error", self._series, *searched, self.n_components
 
     def floor(self, study: Study) -> Floor:
-        """The error if every degree had all columns; that of fitted coefficients, once known."""
+        """The error if every degree had all columns; that of fitted coefficients, once known.
+
+        It is that of the outermost rows alone, which have most of it, until `prepare` has averaged
+        over the whole sample.
+        """
         cost = float(self.n_components)
         if not isinstance(self.allocation, str):
             return Floor(0.0, cost)
         exact = self.exact_monomials if self.allocation == "optimal" else False
+        rows = "sample" if self._series.knows_moments(study, "sample") else "outermost"
 
         def compute() -> float:
-            moments = self._series.moments(study, "sample")
+            moments = self._series.moments(study, rows)
             least = least_squared_error(moments, self._count_projections(), exact)
-            return relative_error(least, moments.kernel_square)
+            m = len(getattr(study, rows))
+            share = max(m * (m - 1) // 2, 1) / len(study.kernel_values)
+            return relative_error(share * least, study.kernel_square)
 
-        key = "maclaurin floor", self._series, self.n_components, type(exact), exact
+        key = "maclaurin floor", self._series, rows, self.n_components, type(exact), exact
         error = study.once(key, compute)
         if self.coefficients == "taylor":
             # Less by a hair: equal errors differ by their roundings
@@ -345,7 +352,12 @@ class MaclaurinFeatures(FeatureMap):
     @classmethod
     def prepare(cls, study: Study, chosen: Sequence[MaclaurinFeatures]) -> None:
         """The moments of all candidates: one pass over the pairs for each expansion."""
-        prepare_moments(study, (one._series for one in chosen))
+        prepare_moments(study, (one._series for one in chosen), "fitting", "sample")
+
+    @classmethod
+    def prepare_floors(cls, study: Study, chosen: Sequence[MaclaurinFeatures]) -> None:
+        bounded = (one._series for one in chosen if isinstance(one.allocation, str))
+        prepare_moments(study, bounded, "outermost")
 
     def expected_diagonal(self, X: Array, Z: Array) -> np.ndarray:  # (n, d), (n, D) -> (n,)
         """Σ over the blocks in use of coefficient · ω(x)² |u(x)|²ⁿ, in float64."""

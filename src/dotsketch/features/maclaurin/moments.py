@@ -42,6 +42,7 @@ class ExpansionMoments:
     sketch: SeparableSketch
     packed: bool
     _curves: dict[int, np.ndarray] = field(default_factory=dict, repr=False)
+    searched: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)  # allocations
 
     @classmethod
     def of(
@@ -83,7 +84,8 @@ class ExpansionMoments:
 
     def variance(self, b: int, n_projections: Any) -> Any:
         """Mean variance of block b at θ = 1 with that many projections (a number or an array)."""
-        largest = int(np.max(n_projections))
+        # np.max of a number takes longer than all the rest
+        largest = n_projections if isinstance(n_projections, int) else int(np.max(n_projections))
         if len(self._curves.get(b, ())) < largest:
             D = np.arange(1, 1 << largest.bit_length())
             curve = self.sketch.combine(self.terms[b], D, self.dimension)
