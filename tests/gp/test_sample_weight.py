@@ -12,6 +12,7 @@ from dotsketch import (
     ExactGPRegressor,
     FeatureGPClassifier,
     FeatureGPRegressor,
+    FourierFeatures,
     Gaussian,
     SufficientStatistics,
     load,
@@ -21,6 +22,8 @@ from dotsketch.gp.choice import HeldOut
 from dotsketch.gp.class_sums import ClassSums
 from dotsketch.gp.dirichlet import class_weights
 from dotsketch.gp.solvers import ConjugateGradients
+from dotsketch.kernels import median_distance
+from dotsketch.rows.copies import copied_rows
 from gp.data import class_data, gaussian_features, polynomial_features, regression_data
 
 WEIGHTS = np.random.default_rng(3).integers(0, 4, 60).astype(float)
@@ -29,6 +32,49 @@ WEIGHTS = np.random.default_rng(3).integers(0, 4, 60).astype(float)
 def repeated(*columns):
     """Every row as often as its weight says."""
     return [np.repeat(column, WEIGHTS.astype(int), axis=0) for column in columns]
+
+
+@pytest.mark.parametrize(
+    ("weights", "most", "numbers"),
+    [
+        ([2, 0, 1, 3], 10, [0, 0, 2, 3, 3, 3]),
+        ([2, 0, 1, 3], 3, [0, 2, 3]),  # copies 0, 2 (2.5 is even) and 5
+        ([0.1, 0.3, 0.2], 100, [*5 * [0], *15 * [1], *10 * [2]]),
+        ([1e-9, 1.0], 100, [0, *20 * [1]]),
+    ],
+)
+def test_copies_of_rows(weights, most, numbers):
+    assert copied_rows(np.array(weights, dtype=float), most).tolist() == numbers
+
+
+def test_copies_beyond_the_most_are_those_of_repeated_rows():
+    """What looks at evenly spaced rows sees the same ones."""
+    weights = np.random.default_rng(0).integers(0, 50, 300)
+    expected = np.repeat(np.arange(300), weights)
+    spaced = np.linspace(0, len(expected) - 1, 1000).round().astype(int)
+    np.testing.assert_array_equal(copied_rows(weights, 1000), expected[spaced])
+
+
+@pytest.mark.parametrize("of_stream", [False, True])
+def test_features_see_weights(of_stream):
+    """The median distance between copies, from arrays and from a stream of batches."""
+    X, y = regression_data()
+    names = ("X", "y", "sample_weight")
+    stream = iter([dict(zip(names, (X, y, WEIGHTS), strict=True))])
+    gp = FeatureGPRegressor(FourierFeatures(Gaussian(), n_components=10, random_state=0))
+    gp.fit(stream) if of_stream else gp.fit(X, y, sample_weight=WEIGHTS)
+    [copied] = repeated(X)
+    assert gp.features_.kernel_.lengthscale == median_distance(copied) != median_distance(X)
+
+
+def test_features_of_a_dask_array_see_weights():
+    da = pytest.importorskip("dask.array")
+    X, y = regression_data()
+    columns = [da.from_array(column, chunks=20) for column in (X, y, WEIGHTS)]
+    gp = FeatureGPRegressor(FourierFeatures(Gaussian(), n_components=10, random_state=0))
+    gp.fit(*columns[:2], sample_weight=columns[2])
+    [copied] = repeated(X)
+    assert gp.features_.kernel_.lengthscale == median_distance(copied)
 
 
 def features_gp(**options):

@@ -23,6 +23,7 @@ from sklearn.utils.validation import (
 from .._arrays import Array, host
 from ..features.base import FeatureMap, is_valid
 from ..rows.collections import rows_of
+from ..rows.copies import copies
 from ..rows.fold import Checkpoint, fingerprint
 from ..rows.sources import SAMPLE_ROWS, Block, Rows, is_on_disk, is_stream
 from .functions import joined
@@ -108,13 +109,13 @@ class FeatureGP(TunedProcess):
     def _fit_features(self, rows: Rows, features: Any, *, is_final: bool = True) -> None:
         """Fit a clone of `features` on all rows in memory, or on a sample of the others.
 
-        Features of a trial (not final) are not checked.
+        Rows with weights are copied as often. Features of a trial (not final) are not checked.
         """
-        X, y, *_ = rows.columns if rows.in_memory and rows.columns else rows.sample(SAMPLE_ROWS)
-        if not rows.in_memory:
-            X = self._check_sample(X)
+        block = rows.columns if rows.in_memory and rows.columns else rows.sample(SAMPLE_ROWS)
+        X = block[0] if rows.in_memory else self._check_sample(block[0])
+        copied, y, *_ = copies((X, *block[1:]))
         targets = self._feature_targets(y) if _needs_targets(features) else None
-        self.features_ = clone(features).fit(X, targets)  # some transformers ask for a target
+        self.features_ = clone(features).fit(copied, targets)  # some transformers ask for a target
         self._joins_parts = self.posterior == "real"
         # tells the features of one fit from those of another; frozen features check their columns
         self._probe = self._joined(self.features_.transform(X[:PROBE_ROWS]))

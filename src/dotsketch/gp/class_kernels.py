@@ -17,6 +17,7 @@ import numpy as np
 
 from .._arrays import Array
 from ..features.degenerate import without_degenerate_warnings
+from ..rows.copies import copies
 from .search import Recorder, Score, tuned_features
 from .search.placement import Placement
 from .search.rounds import suits_columns
@@ -129,7 +130,7 @@ def tuned_for_classes(
         if Placement(found).kernel is None or recorder.steps == []:
             return found, message  # there is nothing to search
         candidates.append((found, kind, message))
-    given = _resolved(features, X)
+    given = _resolved(features, copies((X, None, None, counts))[0])
     gains = [trials.gain(found, given) for found, *_ in candidates]
     if len(y) > trials.n_rows and not recorder.is_late:
         last = Trials(make, X, y, counts, rng, LAST_ROWS)

@@ -21,6 +21,7 @@ from sklearn.utils.validation import validate_data
 from .._arrays import Array, as_generator, host
 from ..features.base import check_fitted
 from ..rows import Rows
+from ..rows.copies import copies
 from ..spectrum import Spectrum, best_variances, log_density
 from .base import DTYPES, check_test_rows
 from .choice import HeldOut
@@ -164,7 +165,7 @@ class ExactGPRegressor(GaussianRegressor, ExactGP):
         if self._is_constant(means, deviations):
             free = free[0] or 1.0, free[1] or 1.0
         chosen = self._choose_kernel(Y, noise, counts, asked)
-        self.kernel_ = resolved(chosen, self.X_train_)
+        self.kernel_ = resolved(chosen, self.X_train_, counts)
         K = gram(self.kernel_, self.X_train_)
         shared, self.prior_variance_ = best_variances(lambda: spectrum(K, Y, noise, counts), *free)
         self.noise_variance_ = None if noise is not None else shared
@@ -311,7 +312,7 @@ class ExactGPClassifier(DirichletClassifier, ExactGP):
         self._set_classes(classes, np.bincount(self._codes, weights=self._counts))
         self._seed = self._draw_seed()
         self.X_train_ = double_rows(X)
-        self.kernel_ = resolved(self.kernel, self.X_train_)
+        self.kernel_ = resolved(self.kernel, self.X_train_, self._counts)
         K = gram(self.kernel_, self.X_train_)
         n_values = len(classes) * float(np.sum(self._counts))
         self._choose(n_values, self._held_out(K), partial(self._evidence_of, K))
@@ -410,9 +411,11 @@ def gram(kernel: Any, X: Array, Y: Array | None = None) -> np.ndarray:  # -> (n,
     return np.asarray(kernel(X) if Y is None else kernel(X, Y), dtype=np.float64)
 
 
-def resolved(kernel: Any, X: Array) -> Any:
+def resolved(kernel: Any, X: Array, counts: np.ndarray) -> Any:
     """A copy of the kernel with parameters that depend on data set from X."""
-    return clone(kernel.resolve(X) if hasattr(kernel, "resolve") else kernel)
+    if not hasattr(kernel, "resolve"):
+        return clone(kernel)
+    return clone(kernel.resolve(copies((X, None, None, counts))[0]))
 
 
 def double_rows(X: Any) -> Any:

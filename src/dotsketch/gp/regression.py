@@ -9,6 +9,7 @@ import numpy as np
 
 from ..features.base import check_fitted
 from ..rows.collections import split_target
+from ..rows.copies import copies
 from ..rows.sources import SAMPLE_ROWS, Block, Rows, is_on_disk, is_stream
 from .corrections import CORRECTIONS
 from .iterative import RowPasses, check_direct, check_solver, chosen_solver, forget
@@ -158,8 +159,12 @@ class FeatureGPRegressor(TunedRegression, RegressionPredictions):
         y : array (n,) or (n, m), or None if X is an iterator or has the column `target`
         sample_weight : array (n,) or None
             How often every row counts: a weight of 3 is three copies of the row, in everything that
-            is computed from it; 0 leaves the row out. Features are fitted to the rows with
-            positive weights, each once.
+            is computed from it; 0 leaves the row out. Features are fitted to the copies: to all
+            of them if there are at most 10,000 or as many as rows, otherwise to so many, evenly
+            spaced. For this, weights that are not whole numbers are rounded to multiples of a
+            tenth of their mean. Features of a stream or a Dask collection are fitted to copies of a
+            sample of its rows. What is drawn from rows (landmarks) is drawn from the copies:
+            results are then those of repeated rows in distribution, not number by number.
         target : str, list of str or None
             The columns of a data frame X that are y.
         noise_variance : array (n,) or None
@@ -269,7 +274,7 @@ class FeatureGPRegressor(TunedRegression, RegressionPredictions):
         if optimize:
             features = self._tuned_features(rows, sample, optimize, checkpoint)
         self._fit_features(rows, features)
-        self._usual_lack = self._measured_deficit(sample[0])
+        self._usual_lack = self._measured_deficit(copies(sample)[0])
         if self._corrects_rows:
             # the corrected noise of a row holds both variances: they are chosen before the pass
             self._row_variances = self._corrected_variances(sample)

@@ -5,6 +5,7 @@
 - `fold`: sums over blocks in a fixed order, with a checkpoint and a progress bar
 - `dask`: the same fold on Dask collections (`dask_columns`: their partitions; `dask_map`: lazy
   results of methods; `dask_run`: the current scheduler and its errors)
+- `copies`: rows with weights as so many copies, for what is fitted to rows
 - `collections`: what chooses between them
 """
 
