@@ -93,6 +93,23 @@ def test_the_gradient_is_that_of_the_loss():
     assert problem.negative_log_likelihood(W)[0] == pytest.approx(-weights @ np.log(p))
 
 
+def test_the_first_step_is_that_of_the_bound(monkeypatch):
+    """−s B⁻¹ times the gradient: as long as the bound allows, and found without a search."""
+    rng = np.random.default_rng(0)
+    Z, codes = rng.standard_normal((200, 4)), rng.integers(0, 3, 200)
+    moment = PackedMatrix.of(Z.T @ Z)
+    fold = dotsketch.gp.multinomial.fold_of(LabelledBlock(Z, codes, np.ones(200)))
+    problem = SoftmaxProblem(fold, 0, moment, np.log([0.2, 0.3, 0.5]))
+    gradient = problem.negative_log_likelihood(np.zeros((4, 3)))[1]
+    tried, loss = [], problem.negative_log_likelihood
+    monkeypatch.setattr(problem, "negative_log_likelihood", lambda W: tried.append(W) or loss(W))
+    problem.mode(50.0)
+    assert not np.any(tried[0])
+    step = -50.0 * np.linalg.solve(np.eye(4) + 25.0 * Z.T @ Z, gradient)
+    np.testing.assert_allclose(tried[1], step, rtol=1e-9)
+    assert len(tried) < 30
+
+
 def test_weights_are_copies():
     X, y = class_data(60)
     counts = np.random.default_rng(0).integers(0, 4, 60)

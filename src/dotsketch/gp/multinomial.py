@@ -110,16 +110,26 @@ class SoftmaxProblem:
             value += 0.5 * float(np.sum(W * W)) / prior_variance
             return value, root * factor.half_solve(gradient + W / prior_variance).ravel()
 
+        # The curvature is at most one, so the first step may be as long as the gradient; that of
+        # L-BFGS-B has length one, and three more evaluations would find that it may be longer
+        zero = np.zeros(first.size)
+        value, gradient = loss(zero)
+        length = float(np.linalg.norm(gradient)) or 1.0
+
+        def scaled(v: np.ndarray) -> tuple[float, np.ndarray]:
+            at = (value, gradient) if not np.any(v) else loss(length * v)
+            return at[0] / length**2, at[1] / length
+
         with progress("iterations", iterations, verbose) as advance:
             found = minimize(
-                loss,
-                np.zeros(first.size),
+                scaled,
+                zero,
                 jac=True,
                 method="L-BFGS-B",
                 callback=lambda _: advance(1),
                 options={"maxiter": iterations, "ftol": TOLERANCE, "gtol": 0.0},
             )
-        return Mode(prior_variance, weights(found.x), factor, jitter, int(found.nit))
+        return Mode(prior_variance, weights(length * found.x), factor, jitter, int(found.nit))
 
     def split(
         self, places: np.ndarray, factors: np.ndarray, n_rows: int
