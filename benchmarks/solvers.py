@@ -3,7 +3,7 @@
     python -m benchmarks.solvers agreement --data DIR [--columns 2048] [--sets protein …]
     python -m benchmarks.solvers crossover --data DIR [--columns 1024 2048 4096]
     python -m benchmarks.solvers scale --data DIR [--columns 2048 8192 …]
-    python -m benchmarks.solvers wide --data DIR [--columns 32768 --direct 8192]
+    python -m benchmarks.solvers wide --data DIR [--columns 32768 --direct 8192 --sets protein]
     python -m benchmarks.solvers fashion --data DIR [--columns 16384 --rows 60000]
 
 - `agreement`: the largest difference of means over the spread of the predictions, the median
@@ -13,8 +13,8 @@
   are given and that are chosen.
 - `scale`: processor seconds of a fit against the number of columns and of rows, with the exponents
   between neighbours.
-- `wide`: a fit to all rows of protein with many columns beside a direct fit with fewer, each in a
-  process of its own: processor seconds, peak memory, test error.
+- `wide`: a fit to all rows of a set with many columns beside a direct fit with fewer, each in a
+  process of its own: processor seconds, peak memory, test error, the noise that was chosen.
 - `fashion`: FashionMNIST with SORF features: fit and test error.
 
 Columns are scaled to unit variance; the Gaussian kernel has the given share of the median distance
@@ -153,10 +153,10 @@ def _exponent(before: tuple[float, float], after: tuple[float, float]) -> str:
     return f"{np.log(after[1] / before[1]) / np.log(after[0] / before[0]):.2f}"
 
 
-def one_fit(solver: str, columns: int, rows: int | None) -> None:
-    """A fit to protein in this process; `wide` starts one for each solver."""
-    split, _ = rows_of("protein", rows)
-    features = features_for(split.X_train, columns, 0.4)
+def one_fit(name: str, solver: str, columns: int, rows: int | None) -> None:
+    """A fit to a data set in this process; `wide` starts one for each solver."""
+    split, _ = rows_of(name, rows)
+    features = features_for(split.X_train, columns, SETS.get(name, 0.5))
     gp = FeatureGPRegressor(features, solver=solver)
     seconds = timed(gp, split.X_train, split.y_train)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
@@ -164,7 +164,7 @@ def one_fit(solver: str, columns: int, rows: int | None) -> None:
     passes = getattr(gp, "n_iterations_", "")
     print(
         f"{solver:9s} {columns:7d} {len(split.X_train):7d} {seconds:7.1f} {peak:8.0f} "
-        f"{rmse:6.3f} {gp.noise_variance_:6.3f} {passes}",
+        f"{rmse:7.4f} {gp.noise_variance_:6.4f} {passes}",
         flush=True,
     )
 
@@ -172,7 +172,7 @@ def one_fit(solver: str, columns: int, rows: int | None) -> None:
 def wide(options: argparse.Namespace) -> None:
     print("solver    columns    rows   CPU s  peak MiB  RMSE  noise  iterations", flush=True)
     for solver, columns in (("cg", options.columns[-1]), ("cholesky", options.direct)):
-        call = f"one_fit({solver!r}, {columns}, {options.rows})"
+        call = f"one_fit({options.sets[0]!r}, {solver!r}, {columns}, {options.rows})"
         code = f"from benchmarks.solvers import one_fit; {call}"
         subprocess.run([sys.executable, "-c", code], check=True)
 

@@ -16,9 +16,11 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.frozen import FrozenEstimator
 
 import dotsketch.gp.iterative
+import dotsketch.gp.regression_sums
 import dotsketch.gp.solvers.preconditioner as preconditioner
 from dotsketch import FeatureGPRegressor, FourierFeatures, Gaussian, load, save
 from dotsketch.gp import ConjugateGradients
+from dotsketch.gp.class_sums import sampled_columns
 from dotsketch.gp.packed import PackedMatrix
 from dotsketch.gp.solvers import RowBlock, RowSystems
 from dotsketch.gp.solvers.preconditioner import Preconditioner, nystrom
@@ -244,6 +246,35 @@ def test_variances_chosen_on_a_sample_are_those_of_all_rows_if_it_holds_them():
         found = regressor(features=features, **options).fit(X, y)
         np.testing.assert_allclose(found.noise_variance_, exact.noise_variance_, rtol=1e-4)
         np.testing.assert_allclose(found.prior_variance_, exact.prior_variance_, rtol=1e-4)
+
+
+def test_more_rows_with_fewer_columns_correct_the_variances(monkeypatch):
+    """What more rows change with fewer columns is what they change with all, within limits."""
+    X, y = regression_data(n=400)
+    features = gaussian_features(n_components=120)
+    options = {"noise_variance": "auto", "prior_variance": "auto", "features": features}
+    monkeypatch.setattr(dotsketch.gp.regression_sums, "DIRECT_ROWS", 50)
+    exact = direct(**options).fit(X, y)
+    found = regressor(**options).fit(X, y)  # not more than FEWER_COLUMNS: all of them
+    np.testing.assert_allclose(found.noise_variance_, exact.noise_variance_, rtol=1e-4)
+    np.testing.assert_allclose(found.prior_variance_, exact.prior_variance_, rtol=1e-4)
+    monkeypatch.setattr(dotsketch.gp.regression_sums, "FEWER_COLUMNS", 60)
+    corrected = regressor(**options).fit(X, y)
+    monkeypatch.setattr(dotsketch.gp.regression_sums, "MORE_ROWS", 50)
+    small = regressor(**options).fit(X, y)
+
+    sample = Rows((X, y)).sample(50)
+    Z = corrected._block(sample)[0]
+    places = sampled_columns(np.sum(Z * Z, axis=0), 60)
+    few, many = (
+        corrected._choose_variances(corrected._sums_of_columns(rows, *places))
+        for rows in (sample, (X, y))
+    )
+    change = np.clip(np.divide(many, few), 0.1, (1.0, 10.0))
+    np.testing.assert_allclose(corrected.noise_variance_, small.noise_variance_ * change[0])
+    np.testing.assert_allclose(corrected.prior_variance_, small.prior_variance_ * change[1])
+    given = regressor(**{**options, "noise_variance": 0.3}).fit(X, y)
+    assert given.noise_variance_ == 0.3
 
 
 def test_constant_targets():

@@ -59,8 +59,8 @@ class FeatureGPRegressor(TunedRegression, RegressionPredictions):
         "cholesky" needs one pass over the rows and N D² operations. "cg", conjugate gradients,
         needs one pass for every iteration and N D operations in each; memory grows with D, not with
         D², and variances are estimated from draws (see `ConjugateGradients`). Variances that are
-        "auto" are then chosen on at most 2000 rows. "auto" is "cg" beyond 4096 columns if the rows
-        can be read more than once and the columns are real.
+        "auto" are then chosen on 2000 rows, and corrected by 20,000 rows with fewer columns. "auto"
+        is "cg" beyond 4096 columns if the rows can be read more than once and the columns are real.
     normalize_y : {"standard", "mean", None}, default="standard"
         "standard" subtracts the mean of every output (all rows count alike) and divides by its
         standard deviation, as `normalize_y=True` of scikit-learn does. Variances that you give,
