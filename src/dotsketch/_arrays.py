@@ -47,6 +47,16 @@ def is_sparse(X: object) -> TypeGuard[Any]:  # SciPy has no annotations
     return scipy.sparse.issparse(X)
 
 
+def dense(X: ArrayT) -> ArrayT:
+    """X, of which CSR rows are made dense."""
+    return X.toarray() if is_sparse(X) else X
+
+
+def evenly_spaced(n: int, most: int) -> np.ndarray:
+    """The numbers of all n rows, or of `most` of them from the first to the last."""
+    return np.unique(np.linspace(0, n - 1, most).round().astype(int))
+
+
 def is_foreign(X: Array) -> bool:
     """Whether X is an array of a library other than NumPy (torch, JAX, array-api-strict, …)."""
     return array_api_compat.is_array_api_obj(X) and not is_numpy_array(X) and not is_sparse(X)

@@ -21,8 +21,8 @@ from dotsketch import (
     required_components,
     save,
 )
+from dotsketch.features.maclaurin.blocks import SketchedBlock
 from dotsketch.features.maclaurin.eigenfunctions import EigenExpansion
-from dotsketch.features.maclaurin.features import SketchedBlock
 
 BOTH = pytest.mark.parametrize("mean_split", [False, True])
 

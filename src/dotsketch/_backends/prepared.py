@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .._arrays import Array, HostParts, Parts, fill, is_sparse
+from .._arrays import Array, HostParts, Parts, dense, fill, is_sparse
 
 
 class Prepared:
@@ -45,7 +45,7 @@ class Prepared:
 
     def dense(self, rows: Array) -> Array:
         """The rows, which only stay CSR if these weights accept that."""
-        return rows.toarray() if is_sparse(rows) and not self.accepts_sparse else rows
+        return rows if self.accepts_sparse else dense(rows)
 
     def columns(self, rows: Array) -> Parts:
         """The columns without row_scale and out, for what is not written in place."""

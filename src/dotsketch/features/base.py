@@ -22,6 +22,7 @@ from .._arrays import (
     OUTPUTS,
     Array,
     ArrayT,
+    dense,
     double,
     from_host,
     host,
@@ -297,10 +298,6 @@ def fitted_kernel(kernel: Kernel, X: Array) -> Kernel:
     resolved = kernel.resolve(X)
     resolved.scale(dense(X[:1, :]))  # refuses lengthscales that are not one a column
     return resolved if resolved.is_differentiable else clone(resolved)
-
-
-def dense(X: Array) -> Array:
-    return X.toarray() if is_sparse(X) else X
 
 
 def suited(candidates: Iterable[FeatureMap], study: Study) -> list[FeatureMap]:

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from .._arrays import Array, ArrayT, as_generator, double, host, like, plain, square_root
+from .._arrays import Array, ArrayT, as_generator, dense, double, host, like, plain, square_root
 from ..kernels import DistanceKernel, Gaussian, Kernel, Matern
 from ..projections import PROJECTIONS, orthogonal_covariance, sphere_mean
 from .base import (
@@ -30,7 +30,6 @@ from .base import (
     Floor,
     Setup,
     check_option,
-    dense,
     fitted_kernel,
     namespaced,
     suited,

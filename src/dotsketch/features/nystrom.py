@@ -15,6 +15,7 @@ from .._arrays import (
     ArrayT,
     Parts,
     as_generator,
+    dense,
     double,
     host,
     is_sparse,
@@ -25,7 +26,7 @@ from .._arrays import (
     square_root,
 )
 from ..kernels import Kernel
-from .base import FeatureMap, Floor, Setup, dense, fitted_kernel, suited
+from .base import FeatureMap, Floor, Setup, fitted_kernel, suited
 from .degenerate import warn_if_degenerate
 from .landmarks import landmark_rule, n_candidates, uniform_rows
 from .study import ExpectedError, Measurement, Study, Unsuited, check_kernel, most_rows, take_rows

@@ -16,6 +16,7 @@ from .._arrays import (
     Array,
     ArrayT,
     as_generator,
+    dense,
     double,
     host,
     is_sparse,
@@ -266,7 +267,7 @@ class PolynomialSketch(FeatureMap):
 
     def _dense(self, X: Array) -> Array:
         X = self._validate(X, reset=False)
-        return double(X.toarray() if is_sparse(X) else X)
+        return double(dense(X))
 
     def _largest_feature(self, entry: float) -> float:
         """Logarithm of a bound on the features of rows with entries up to this one."""

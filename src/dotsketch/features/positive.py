@@ -24,6 +24,7 @@ from .._arrays import (
     Array,
     ArrayT,
     as_generator,
+    dense,
     double,
     host,
     is_foreign,
@@ -36,7 +37,7 @@ from .._arrays import (
 )
 from ..kernels import DotProductKernel, Exponential, Gaussian
 from ..projections import PROJECTIONS, Frequencies, orthogonal_covariance
-from .base import FeatureMap, Floor, Setup, check_option, dense, fitted_kernel, suited
+from .base import FeatureMap, Floor, Setup, check_option, fitted_kernel, suited
 from .degenerate import warn_if_degenerate
 from .study import ExpectedError, Study, Unsuited, data_centre, relative_error
 from .waves import frequency_setup

@@ -18,7 +18,9 @@ from sklearn.utils import check_array
 from .._arrays import (
     Array,
     as_generator,
+    dense,
     double,
+    evenly_spaced,
     host,
     is_foreign,
     is_sparse,
@@ -443,7 +445,7 @@ def most_rows(dimension: int) -> int:
 def take_rows(X: Array, rows: np.ndarray) -> np.ndarray:
     """The rows of X of these numbers, dense, as float64 on the host."""
     sample = host(X[rows] if is_sparse(X) else namespace(X).take(X, like(rows, X), axis=0))
-    return np.asarray(sample.toarray() if is_sparse(sample) else sample, dtype=np.float64)
+    return np.asarray(dense(sample), dtype=np.float64)
 
 
 def column_means(X: Array) -> np.ndarray:
@@ -464,9 +466,8 @@ def data_centre(X: Array, kernel: Kernel) -> np.ndarray:  # (n, d) -> (d,)
         mean = column_means(X)
         if not kernel.shift_invariant:
             return mean
-        rows = np.unique(np.linspace(0, X.shape[0] - 1, 1000).round().astype(int))
-        sample = host(X)[rows]
-        sample = np.asarray(sample.toarray() if is_sparse(sample) else sample, dtype=np.float64)
+        rows = evenly_spaced(X.shape[0], 1000)
+        sample = np.asarray(dense(host(X)[rows]), dtype=np.float64)
         median = np.median(sample, axis=0)
         scale = kernel.detached().scale
         near, far = (np.median(np.linalg.norm(scale(sample - c), axis=1)) for c in (median, mean))

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .._arrays import Array, ArrayT, host, is_foreign, like, namespace
+from .._arrays import Array, ArrayT, dense, host, is_foreign, like, namespace
 from ..rows.sources import Rows
 from .posterior import evaluate
 
@@ -93,8 +93,7 @@ class SampledFunctions:
 
 def joined(Z: Any, joins_parts: bool) -> np.ndarray:  # (n, D) -> (n, D) or (n, 2D)
     """Features on the host, dense; complex ones as the columns [Re, Im] if these are asked for."""
-    Z = host(Z)
-    rows: np.ndarray = Z.toarray() if hasattr(Z, "toarray") else np.asarray(Z)
+    rows = np.asarray(dense(host(Z)))
     if np.iscomplexobj(rows) and joins_parts:
         return np.concatenate([rows.real, rows.imag], axis=1)
     return rows

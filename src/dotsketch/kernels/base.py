@@ -12,10 +12,10 @@ from sklearn.base import BaseEstimator
 from .._arrays import (
     ArrayT,
     FloatArray,
+    dense,
     double,
     host,
     is_foreign,
-    is_sparse,
     is_traced,
     namespace,
     plain,
@@ -307,8 +307,7 @@ def matching(X: ArrayT, Y: ArrayT | None) -> tuple[ArrayT, ArrayT | None]:
         if A is None:
             checked.append(None)
             continue
-        if is_sparse(A):
-            A = A.toarray()
+        A = dense(A)
         if not array_api_compat.is_array_api_obj(A):
             A = np.asarray(A)
         xp = namespace(A)

@@ -8,7 +8,16 @@ import array_api_compat
 import numpy as np
 from array_api_compat import is_numpy_array
 
-from .._arrays import ArrayT, FloatArray, host, is_sparse, namespace, plain, without_gradient
+from .._arrays import (
+    ArrayT,
+    FloatArray,
+    dense,
+    evenly_spaced,
+    host,
+    namespace,
+    plain,
+    without_gradient,
+)
 from .base import (
     Kernel,
     Pullback,
@@ -213,9 +222,8 @@ def median_distance(X: Any, max_rows: int = 1000) -> float:
     If more than half of the distances are zero, the median of the others; 1 if all are.
     """
     X = host(X)
-    rows = np.unique(np.linspace(0, X.shape[0] - 1, max_rows).round().astype(int))
-    X = X[rows].toarray() if is_sparse(X) else X[rows]
-    X = np.asarray(X, dtype=np.float64)
+    rows = evenly_spaced(X.shape[0], max_rows)
+    X = np.asarray(dense(X[rows]), dtype=np.float64)
     X = X - X.mean(axis=0)
     unit = np.abs(X).max(initial=0) or 1.0  # squares of huge and tiny distances leave the range
     X = X / unit

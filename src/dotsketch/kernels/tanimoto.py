@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .._arrays import ArrayT, is_sparse, is_traced, namespace, plain
+from .._arrays import ArrayT, dense, is_sparse, is_traced, namespace, plain
 from .base import ExpandedKernel, check_positive, matching
 
 
@@ -85,9 +85,7 @@ class Tanimoto(ExpandedKernel):
         T = S if Y is None else self.scale(Y)
         traits = self.trait(S)
         others = traits if Y is None else self.trait(T)
-        dots = S @ T.T
-        if is_sparse(dots):
-            dots = dots.toarray()
+        dots = dense(S @ T.T)
         return self.value(dots, traits[:, None] + others[None, :])
 
     def diag(self, X: ArrayT) -> ArrayT:  # (n, d) -> (n,)

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import scipy.sparse
 
-from .._arrays import Array, host, is_sparse
+from .._arrays import Array, evenly_spaced, host, is_sparse
 from .fold import Checkpoint, fold
 
 Block: TypeAlias = tuple[Any, ...]  # columns of one block of rows: (X, y), or more of those below
@@ -114,7 +114,7 @@ class Rows:
             n = self.columns[0].shape[0]
             if n <= size:
                 return _first(self.blocks(max(n, 1)))
-            places = np.unique(np.linspace(0, n - 1, size).round().astype(int))
+            places = evenly_spaced(n, size)
             found = counted(tuple(None if c is None else pick(c, places) for c in self.columns))
             # all of them may have a weight of zero
             return found if found[0].shape[0] else _first(self.blocks(size))

@@ -4,6 +4,7 @@
 - `moments`: averages over pairs of rows that decide an allocation
 - `allocation`: how a budget is spread over the powers, and their coefficients fitted
 - `design`: what the data of a study decide
+- `blocks`: sketches of the powers, drawn, and what they make of rows
 - `features`: the estimator
 """
 

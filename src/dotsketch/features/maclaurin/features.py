@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from array_api_compat import is_numpy_array
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
@@ -16,27 +15,20 @@ from ..._arrays import (
     OUTPUTS,
     Array,
     ArrayT,
-    HostParts,
-    Parts,
     as_generator,
-    column_views,
-    fill,
+    dense,
     is_foreign,
     map_rows,
-    namespace,
     positive_integer,
 )
-from ..._backends import dense_like
 from ...kernels import DotProductKernel, ExpandedKernel
 from ...sketches import (
     SKETCHES,
-    MonomialSketch,
     SeparableSketch,
-    Sketch,
     make_sketch,
     separable_sketch,
 )
-from ..base import NO_SERIES, FeatureMap, Floor, check_option, dense, suited
+from ..base import NO_SERIES, FeatureMap, Floor, check_option, suited
 from ..degenerate import warn_if_degenerate
 from ..study import ExpectedError, FitStudy, Study, Unsuited, check_kernel, relative_error
 from .allocation import (
@@ -48,17 +40,9 @@ from .allocation import (
     least_squared_error,
     random_projections,
 )
+from .blocks import BlockColumns, SketchedBlock, draw_blocks
 from .design import MaclaurinDesign, SeriesOptions, given_projections, median_share, prepare_moments
 from .moments import ExpansionMoments
-
-
-class SketchedBlock(NamedTuple):
-    """One block of an expansion with its random feature map; no sketch for a constant."""
-
-    number: int  # which weight function of the expansion
-    root: float  # √θ
-    sketch: Sketch | None
-    weights: Any
 
 
 class MaclaurinFeatures(FeatureMap):
@@ -362,7 +346,7 @@ class MaclaurinFeatures(FeatureMap):
     def expected_diagonal(self, X: Array, Z: Array) -> np.ndarray:  # (n, d), (n, D) -> (n,)
         """Σ over the blocks in use of coefficient · ω(x)² |u(x)|²ⁿ, in float64."""
         numbers = [block.number for block in self.blocks_]
-        degrees = np.array([0 if b.sketch is None else b.sketch.degree for b in self.blocks_])
+        degrees = np.array([block.degree for block in self.blocks_])
         roots = np.array([block.root for block in self.blocks_])
         total = np.empty(X.shape[0])
         step = 1 + (1 << 19) // X.shape[1]
@@ -383,66 +367,18 @@ class MaclaurinFeatures(FeatureMap):
         return other
 
     def _features(self, X: ArrayT) -> ArrayT:
-        numbers = [block.number for block in self.blocks_]
-        keeps_sparse = self.expansion_.keeps_sparse
-        units = X if keeps_sparse else dense_like(X)
-        prepared: list[Any] = [
-            None if block.sketch is None else block.sketch.prepared(block.weights, units)
-            for block in self.blocks_
-        ]
-
-        def weighted(rows: Array) -> tuple[Array, list[Array]]:
-            """The inputs of the sketches, and the weights (n, 1) of their features."""
-            with np.errstate(over="ignore", invalid="ignore"):  # an error follows
-                inputs = self.expansion_.inputs(rows if keeps_sparse else dense(rows), numbers)
-            columns = (inputs.weights[:, i : i + 1] for i in range(len(numbers)))
-            scales = [b.root * w for b, w in zip(self.blocks_, columns, strict=True)]
-            check_weights(scales, self.blocks_, X.dtype)
-            return inputs.unit, scales
-
-        def parts(rows: Array) -> Parts:
-            unit, scales = weighted(rows)
-            found = []
-            for block, weights, scale in zip(self.blocks_, prepared, scales, strict=True):
-                if block.sketch is None:
-                    found.append((scale, None if self._field == "real" else 0 * scale))
-                else:
-                    found.append(weights(unit, row_scale=scale))
-            return self._concatenate(found, 0 * scales[0])
-
-        def write(rows: Array, out: HostParts) -> None:
-            unit, scales = weighted(rows)
-            start = 0
-            for block, weights, scale in zip(self.blocks_, prepared, scales, strict=True):
-                stop = start + (1 if block.sketch is None else block.sketch.n_projections)
-                views = column_views(out, start, stop)
-                if block.sketch is None:
-                    fill(views, (scale, 0.0))
-                else:
-                    weights(unit, row_scale=scale, out=views)
-                start = stop
-            fill(column_views(out, start, None), (0.0, 0.0))
-
+        is_complex = self._field == "complex"
+        unused = self.allocation_.unused
+        columns = BlockColumns(self.expansion_, self.blocks_, unused, is_complex, X)
         return map_rows(
-            parts,
+            columns,
             X,
             self.output_,
             self.n_projections_,
             max(16, (1 << 22) // (16 * max(self.n_features_in_, 2 * self.n_projections_))),
-            write=write,
+            write=columns,
             n_jobs=self.n_jobs,
         )
-
-    def _concatenate(self, parts: list[Parts], zeros: Array) -> Parts:
-        """All blocks side by side, and zero columns for what is left of the budget."""
-        xp = namespace(zeros)
-        if self.allocation_.unused:
-            zeros = xp.broadcast_to(zeros, (zeros.shape[0], self.allocation_.unused))
-            parts = [*parts, (zeros, None if self._field == "real" else zeros)]
-        real = xp.concat([part[0] for part in parts], axis=1)
-        if self._field == "real":
-            return real, None
-        return real, xp.concat([part[1] for part in parts], axis=1)
 
     def _check_parameters(self) -> None:
         check_kernel(self.kernel, ExpandedKernel, NO_SERIES)
@@ -510,42 +446,9 @@ class MaclaurinFeatures(FeatureMap):
         return replace(found, unused=budget - int(projections.sum()))
 
     def _draw(self, rng: np.random.Generator) -> list[SketchedBlock]:
-        """Sketches and weights of the blocks in use, one random stream each."""
-        table = self.allocation_
-        d = self.n_features_in_
-        blocks = []
-        for b, stream in zip(
-            np.flatnonzero(table.projections), rng.spawn(len(table.degrees)), strict=False
-        ):
-            degree, D = int(table.degrees[b]), int(table.projections[b])
-            root = float(np.sqrt(table.coefficients[b]))
-            if degree == 0:
-                blocks.append(SketchedBlock(int(b), root, None, ()))
-                continue
-            sketch: Sketch
-            if table.exact[b]:
-                packed = self.output_ == "complex_to_real"
-                sketch = MonomialSketch.of(degree, d, self._field, packed)
-            else:
-                sketch = make_sketch(self.sketch, degree, D, self._field)
-            blocks.append(SketchedBlock(int(b), root, sketch, sketch.sample(d, stream)))
-        return blocks
+        return draw_blocks(self.allocation_, self.sketch, self.n_features_in_, self.output_, rng)
 
 
 def _evaluated(moments: ExpansionMoments, found: Allocation) -> Allocation:
     """The error of an allocation on other pairs."""
     return evaluate(moments, found.projections, found.exact, found.coefficients)
-
-
-def check_weights(scales: list[Array], blocks: list[SketchedBlock], dtype: Any) -> None:
-    """Raise if features may leave the range of their dtype: weights times √d to the degree."""
-    for scale, block in zip(scales, blocks, strict=True):
-        if not is_numpy_array(scale) or not scale.size:
-            continue
-        largest = float(np.max(np.abs(scale)))  # NaN stays NaN
-        degree = 0 if block.sketch is None else block.sketch.degree
-        if not np.log(max(largest, 1e-300)) + 4 * degree < np.log(np.finfo(dtype).max):
-            raise ValueError(
-                f"The features overflow {dtype}: scale X down, use a larger lengthscale or a "
-                "smaller gamma, or use float64."
-            )

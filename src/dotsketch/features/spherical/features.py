@@ -16,6 +16,7 @@ from ..._arrays import (
     Array,
     ArrayT,
     as_generator,
+    dense,
     double,
     host,
     is_foreign,
@@ -248,7 +249,7 @@ class SphericalFeatures(FeatureMap):
     def _dense_units(self, X: Array, Y: Array | None) -> tuple[Array, Array]:
         def unit(rows: Array) -> Array:
             rows = self._validate(rows, reset=False)
-            return self._unit(double(rows.toarray() if is_sparse(rows) else rows))
+            return self._unit(double(dense(rows)))
 
         A = unit(X)
         return A, A if Y is None else unit(Y)

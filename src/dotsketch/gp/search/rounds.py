@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import minimize
 
-from ..._arrays import host
+from ..._arrays import dense, host
 from ..._support.progress import progress
 from ...kernels import Kernel
 from .collapsed import LandmarkEvidence
@@ -129,7 +129,7 @@ def kernels_of_rows(
     order = order[: sizes[-1]]
     least, greatest = _extremes(X)
     recorder.constant_columns = tuple(np.flatnonzero(least == greatest).tolist())
-    X = np.asarray(_dense(X[order]), dtype=np.float64)
+    X = np.asarray(dense(X[order]), dtype=np.float64)
     counts = np.ones(len(X)) if counts is None else np.asarray(counts, dtype=float)[order]
     Y = Y[order] - np.average(Y[order], axis=0, weights=counts)
     square = float(np.mean(np.average(Y**2, axis=0, weights=counts)))
@@ -208,7 +208,7 @@ def has_parameters(kernel: Any) -> bool:
 
 def _extremes(X: Any) -> tuple[np.ndarray, np.ndarray]:  # (n, d) -> (d,), (d,)
     """The least and the greatest value of every column, dense or sparse."""
-    least, greatest = (np.ravel(_dense(part)) for part in (X.min(axis=0), X.max(axis=0)))
+    least, greatest = (np.ravel(dense(part)) for part in (X.min(axis=0), X.max(axis=0)))
     return least, greatest
 
 
@@ -220,7 +220,3 @@ def _spread(X: np.ndarray, least: np.ndarray, greatest: np.ndarray) -> np.ndarra
     X = X.copy()
     X[0, missed], X[1, missed] = least[missed], greatest[missed]
     return X
-
-
-def _dense(X: Any) -> np.ndarray:
-    return X.toarray() if hasattr(X, "toarray") else np.asarray(X)
