@@ -358,8 +358,16 @@ class Linear(Prepared):
     accepts_sparse = True
 
     def __init__(self, matrix: Array, rows: Array):
-        self.matrix = like(matrix, rows)
+        self.matrix: Any = like(matrix, rows)
         self.widest = max(matrix.shape)
+
+    def __call__(
+        self, rows: Array, *, row_scale: Array | None = None, out: HostParts | None = None
+    ) -> Parts:
+        if out is None or row_scale is not None or not is_numpy_array(rows):
+            return super().__call__(rows, row_scale=row_scale, out=out)
+        np.matmul(rows, self.matrix.T, out=out[0])
+        return out
 
     def columns(self, rows: Array) -> Parts:
         return rows @ self.matrix.T, None
@@ -465,7 +473,7 @@ def pair_terms(*arguments: Any, shape: tuple[int, int]) -> None:
 
 
 def largest_entry(X: Array) -> float:
-    if is_sparse(X):
+    if is_sparse(X) or is_numpy_array(X):
         return max(float(X.max()), -float(X.min()))
     xp = namespace(X)
     return max(float(host(xp.max(X))), -float(host(xp.min(X))))

@@ -23,6 +23,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._arrays import (
     Array,
     ArrayT,
+    HostParts,
     as_generator,
     dense,
     double,
@@ -92,29 +93,42 @@ class PositiveMap:
         weights: Any,
         *,
         preprocess: Callable[[Array], tuple[Array, Array]] | None = None,
-        function: Callable[[Array], Array] | None = None,
+        exponentiate: bool = False,
         n_jobs: int | None = None,
     ) -> ArrayT:  # (n, d) -> (n, n_components)
         """log z(x) = ωᵀx − |x|²/2 − log(D)/2 of all rows, in chunks: finite for any finite row.
 
         `preprocess` maps rows to inputs and a number (n,) that is added to all their logarithms;
-        `function` is applied to every chunk.
+        `exponentiate` asks for z(x) itself.
         """
         prepared = self.frequencies.prepared(weights, X)
 
-        def logarithms(rows: Array) -> tuple[Array, None]:
+        def inputs_of(rows: Array) -> tuple[Array, Array]:
             inputs, offset = (rows, 0) if preprocess is None else preprocess(rows)
-            xp = namespace(inputs)
+            offset = offset - namespace(inputs).sum(inputs * inputs, axis=1) / 2
+            return inputs, (offset - math.log(self.n_components) / 2)[:, None]
+
+        def columns(rows: Array) -> tuple[Array, None]:
+            inputs, offset = inputs_of(rows)
             products = prepared(inputs)[0]
             if self.hyperbolic:
                 products = join((products, -products), "complex_to_real")
-            offset = offset - xp.sum(inputs * inputs, axis=1) / 2
-            found = products + (offset - math.log(self.n_components) / 2)[:, None]
-            return (found if function is None else function(found)), None
+            found = products + offset
+            return (namespace(found).exp(found) if exponentiate else found), None
+
+        def write(rows: Array, out: HostParts) -> None:  # the same in the memory of the result
+            inputs, offset = inputs_of(rows)
+            found, n = out[0], self.frequencies.n_frequencies
+            prepared(inputs, out=(found[:, :n], None))
+            if self.hyperbolic:
+                np.negative(found[:, :n], out=found[:, n:])
+            found += offset
+            if exponentiate:
+                np.exp(found, out=found)
 
         width = max(X.shape[1], self.n_components)
-        chunk = max(16, (1 << 23) // (8 * width))
-        return map_rows(logarithms, X, "real", self.n_components, chunk, n_jobs=n_jobs)
+        chunk = max(16, (1 << 21) // (8 * width))
+        return map_rows(columns, X, "real", self.n_components, chunk, write=write, n_jobs=n_jobs)
 
     def relative_variance(self, squared_sum: Any, dimension: int) -> np.ndarray:
         """Var[k̂]/k² from s = |x + y|² (an array of any shape), on the host.
@@ -305,22 +319,23 @@ class PositiveFeatures(FeatureMap):
         self.kernel_.validate()
         return self._logarithms(self._validate(X, reset=False))
 
-    def _logarithms(self, X: ArrayT, function: Callable[[Array], Array] | None = None) -> ArrayT:
-        centre = like(self.centre_, X)
+    def _logarithms(self, X: ArrayT, exponentiate: bool = False) -> ArrayT:
+        centre = like(self.centre_, X) if self.kernel_.shift_invariant else None
         variance = plain(self.kernel_.variance)
 
         def inputs(rows: Array) -> tuple[Array, Array]:
-            S = self.kernel_.scale(dense(rows) - centre)
+            rows = dense(rows)
+            S = self.kernel_.scale(rows if centre is None else rows - centre)
             log = namespace(variance).log if is_foreign(variance) else math.log
             return S, self.kernel_.log_weight(S) + log(variance) / 2
 
         return self.map_.log_features(
-            X, self.weights_, preprocess=inputs, function=function, n_jobs=self.n_jobs
+            X, self.weights_, preprocess=inputs, exponentiate=exponentiate, n_jobs=self.n_jobs
         )
 
     def _features(self, X: ArrayT) -> ArrayT:
         with np.errstate(over="ignore", under="ignore"):  # an error follows
-            Z = self._logarithms(X, lambda logarithms: namespace(logarithms).exp(logarithms))
+            Z = self._logarithms(X, exponentiate=True)
         if not is_traced(Z):
             check_range(Z, X.dtype)
         return Z
@@ -358,12 +373,13 @@ def longest_sums(study: Study) -> tuple[np.ndarray, np.ndarray]:
 def check_range(Z: Array, dtype: Any) -> None:
     """Raise for features beyond their dtype, warn of rows that became zero."""
     xp = namespace(Z)
-    if not bool(xp.all(xp.isfinite(Z))):
+    largest = xp.max(Z, axis=1)  # NaN if one is
+    if not bool(xp.all(xp.isfinite(largest))):
         raise ValueError(
             f"The features overflow {dtype}: use a larger lengthscale, float64, or the "
             "logarithms of the features (log_transform)."
         )
-    if not bool(xp.all(xp.max(Z, axis=1) > 0)):
+    if not bool(xp.all(largest > 0)):
         warnings.warn(
             f"All features of some rows are below the smallest number of {dtype}, so they are "
             "zero: use a larger lengthscale, float64, or log_transform.",
