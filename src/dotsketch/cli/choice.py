@@ -1,8 +1,9 @@
 """The one path of `fit` and `compare` from a table to kernel and features.
 
 Rows are set aside, the lengthscale is found on the others, all candidates are ranked by their
-predicted error, the best of every family are fitted, and the rows set aside decide. The same file,
-options and seed give the same choice in both commands.
+predicted error (or the divergence from the exact posterior), the best of every family are fitted,
+and the rows set aside decide. The same file, options and seed give the same choice in both
+commands.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import numpy as np
 
 from ..features import Study
 from ..kernels import Kernel
-from ..planning import Plan, PlannedCandidate, Selection, assess, select
+from ..planning import Aim, Plan, PlannedCandidate, Selection, assess, select
 from .encoding import encode, make_encoder, make_imputation
 from .errors import UserMistake
 from .measure import Compared, Difference, HeldOut, compare_one, rank_measured, shortlist
@@ -63,6 +64,7 @@ def choose(
     *,
     features: str = "auto",
     tolerance: float | None = None,
+    objective: str = "error",
     top: int = TOP,
     seed: int = 0,
     advance: Callable[[float], None] = lambda fraction: None,
@@ -74,7 +76,10 @@ def choose(
     advance(0.25)
     study = Study(chosen, split.X, random_state=seed)
     if tolerance is None:
-        plan = rank(study, select(candidates_of(features, study), study), components)
+        selection = select(candidates_of(features, study), study)
+        targets = split.y if task == "regression" else split.y.astype(str)  # a column per class
+        means = Aim(objective, targets).means(study, selection.candidates, components)
+        plan = rank(study, selection, means)
     else:
         plan = Plan([plan_within(features, study, split.X, tolerance, components, seed)])
     advance(0.4)

@@ -12,7 +12,7 @@ import numpy as np
 from rich import box
 from rich.table import Table as RichTable
 
-from ..planning import BestPossible, best_possible
+from ..planning import BestPossible, PlannedCandidate, best_possible
 from .choice import TOP, Choice, choose, hold_out
 from .errors import check_ending, check_output
 from .kernel_names import describe_kernel, kernel_words, parse_kernel
@@ -30,6 +30,7 @@ from .options import (
     components_option,
     kernel_option,
     learning,
+    objective_option,
     option_words,
     scan_aloud,
     take_reading,
@@ -49,6 +50,7 @@ from .tables import open_table
 @click.argument("data")
 @kernel_option
 @components_option
+@objective_option
 @click.option(
     "--top",
     default=TOP,
@@ -70,6 +72,7 @@ def compare(
     data: str,
     kernel: str,
     components: int,
+    objective: str,
     top: int,
     test_path: str | None,
     report: str | None,
@@ -83,14 +86,15 @@ def compare(
     """Compare random features for a Gaussian process on DATA, and recommend one.
 
     Columns are standardised, all candidates are ranked by the error of the kernel that theory
-    predicts, and the best are measured: error of the kernel and score of a Gaussian process on
-    rows held out, and time. Two models of scikit-learn are measured on the same rows. Works on a
-    sample of up to 12,000 rows.
+    predicts (see --objective), and the best are measured: error of the kernel and score of a
+    Gaussian process on rows held out, and time. Two models of scikit-learn are measured on the
+    same rows. Works on a sample of up to 12,000 rows.
 
     \b
     Examples:
       dotsketch compare houses.csv --target price
       dotsketch compare houses.csv --target price --kernel poly:3 --components 500
+      dotsketch compare houses.csv --target price --objective posterior
       dotsketch compare digits --json
     """
     output = Output(as_json, verbose)
@@ -111,6 +115,7 @@ def compare(
                 schema.task,
                 kernel,
                 components,
+                objective=objective,
                 top=top,
                 seed=seed,
                 advance=lambda fraction: advance(0.8 * fraction),
@@ -140,12 +145,11 @@ def compare(
         "kernel": source_of(choice.kernel),
         "kernel_in_short": describe_kernel(choice.kernel),
         "n_components": components,
+        "objective": objective,
         "candidates": [describe_candidate(one, best) for one in compared],
         "best_possible": None if limit is None else asdict(limit),
         "fewer": None if choice.fewer is None else describe_candidate(choice.fewer, best),
-        "plan": [
-            {"features": row.label, "predicted_error": row.relative_error} for row in choice.plan
-        ],
+        "plan": [describe_planned(row) for row in choice.plan],
         "recommended": None if best.row is None else best.row.label,
         "recommendation": recommendation(choice) + better_baseline(best, references),
         "python": "\n".join(lines),
@@ -235,6 +239,14 @@ def summary_of(schema: Schema, split: HeldOut) -> dict[str, Any]:
         "rows_fitted": len(split.X),
         "rows_held_out": len(split.X_test),
     }
+
+
+def describe_planned(row: PlannedCandidate) -> dict[str, Any]:
+    """One line of the plan for machines; divergences only where they rank candidates."""
+    found = {"features": row.label, "predicted_error": row.relative_error}
+    if row.divergence is not None:
+        found |= {"divergence": row.divergence, "divergence_error": row.divergence_error}
+    return found
 
 
 def describe_candidate(one: Compared, best: Compared) -> dict[str, Any]:

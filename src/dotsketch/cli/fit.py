@@ -15,7 +15,7 @@ from sklearn.pipeline import Pipeline
 from .choice import Choice, TooFewRows, choose, hold_out
 from .cluster import check_cluster, cluster, rows_of_parts
 from .encoding import encode, encode_chunks, make_encoder, make_imputation
-from .errors import check_output
+from .errors import UserMistake, check_output
 from .kernel_names import describe_kernel, parse_kernel
 from .measure import HeldOut
 from .model_file import save_model
@@ -32,6 +32,7 @@ from .options import (
     components_option,
     kernel_option,
     learning,
+    objective_option,
     scan_aloud,
     take_reading,
     threads,
@@ -54,6 +55,7 @@ MOST_COLUMNS = 10_000  # for a tolerance, unless --components says otherwise
 )
 @kernel_option
 @components_option
+@objective_option
 @click.option(
     "--features",
     default="auto",
@@ -81,6 +83,7 @@ def fit(
     path: str,
     kernel: str,
     components: int,
+    objective: str,
     features: str,
     tolerance: float | None,
     scheduler: str | None,
@@ -111,6 +114,11 @@ def fit(
     output = Output(as_json, verbose)
     asked, _ = parse_kernel(kernel, 1)  # mistakes are reported before the table is read
     check_features(features, kernel)
+    if tolerance is not None and objective != "error":
+        raise UserMistake(
+            f"--tolerance limits the error of the kernel: it does not go with --objective "
+            f"{objective}; give --components instead."
+        )
     reading = take_reading(options)
     table = open_table(data, **reading)
     if scheduler is not None:
@@ -142,6 +150,7 @@ def fit(
                 components,
                 features=features,
                 tolerance=tolerance,
+                objective=objective,
                 seed=seed,
                 advance=advance,
             )

@@ -24,11 +24,13 @@ from ..gp import (
 from ..kernels import DistanceKernel, Kernel
 from ..planning import (
     AutoFeatures,
+    Means,
     Plan,
     PlannedCandidate,
     Selection,
     assess,
     select,
+    tabulate,
     variants,
 )
 from .encoding import Imputation
@@ -176,13 +178,13 @@ def check_features(text: str, kernel: str) -> None:
         named_candidate(text, study)
 
 
-def rank(study: Study, selection: Selection, n_components: int) -> Plan:
-    """The candidates at so many columns, by their predicted error."""
-    rows, left_out, _ = assess(study, selection, n_components)
-    if not rows:
+def rank(study: Study, selection: Selection, means: Means) -> Plan:
+    """The candidates by their predicted error, or by the divergence from the exact posterior."""
+    assessed = assess(study, selection, means)
+    if not assessed.rows:
         names = list_names((one.label() for one in selection.candidates), 3)
-        raise UserMistake(f"--components {n_components} is too few for {names}: give more.")
-    return Plan(rows, left_out=left_out)
+        raise UserMistake(f"--components {means.n_components} is too few for {names}: give more.")
+    return tabulate(study, assessed, means, cost_weight=0.0)
 
 
 def is_capped(row: PlannedCandidate, n_components: int, n_rows: int) -> bool:

@@ -16,7 +16,7 @@ A candidate is an unfitted estimator of `features`; no family is named here.
 from .auto import AutoFeatures
 from .bounds import ComplexAdvantage, complex_advantage, error_bound
 from .limit import BestPossible, best_possible
-from .means import Means
+from .means import Aim, Means
 from .posterior import PosteriorSetting
 from .search import (
     Assessment,
@@ -35,6 +35,7 @@ from .table import Dropped, LeftOut, Plan, PlannedCandidate
 from .timing import MeasuredCost, TimedFeatures
 
 __all__ = [
+    "Aim",
     "Assessment",
     "AutoFeatures",
     "BestPossible",
