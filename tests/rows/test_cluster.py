@@ -8,6 +8,7 @@ import time
 import numpy as np
 import pytest
 
+import dotsketch.rows.dask
 from dotsketch import FeatureGPClassifier, FeatureGPRegressor, Gaussian, NystromFeatures
 from dotsketch.gp.solvers import ConjugateGradients
 
@@ -71,6 +72,35 @@ def test_regression_has_the_bits_of_the_local_loop(client, data):
     mean, std = dask.compute(*found.predict(chunked(X)[0], return_std=True))
     for mine, local in zip((mean, std), found.predict(X, return_std=True), strict=True):
         np.testing.assert_allclose(mine, local, rtol=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("kind", "share", "n_reads"), [("arrays", 0.25, 1), ("arrays", 0.0, 2), ("frames", 0.25, 2)]
+)
+def test_rows_are_read_once_if_workers_can_keep_them(
+    client, data, tmp_path, monkeypatch, kind, share, n_reads
+):
+    """Otherwise once for the sample and once for the sums; data frames also to count their rows."""
+    monkeypatch.setattr(dotsketch.rows.dask, "KEPT_SHARE", share)
+    X, y = data
+    journal = tmp_path / "reads"
+
+    def read(block):
+        with open(journal, "a") as file:
+            file.write("x")
+        return block
+
+    if kind == "arrays":
+        rows, targets = chunked(X, y)
+        found = process().fit(rows.map_blocks(read, **KNOWN), targets)
+    else:
+        frame = pandas.DataFrame(X, columns=[*"abc"]).assign(y=y)
+        lazy = dd.from_pandas(frame, npartitions=N // CHUNK).map_partitions(read, meta=frame[:0])
+        found = process().fit(lazy, target="y")
+    assert journal.stat().st_size == n_reads * N // CHUNK
+    local = process().fit(X, y)
+    gram = local.statistics_.gram()
+    np.testing.assert_allclose(found.statistics_.gram(), gram, rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("memory", [1 << 20, 1], ids=["kept on the workers", "computed again"])

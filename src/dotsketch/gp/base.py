@@ -99,7 +99,9 @@ class FeatureGP(TunedProcess):
                 raise ValueError(
                     f"{type(self).__name__} requires y to be passed, but the target y is None."
                 )
-            return rows_of(X, *columns)
+            rows = rows_of(X, *columns)
+            rows.keep()
+            return rows
         if any(column is not None for column in columns):
             raise ValueError(
                 "A stream gives batches (X, y): leave y, noise_variance and sample_weight out."

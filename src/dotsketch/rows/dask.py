@@ -21,11 +21,20 @@ import numpy as np
 
 from .._arrays import is_sparse
 from .._support.threads import single_blas_thread
-from .dask_columns import aligned, is_frame, narrow, partitions
-from .dask_run import Shared, computed, numbered, persisted, shared, well_placed
+from .dask_columns import aligned, is_frame, narrow, partitions, row_bytes
+from .dask_run import (
+    Shared,
+    computed,
+    memory_of_workers,
+    numbered,
+    persisted,
+    shared,
+    well_placed,
+)
 from .fold import FAN_IN, Checkpoint
 from .sources import COLUMNS, Block, MappedRows, Rows, counted, join, len_of, pick, regroup
 
+KEPT_SHARE = 0.25  # of the memory of all workers: rows that take no more are kept there
 AT_ONCE = 4  # states that one task adds: more would have to be in the memory of one worker
 
 
@@ -41,6 +50,7 @@ class DaskRows(Rows):
         self._parts = partitions(self._collections)
         self._sizes: list[tuple[int, int]] | None = None
         self._samples: dict[int, Block] = {}
+        self._keeps = False
 
     def __getstate__(self) -> dict[str, Any]:
         """Functions that are sent to workers may know the rows; these do not travel with them."""
@@ -59,6 +69,17 @@ class DaskRows(Rows):
             "A checkpoint needs rows that one process reads in order. Dask computes again what a "
             "lost worker had done: leave checkpoint out."
         )
+
+    def keep(self) -> None:
+        """The first sample keeps the rows on the workers, if they fit there."""
+        self._keeps = True
+
+    def _hold(self) -> None:
+        """Read the rows once, and not for the sample and again for every fold."""
+        self._keeps = False
+        given = [column for column in self._collections if column is not None]
+        if self.n_rows * sum(map(row_bytes, given)) <= KEPT_SHARE * memory_of_workers():
+            self._parts = persisted(self._parts)
 
     def _counts(self) -> list[tuple[int, int]]:
         """The number of rows of every partition, and of those whose weight is not zero."""
@@ -92,6 +113,8 @@ class DaskRows(Rows):
         return self._samples[size]
 
     def _drawn(self, size: int) -> Block:
+        if self._keeps:
+            self._hold()
         starts = np.array([0, *accumulate(n for n, _ in self._counts())])
         n = int(starts[-1])
         places = np.unique(np.linspace(0, n - 1, min(size, n)).round().astype(int))

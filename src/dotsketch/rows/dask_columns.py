@@ -9,6 +9,7 @@ import numpy as np
 from .sources import Block, is_collection
 
 TUNES = "optimization.tune.active"
+TEXT_BYTES = 100  # of a value that is no number
 
 
 def is_frame(collection: Any) -> bool:
@@ -70,6 +71,16 @@ def _lengths(X: Any) -> tuple[int, ...]:
 def narrow(X: Any) -> Any:
     """One column of a data frame, of which a Parquet file reads no other; an array as it is."""
     return X[list(X.columns[:1])] if is_frame(X) else X
+
+
+def row_bytes(collection: Any) -> int:
+    """About what a row takes in memory; sparse rows take less."""
+    if is_frame(collection):
+        meta = collection._meta
+        types = [meta.dtype] if meta.ndim == 1 else list(meta.dtypes)
+    else:
+        types = [collection.dtype] * (collection.shape[1] if collection.ndim > 1 else 1)
+    return sum(t.itemsize if getattr(t, "kind", "O") in "biuf" else TEXT_BYTES for t in types)
 
 
 def _disagree(n: int, other: int) -> None:

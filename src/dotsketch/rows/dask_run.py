@@ -85,6 +85,17 @@ def persisted(tasks: list[Any]) -> list[Any]:
         return list(dask.persist(*tasks))
 
 
+def memory_of_workers() -> int:
+    """The bytes of memory that the workers of a cluster may use; 0 if that is not known."""
+    client = current_client()
+    limits = [] if client is None else client.run_on_scheduler(_limits)
+    return sum(limits) if all(limits) else 0
+
+
+def _limits(dask_scheduler: Any) -> list[int]:
+    return [worker.memory_limit for worker in dask_scheduler.workers.values()]
+
+
 def current_client() -> Any:
     """The client of a cluster, if there is one and it is the current scheduler."""
     from dask.base import get_scheduler

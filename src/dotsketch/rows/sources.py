@@ -94,6 +94,9 @@ class Rows:
     def check_order(self) -> None:
         """Raise unless one process reads the rows in order, as a checkpoint needs it."""
 
+    def keep(self) -> None:
+        """Rows are read repeatedly from here on: they may be kept where they are read."""
+
     def blocks(self, size: int) -> Iterator[Block]:
         """All rows in blocks of `size` (the last may be shorter)."""
         if self.columns is None:
