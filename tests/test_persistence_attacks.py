@@ -16,6 +16,7 @@ from sklearn.preprocessing import (
     KBinsDiscretizer,
     OneHotEncoder,
     PolynomialFeatures,
+    PowerTransformer,
     StandardScaler,
 )
 
@@ -49,6 +50,8 @@ ENCODER = OneHotEncoder().fit(COLORS)
 GROUPED = OneHotEncoder(max_categories=2).fit(COLORS)
 BINS = KBinsDiscretizer(n_bins=3).fit(NUMBERS)
 POWERS = PolynomialFeatures(2).fit(NUMBERS)
+UNSCALED = StandardScaler(with_mean=False, with_std=False).fit(NUMBERS)
+POWER = PowerTransformer().fit(NUMBERS)
 JOINED = ColumnTransformer([("numbers", StandardScaler(), [0])]).fit(NUMBERS)
 
 
@@ -73,6 +76,8 @@ JOINED = ColumnTransformer([("numbers", StandardScaler(), [0])]).fit(NUMBERS)
         (POWERS, {"n_features_in_": 1000}),  # the table of powers: four gigabytes
         (Binarizer().fit(NUMBERS), {"n_features_in_": 2**31 - 1}),
         (MissingIndicator().fit(NUMBERS), {"n_features_in_": 2**31 - 1}),
+        (UNSCALED, {"n_features_in_": 2**31 - 1}),  # it has a number of rows, and no array
+        (POWER, {"n_features_in_": 2**31 - 1, "lambdas_": 65536}),
         (Polynomial(degree=3), {"degree": 2**63}),
         (JOINED, {"n_jobs": 500}),
         (FourierFeatures(Gaussian()), {"n_jobs": 500}),

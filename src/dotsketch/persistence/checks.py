@@ -62,22 +62,25 @@ def _check_arrays(
     if "n_features_in_" in state:
         # Without an array of that length in the file, names of columns would be all that it costs
         sized = (field for field, text in arrays.items() if "d" in text.partition(":")[2].split())
-        is_sized = is_own or any(state.get(field) is not None for field in sized)
+        is_sized = is_own or any(_is_array(state.get(field)) for field in sized)
         largest = MAX_COUNT if is_sized else MAX_COLUMNS
         lengths["d"] = bounded(f"{name}.n_features_in_", state["n_features_in_"], largest)
     if not is_own:
         arrays = arrays | {"feature_names_in_": "O: d"}
     for field, value in state.items():
-        is_array = isinstance(value, np.ndarray) or scipy.sparse.issparse(value)
-        if is_array and field not in arrays and field not in parameters:
+        if _is_array(value) and field not in arrays and field not in parameters:
             raise PersistenceError(f"{name}.{field} is an array, and {name} has none there.")
     for field, description in arrays.items():  # in this order, which says what letters are
         value = state.get(field)
         is_sparse = scipy.sparse.issparse(value)
         if is_sparse and field in SPARSE:
             continue
-        if isinstance(value, np.ndarray) or is_sparse or (is_own and value is not None):
+        if _is_array(value) or (is_own and value is not None):
             check_array(f"{name}.{field}", value, description, lengths)
+
+
+def _is_array(value: Any) -> bool:
+    return isinstance(value, np.ndarray) or bool(scipy.sparse.issparse(value))
 
 
 def _check_integers(where: str, field: str, value: Any) -> None:
