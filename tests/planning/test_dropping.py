@@ -17,6 +17,7 @@ from dotsketch import (
     Matern,
     NystromFeatures,
     Polynomial,
+    Tanimoto,
     load,
     plan,
     save,
@@ -123,6 +124,12 @@ def test_a_part_of_the_pairs_is_a_floor_until_all_are_averaged(kernel):
         assert np.all(np.array(before) <= np.array(after) * (1 + 1e-9))
         assert np.all(np.array(after) <= np.array(errors) * (1 + 1e-9))
         assert np.all(np.array(before) >= 0.3 * np.array(after))  # a bound, not nothing
+
+
+def test_rows_of_a_kernel_that_takes_none_below_zero():
+    X = load_digits().data[:200]  # more than the outermost rows
+    auto = AutoFeatures(Tanimoto(), n_components=12, max_degree=4, random_state=0).fit(X)
+    assert auto.chosen_.relative_error < 0.2
 
 
 def test_the_whole_sample_is_averaged_over_only_where_that_may_win(monkeypatch):

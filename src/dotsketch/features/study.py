@@ -196,7 +196,8 @@ class Study:
         if len(self.sample) <= _OUTERMOST:
             return self.sample
         with np.errstate(over="ignore", invalid="ignore"):
-            lengths = np.sum(self.kernel.scale(self.sample - self.mean) ** 2, axis=1)
+            S = self.kernel.scale(self.sample)
+            lengths = np.sum((S - S.mean(axis=0)) ** 2, axis=1)
         return self.sample[np.argsort(-lengths, kind="stable")[:_OUTERMOST]]
 
     def numbers(self, n_rows: int) -> np.ndarray:  # -> (n_rows or fewer,)
