@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..rows import Checkpoint
-from ..rows.fold import fingerprint
+from ..rows.fold import Followed, fingerprint
 from ..rows.sources import Block, Rows
 from .solvers import ConjugateGradients, RowBlock, RowSystems
 from .solvers.conjugate_gradients import Iteration
@@ -99,7 +99,6 @@ class RowPasses:
         self.checkpoint: Checkpoint | None = None
         self._resumes = False
         if path is not None:
-            rows.check_order()
             shapes = [getattr(column, "shape", None) for column in rows.columns or ()]
             configuration = fingerprint([type(estimator).__name__, "cg", shapes, assumed])
             self.checkpoint = Checkpoint(
@@ -116,13 +115,27 @@ class RowPasses:
         if checkpoint is not None:
             self._resumes = checkpoint.begin([self.block_rows]) > 0
 
-        def add(state: Any, columns: Block, first: int) -> Any:
-            if checkpoint is not None:
-                checkpoint.follow(columns)
-            state.update(*block(columns, first))
-            return state
+        follows = checkpoint is not None
 
-        return self.rows.fold(zero, add, block_rows=self.block_rows, group_blocks=self.group_blocks)
+        def none() -> Followed:
+            return Followed(zero())
+
+        def add(found: Followed, columns: Block, first: int) -> Followed:
+            found.state.update(*block(columns, first))
+            if follows:
+                found.follow(columns)
+            return found
+
+        total = self.rows.fold(
+            none, add, block_rows=self.block_rows, group_blocks=self.group_blocks
+        )
+        if checkpoint is not None:
+            checkpoint.follow_all(total.digest)
+        return total.state
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Blocks may be computed elsewhere; the checkpoint is written here."""
+        return {**self.__dict__, "checkpoint": None}
 
     def single(self, X: Any, exact: bool) -> Any:
         """Validated rows, in single precision unless that loses too much or `exact` is asked."""

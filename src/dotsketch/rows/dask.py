@@ -64,12 +64,6 @@ class DaskRows(Rows):
     def repeatable(self) -> bool:
         return True
 
-    def check_order(self) -> None:
-        raise ValueError(
-            "A checkpoint needs rows that one process reads in order. Dask computes again what a "
-            "lost worker had done: leave checkpoint out."
-        )
-
     def keep(self) -> None:
         """The first sample keeps the rows on the workers, if they fit there."""
         self._keeps = True
@@ -149,7 +143,11 @@ class DaskRows(Rows):
     ) -> Any:
         """As `Rows.fold`, but a partition is a group: `group_blocks` does not count."""
         if checkpoint is not None:
-            self.check_order()
+            raise ValueError(
+                "A checkpoint of sums needs rows that one process reads in order. Dask computes "
+                "again what a lost worker had done: leave checkpoint out. (That of solver='cg' "
+                "holds iterations, and works with Dask.)"
+            )
         return _folded(_state, self.numbered_parts(), Fold(zero, add), progress, block_rows)
 
     def mapped(

@@ -178,6 +178,10 @@ class Checkpoint:
         """Take note of a block, whether the file holds it or not."""
         self._digest = chained(self._digest, block)
 
+    def follow_all(self, digest: bytes) -> None:
+        """Take note of all rows at once, by the digest of a `Followed` state."""
+        self._digest = fingerprint([self._configuration, digest])
+
     def restored(self) -> Any:
         """The state in the file, if it is that of the blocks so far."""
         return self.restore(self.saved())
@@ -203,6 +207,28 @@ class Checkpoint:
                 probe=self._probe,
                 **state.arrays(),
             )
+
+
+class Followed:
+    """A state of a fold beside a digest of its rows.
+
+    Both add up in the order of the tree, wherever groups of rows are computed.
+    """
+
+    def __init__(self, state: Any, digest: bytes = b""):
+        self.state, self.digest = state, digest
+
+    def follow(self, block: Block) -> None:
+        """Take note of a block that the state holds by now."""
+        self.digest = chained(self.digest, block)
+
+    def __add__(self, other: Followed) -> Followed:
+        return Followed(self.state + other.state, fingerprint([self.digest, other.digest]))
+
+    def __iadd__(self, other: Followed) -> Followed:
+        self.state += other.state
+        self.digest = fingerprint([self.digest, other.digest])
+        return self
 
 
 def _agree(saved: np.ndarray, probe: np.ndarray) -> bool:

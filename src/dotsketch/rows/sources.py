@@ -91,9 +91,6 @@ class Rows:
         """Whether the rows can be read more than once."""
         return self.columns is not None or callable(self._stream)
 
-    def check_order(self) -> None:
-        """Raise unless one process reads the rows in order, as a checkpoint needs it."""
-
     def keep(self) -> None:
         """Rows are read repeatedly from here on: they may be kept where they are read."""
 
