@@ -11,8 +11,9 @@
   direct solver chooses, or at α = 0.01.
 - `crossover`: processor seconds of both solvers against the number of columns, with variances that
   are given and that are chosen.
-- `scale`: processor seconds of a fit against the number of columns and of rows, with the exponents
-  between neighbours.
+- `scale`: processor seconds of a fit, and of one of its iterations, against the number of rows and
+  of columns, with the exponents between neighbours, and the peak memory. The rank is the same for
+  all, so that the number of iterations grows with the rows.
 - `wide`: a fit to all rows of a set with many columns beside a direct fit with fewer, each in a
   process of its own: processor seconds, peak memory, test error, the noise that was chosen.
 - `fashion`: FashionMNIST with SORF features: fit and test error.
@@ -127,9 +128,10 @@ def crossover(options: argparse.Namespace) -> None:
 
 def scale(options: argparse.Namespace) -> None:
     split, _ = rows_of("protein")
-    print("rows    columns   CPU s   per iteration   iter  rank   exponent of CPU s")
-    for axis, sizes in (("columns", options.columns), ("rows", (5000, 10_000, 20_000))):
-        before = None
+    print("rows    columns   CPU s   iter  exponent   CPU s per iter  exponent   peak MiB so far")
+    # memory last grows with the columns, so that its peak belongs to the row of the table
+    for axis, sizes in (("rows", (5000, 10_000, 20_000, 40_000)), ("columns", options.columns)):
+        before: dict[str, tuple[float, float]] = {}
         for size in sizes:
             columns = size if axis == "columns" else options.columns[0]
             n = options.rows or 10_000 if axis == "columns" else size
@@ -139,12 +141,16 @@ def scale(options: argparse.Namespace) -> None:
                 features_for(X, columns, 0.4), noise_variance=0.5, prior_variance=2.0, solver=solver
             )
             seconds = timed(gp, X, y)
-            exponent = "" if before is None else _exponent(before, (size, seconds))
-            before = size, seconds
-            each = seconds / gp.n_iterations_
+            found = {"all": seconds, "each": seconds / gp.n_iterations_}
+            exponents = {
+                name: _exponent(before[name], (size, value)) if before else ""
+                for name, value in found.items()
+            }
+            before = {name: (size, value) for name, value in found.items()}
+            peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
             print(
-                f"{n:6d} {columns:8d} {seconds:7.1f} {each:12.2f} {gp.n_iterations_:9d} "
-                f"{gp.posterior_.core.size:5d}   {exponent}",
+                f"{n:6d} {columns:8d} {seconds:7.1f} {gp.n_iterations_:6d} {exponents['all']:>9s} "
+                f"{found['each']:15.2f} {exponents['each']:>9s} {peak:17.0f}",
                 flush=True,
             )
 
@@ -199,7 +205,7 @@ def fashion(options: argparse.Namespace) -> None:
 TABLES = {
     "agreement": (agreement, [2048]),
     "crossover": (crossover, [1024, 2048, 4096]),
-    "scale": (scale, [2048, 8192, 32_768]),
+    "scale": (scale, [2048, 8192, 32_768, 65_536]),
     "wide": (wide, [32_768]),
     "fashion": (fashion, [16_384]),
 }
