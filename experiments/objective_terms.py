@@ -13,7 +13,7 @@ import numpy as np
 
 from dotsketch.features.maclaurin.moments import ExpansionMoments
 from dotsketch.features.maclaurin.series import expand
-from dotsketch.features.study import column_means
+from dotsketch.features.samples import column_means
 from dotsketch.kernels import Gaussian, Polynomial
 from dotsketch.sketches import separable_sketch
 

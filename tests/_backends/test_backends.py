@@ -150,7 +150,9 @@ def test_plain_rows_meet_the_other_checks_of_scikit_learn(X):
 
 @pytest.mark.parametrize("estimator", list(estimators()), ids=str)
 def test_threads_and_layout_do_not_change_a_bit(estimator, X, monkeypatch):
-    monkeypatch.setattr("dotsketch._arrays.LEAST_FEATURES", 1)  # several chunks for each thread
+    monkeypatch.setattr(
+        "dotsketch._backends.chunks.LEAST_FEATURES", 1
+    )  # several chunks for each thread
     X = np.repeat(X, 8, axis=0)
     expected = estimator.fit(X).transform(X)
     same = np.testing.assert_array_equal if is_compiled(estimator) else assert_same_to_rounding

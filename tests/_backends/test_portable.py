@@ -7,7 +7,7 @@ import scipy.linalg
 import reference
 from dotsketch import _backends
 from dotsketch._arrays import like
-from dotsketch._backends import cpp, portable
+from dotsketch._backends import cpp, transforms
 
 
 @pytest.mark.parametrize("bits", [0, 1, 2, 5, 6, 10, 11])
@@ -48,7 +48,7 @@ def test_srht_is_a_signed_hadamard_matrix(d, is_complex, rng, library):
     X = rng.standard_normal((3, d))
     A = library.asarray(X.T)
     flat = np.concatenate([places[0], d + places[1]])
-    real, imaginary = portable.srht(A, like(turns, A), like(flat, A), is_complex)
+    real, imaginary = transforms.srht(A, like(turns, A), like(flat, A), is_complex)
     expected = W @ X.T
     np.testing.assert_allclose(library.numpy(real), expected.real, atol=1e-12)
     assert (imaginary is not None) == is_complex
@@ -67,8 +67,8 @@ def test_count_sketch_adds_signed_coordinates(d, D, is_complex, rng, library):
     for k in range(d):
         expected[buckets[k]] += reference.phases(turns[k]) * X[:, k]
     A = library.asarray(X)
-    table = portable.CountTable(buckets, turns.astype(np.int8), D, A)
-    real, imaginary = portable.count_sketch(A, table, is_complex)
+    table = transforms.CountTable(buckets, turns.astype(np.int8), D, A)
+    real, imaginary = transforms.count_sketch(A, table, is_complex)
     np.testing.assert_allclose(library.numpy(real), expected.real, atol=1e-12)
     if is_complex:
         np.testing.assert_allclose(library.numpy(imaginary), expected.imag, atol=1e-12)
@@ -81,14 +81,14 @@ def test_count_sketch_adds_signed_coordinates(d, D, is_complex, rng, library):
 def test_inverse_fourier_undoes_fourier(D, is_complex, rng, library):
     real, imaginary = rng.standard_normal((2, D, 3))
     parts = library.asarray(real), library.asarray(imaginary) if is_complex else None
-    back = portable.inverse_fourier(portable.fourier(parts), D, is_complex)
+    back = transforms.inverse_fourier(transforms.fourier(parts), D, is_complex)
     np.testing.assert_allclose(library.numpy(back[0]), real, atol=1e-13)
     if is_complex:
         np.testing.assert_allclose(library.numpy(back[1]), imaginary, atol=1e-13)
 
 
 def test_columns_pads_with_zeros(X, library):
-    A = library.numpy(portable.columns(library.asarray(X), 8))
+    A = library.numpy(transforms.columns(library.asarray(X), 8))
     np.testing.assert_array_equal(A, np.vstack([X.T, np.zeros((3, 7))]))
 
 

@@ -10,15 +10,14 @@ import pytest
 from dotsketch import Exponential, Gaussian, Maclaurin, Polynomial, _backends
 from dotsketch._backends import cpp
 from dotsketch.features.maclaurin.allocation import (
-    _Search,
-    allocate,
     evaluate,
     fitted_coefficients,
     random_projections,
 )
 from dotsketch.features.maclaurin.moments import ExpansionMoments
+from dotsketch.features.maclaurin.search import AllocationSearch, allocate
 from dotsketch.features.maclaurin.series import expand
-from dotsketch.features.study import column_means
+from dotsketch.features.samples import column_means
 from dotsketch.pairs import PairStatistics
 from dotsketch.sketches import make_sketch
 
@@ -144,7 +143,7 @@ def test_selection_equals_adding_one_projection_at_a_time(seed):
     X = rng.standard_normal((15, 5)) * rng.uniform(0.2, 1) + rng.uniform(0, 1)
     moments = moments_of(Exponential(), X, "tensor_srht")
     budget = int(rng.integers(6, 60))
-    search = _Search(moments, 1 + budget, "greedy", exact=False)
+    search = AllocationSearch(moments, 1 + budget, "greedy", exact=False)
     p = int(rng.integers(1, 7))
     found = search.solve(moments.degrees <= p, np.zeros(7, bool), np.ones(7))
     if found is None:
@@ -180,7 +179,7 @@ def test_dynamic_programme_is_never_worse_than_greedy(X, sketch, coefficients):
 def test_projections_for_given_coefficients_are_brute_force(X, solver):
     """min Σ θ² V(D) over the projections; the variances V(D) ∝ 1/D are convex."""
     moments = moments_of(Exponential(lengthscale=1.3), X, "gaussian", max_degree=3)
-    search = _Search(moments, 13, solver, exact=False)
+    search = AllocationSearch(moments, 13, solver, exact=False)
     every = [c for c in itertools.product(range(1, 13), repeat=3) if sum(c) == 12]
     found = []
     for theta in ([1.0, 1.0, 1.0, 1.0], [1.0, 0.1, 1.0, 20.0], [1.0, 0.1, 9.0, 1.0]):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dotsketch import MaclaurinFeatures, Polynomial, required_components
-from dotsketch.features.maclaurin.allocation import _exact_choices, allocate
+from dotsketch.features.maclaurin.search import _exact_choices, allocate
 from dotsketch.sketches import MonomialSketch
 from libraries import NAMES, Library
 
@@ -101,7 +101,7 @@ def test_the_choices_of_degrees():
 
 def test_the_best_choice_of_exact_degrees_is_found_by_enumeration(monkeypatch):
     """In two dimensions with four degrees, runs are as good as all sets."""
-    from dotsketch.features.maclaurin import allocation
+    from dotsketch.features.maclaurin import search
     from dotsketch.features.maclaurin.moments import ExpansionMoments
     from dotsketch.features.maclaurin.series import expand
     from dotsketch.sketches import make_sketch
@@ -115,7 +115,7 @@ def test_the_best_choice_of_exact_degrees_is_found_by_enumeration(monkeypatch):
     found = [allocate(moments, n, max_degree=4) for n in range(6, 16)]
     every = [set(c) for k in (4, 3, 2, 1, 0) for c in itertools.combinations(range(1, 5), k)]
     monkeypatch.setattr(
-        allocation, "_exact_choices", lambda degrees: [c for c in every if c <= set(degrees)]
+        search, "_exact_choices", lambda degrees: [c for c in every if c <= set(degrees)]
     )
     best = [allocate(moments, n, max_degree=4) for n in range(6, 16)]
     for one, other in zip(found, best, strict=True):

@@ -26,7 +26,7 @@ from dotsketch import (
     plan,
 )
 from dotsketch.features import FAMILIES, Study
-from dotsketch.features.study import off_diagonal_mean
+from dotsketch.features.errors import off_diagonal_mean
 from dotsketch.planning import predict, variants
 from rounding import assert_same_to_rounding, nystrom_condition
 

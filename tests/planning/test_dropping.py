@@ -23,7 +23,7 @@ from dotsketch import (
     save,
 )
 from dotsketch.features import Study
-from dotsketch.features.study import Beaten
+from dotsketch.features.errors import Beaten
 from dotsketch.planning import Dropped, variants
 
 

@@ -22,7 +22,7 @@ from dotsketch import (
     save,
 )
 from dotsketch.features import Study
-from dotsketch.features.study import Beaten
+from dotsketch.features.errors import Beaten
 from dotsketch.planning.posterior import (
     PosteriorReference,
     exact_posterior,

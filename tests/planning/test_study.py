@@ -14,7 +14,8 @@ from dotsketch import (
     plan,
 )
 from dotsketch.features import Study, Unsuited
-from dotsketch.features.maclaurin.allocation import allocate, evaluate
+from dotsketch.features.maclaurin.allocation import evaluate
+from dotsketch.features.maclaurin.search import allocate
 from dotsketch.planning import Plan, predict
 
 

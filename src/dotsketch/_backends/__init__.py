@@ -11,6 +11,8 @@ the library, dtype and device, and `backend_of` on the implementation:
 | `compiled`  | NumPy and CSR, if the C++ extension is available                                   |
 | `torch_cpu` | torch tensors, if it is available: portable around compiled transforms      |
 
+`transforms` holds the linear maps that these are made of, `chunks` the loop over chunks of rows.
+
 No other module knows that compiled code exists. `DOTSKETCH_FAST=0` turns it off, `DOTSKETCH_ISA`
 chooses its instruction set.
 """

@@ -13,7 +13,7 @@ import numpy as np
 from array_api_compat import is_numpy_array
 
 from .._arrays import Array, HostParts, Parts, is_foreign, is_sparse
-from . import cpp, portable
+from . import cpp, portable, transforms
 from .portable import dense_product, linear
 from .prepared import Prepared, empty_parts
 
@@ -108,12 +108,12 @@ class SpectralCountProduct(Prepared):
         if len(self.hashes) == 1:  # nothing to convolve
             return next(iter(self.counts(rows)))
         for counts in self.counts(rows):
-            transformed = portable.fourier(counts, axis=1)
+            transformed = transforms.fourier(counts, axis=1)
             if spectrum is None:
                 spectrum = transformed
             else:
                 spectrum *= transformed
-        return portable.inverse_fourier(spectrum, self.n_columns, self.is_complex, axis=1)
+        return transforms.inverse_fourier(spectrum, self.n_columns, self.is_complex, axis=1)
 
     def counts(self, rows: Array) -> Iterator[Parts]:
         """The count sketch of every factor."""

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from .._arrays import Array, HostParts, Parts, dense, fill, is_sparse
+from .._arrays import Array, HostParts, Parts, dense, is_sparse
+from .chunks import fill
 
 
 class Prepared:

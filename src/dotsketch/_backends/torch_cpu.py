@@ -17,7 +17,7 @@ from array_api_compat import is_torch_array
 
 from .._arrays import Array, ArrayT, HostParts, Parts, host, is_traced
 from .._support.threads import run_all
-from . import compiled, cpp, portable
+from . import compiled, cpp, portable, transforms
 from .portable import dense_product, linear, pair_gram, pair_terms, sign_product
 from .prepared import Prepared, empty_parts, multiply
 
@@ -152,7 +152,7 @@ class TorchHadamardProduct(_Compiled):
         total = np.zeros((len(rows), d), dtype=rows.dtype)
         spread = np.empty_like(total)
         forward = np.zeros(d, dtype=np.int8)  # turns of a permutation, which has no signs
-        signs = portable.signs(self.turns, rows)
+        signs = transforms.signs(self.turns, rows)
         factors = [factor(rows) for factor in self.factors]
         for i, of_factor in _cofactors(factors, gradient):
             for b in range(n_blocks):
@@ -184,14 +184,16 @@ class TorchCountProduct(_Compiled):
 
     def pullback(self, rows: np.ndarray, gradient: HostParts) -> np.ndarray:
         total = np.zeros(rows.shape, dtype=rows.dtype)
-        signs = portable.signs(self.turns, rows)
-        spectra: list[Any] = [portable.fourier(counts, axis=1) for counts in self.counts(rows)]
-        transformed: Any = portable.fourier(gradient, axis=1)
+        signs = transforms.signs(self.turns, rows)
+        spectra: list[Any] = [transforms.fourier(counts, axis=1) for counts in self.counts(rows)]
+        transformed: Any = transforms.fourier(gradient, axis=1)
         parts = [(spectrum.real, spectrum.imag) for spectrum in spectra]
         for i, of_factor in _cofactors(parts, (transformed.real, transformed.imag)):
             spectrum = np.empty_like(transformed)
             spectrum.real, spectrum.imag = of_factor
-            back: Any = portable.inverse_fourier(spectrum, self.n_columns, self.is_complex, axis=1)
+            back: Any = transforms.inverse_fourier(
+                spectrum, self.n_columns, self.is_complex, axis=1
+            )
             for part, sign in zip(back, signs, strict=True):
                 if part is not None:
                     total += np.take(part, self.buckets[i], axis=1) * sign[i]
@@ -250,7 +252,7 @@ def _cofactors(factors: list[Parts], gradient: Parts) -> Iterator[tuple[int, Any
 def hadamard_middle(A: Any) -> Any:  # (B, d, n) -> (B, d, n)
     """H_d applied along the middle axis; compiled if a gradient is to flow through it."""
     if not _is_suited(A) or not A.requires_grad or A.shape[1] > cpp.LARGEST_HADAMARD:
-        return portable.hadamard_middle(A)
+        return transforms.hadamard_middle(A)
     return _transform().apply(A.transpose(1, 2).contiguous()).transpose(1, 2)
 
 

@@ -36,7 +36,8 @@ from .._backends import host_view, largest_entry
 from ..kernels import Kernel
 from ..rows.collections import at_hand, over_collections
 from ..rows.sources import Output, float_type
-from .study import ExpectedError, Study, Unsuited
+from .errors import ExpectedError, Unsuited
+from .study import Study
 
 NO_SERIES = (
     "These features are for dot product kernels, which have a Maclaurin series: use "

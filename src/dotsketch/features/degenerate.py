@@ -12,7 +12,7 @@ import numpy as np
 
 from .._arrays import Array, is_traced
 from ..kernels import Gaussian, Kernel
-from .study import take_rows
+from .samples import take_rows
 
 NEGLIGIBLE = 1e-6  # of k(x, x): rows more than 5.3 lengthscales apart
 LEAST_SHARE = 0.01  # of k(x, x), which the features of half of the rows hold at least

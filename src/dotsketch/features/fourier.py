@@ -35,7 +35,8 @@ from .base import (
     suited,
 )
 from .degenerate import warn_if_degenerate
-from .study import ExpectedError, Study, Unsuited, relative_error
+from .errors import ExpectedError, Unsuited, relative_error
+from .study import Study
 from .waves import Waves, WaveWeights, check_part, frequency_setup, output_suffix
 
 NORMS = ("auto", "random", "constant")

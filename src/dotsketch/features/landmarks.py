@@ -13,7 +13,7 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from ..kernels import Kernel
-from .study import take_rows
+from .samples import take_rows
 
 _BLOCK = 100  # pivots proposed at once
 _CANDIDATES = 5000  # rows that pivots are drawn from, unless twice the landmarks are more

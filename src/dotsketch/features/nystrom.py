@@ -21,15 +21,17 @@ from .._arrays import (
     is_sparse,
     is_traced,
     like,
-    map_rows,
     namespace,
     square_root,
 )
+from .._backends.chunks import map_rows
 from ..kernels import Kernel
 from .base import FeatureMap, Floor, Setup, fitted_kernel, suited
 from .degenerate import warn_if_degenerate
+from .errors import ExpectedError, Measurement, Unsuited
 from .landmarks import landmark_rule, n_candidates, uniform_rows
-from .study import ExpectedError, Measurement, Study, Unsuited, check_kernel, most_rows, take_rows
+from .samples import most_rows, take_rows
+from .study import Study, check_kernel
 from .whitening import JITTER, Whitening, leading, second_moment
 
 _AUTO = 2.0, 2048  # landmarks per column by default, unless that is more than so many

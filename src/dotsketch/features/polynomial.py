@@ -28,7 +28,8 @@ from ..kernels import DotProductKernel, Polynomial
 from ..pairs import PairStatistics
 from ..sketches import SKETCHES, Sketch, make_sketch
 from .base import FeatureMap, Floor, check_option, check_overflow, suited, warn_of_underflow
-from .study import ExpectedError, Study, Unsuited, relative_error
+from .errors import ExpectedError, Unsuited, relative_error
+from .study import Study
 
 
 class PolynomialSketch(FeatureMap):

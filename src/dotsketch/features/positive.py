@@ -32,15 +32,17 @@ from .._arrays import (
     is_traced,
     join,
     like,
-    map_rows,
     namespace,
     plain,
 )
+from .._backends.chunks import map_rows
 from ..kernels import DotProductKernel, Exponential, Gaussian
 from ..projections import PROJECTIONS, Frequencies, orthogonal_covariance
 from .base import FeatureMap, Floor, Setup, check_option, fitted_kernel, suited
 from .degenerate import warn_if_degenerate
-from .study import ExpectedError, Study, Unsuited, data_centre, relative_error
+from .errors import ExpectedError, Unsuited, relative_error
+from .samples import data_centre
+from .study import Study
 from .waves import frequency_setup
 
 

@@ -8,35 +8,31 @@ candidates, which are fitted to some rows of it and judged on others.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator
-from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
-from sklearn.utils import check_array
 
 from .._arrays import (
     Array,
     as_generator,
-    dense,
-    double,
-    evenly_spaced,
-    host,
-    is_foreign,
-    is_sparse,
-    like,
-    namespace,
     positive_integer,
 )
 from ..kernels import Kernel
-from ..rows.collections import at_hand
+from .errors import (
+    OVERFLOW,
+    Beaten,
+    ExpectedError,
+    Measurement,
+    off_diagonal_mean,
+    relative_error,
+    root_mean,
+    spread_over_rows,
+)
+from .samples import data_centre, most_rows, sample_rows, take_rows
 
 Value = TypeVar("Value")
 
-OVERFLOW = (
-    "The squares of the kernel's values overflow on these data: scale X down, or use a larger "
-    "lengthscale or a smaller gamma."
-)
 _FITTING_ROWS = 5000  # so many rows are fitted to where an error is measured, unless it wants more
 _OUTERMOST = 128  # rows that have most of the error of a series
 _LEAST_HELD = 20  # rows held out at least, if X has ten times as many
@@ -47,57 +43,6 @@ _FACTOR = 2.0  # and after two draws, if both are above by this factor
 _EARLIEST = 16  # draws after which a measurement may end, as it is precise enough
 _PRECISION = 0.05  # standard error of a measured error, relative to it, that is precise enough
 _OPERATIONS = 1e9  # of a measurement: as many draws as they allow
-
-
-class Unsuited(ValueError):
-    """The features do not suit the kernel, the data, or the number of columns; it says why."""
-
-
-class Beaten(Exception):
-    """A measurement ended early: the error is above the one to beat. Its argument is a floor."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class ExpectedError:
-    """The error of an approximate kernel over pairs of distinct rows, and its cost.
-
-    relative_error is √(E(k − k̂)²/E k²); cost is the number of arithmetic operations per row, a
-    guide to the time. Where the error is known in closed form, source is "formula", and
-    squared_bias + variance is the squared error. Where it is not, source is "measured": features
-    were drawn for rows held out, relative_error is the root mean square over draws, standard_error
-    that of it, and its two parts are not known (NaN). A formula has no draws and a standard error
-    of 0; that the pairs are a sample counts for neither. n_measured is the number of landmarks that
-    were measured where X has too few rows for n_components and rows held out: the error is then
-    somewhat too large.
-    """
-
-    relative_error: float
-    squared_bias: float
-    variance: float
-    cost: float
-    max_degree: int | None = None
-    source: str = "formula"
-    standard_error: float = 0.0
-    n_measured: int | None = None
-
-
-class Measurement(NamedTuple):
-    """The root mean square error over draws, its standard error, and the rows fitted to."""
-
-    relative_error: float
-    standard_error: float
-    n_fitting: int
-
-    def error(self, cost: float, n_measured: int | None = None) -> ExpectedError:
-        return ExpectedError(
-            relative_error=self.relative_error,
-            squared_bias=np.nan,
-            variance=np.nan,
-            cost=cost,
-            source="measured",
-            standard_error=self.standard_error,
-            n_measured=n_measured,
-        )
 
 
 class Study:
@@ -338,7 +283,7 @@ class Study:
             if len(squares) == 2 and min(squares) > (_FACTOR * self.to_beat) ** 2:
                 raise Beaten(float(np.sqrt(min(squares))) / _FACTOR)
             if len(squares) >= _HOPELESS and len(squares).bit_count() == 1:  # 4, 8, …
-                root, deviation = _root_mean(np.array(squares))
+                root, deviation = root_mean(np.array(squares))
                 if root - 2 * deviation > self.to_beat:
                     raise Beaten(root - 2 * deviation)
                 if len(squares) >= _EARLIEST and deviation <= _PRECISION * root:
@@ -346,7 +291,7 @@ class Study:
         if len(squares) == 1:
             root = float(np.sqrt(squares[0]))
             return Measurement(root, root * spread_over_rows(error, K**2), n_fitted)
-        return Measurement(*_root_mean(np.array(squares)), n_fitted)
+        return Measurement(*root_mean(np.array(squares)), n_fitted)
 
     @cached_property
     def _sample_kernel(self) -> np.ndarray:
@@ -362,46 +307,6 @@ class FitStudy(Study):
         return sample_rows(self._X, self.n_pairs_sample, self.rng)
 
 
-def _root_mean(squares: np.ndarray) -> tuple[float, float]:
-    """√(mean of squares), and its standard error by the slope 1 / (2√mean) of the root."""
-    mean = float(np.mean(squares))
-    if not 0 < mean < np.inf:
-        return float(np.sqrt(mean)), 0.0 if mean == 0 else np.inf
-    root = float(np.sqrt(mean))
-    return root, float(np.std(squares, ddof=1) / np.sqrt(len(squares)) / (2 * root))
-
-
-def spread_over_rows(squared_errors: np.ndarray, kernel_squares: np.ndarray) -> float:
-    """The standard error of √(mean squared_errors / mean kernel_squares), relative to it.
-
-    Means are over pairs of n distinct rows, (n, n) each.
-    """
-    by_row = []
-    for values in (squared_errors, kernel_squares):
-        distinct = values.copy()
-        np.fill_diagonal(distinct, 0.0)
-        by_row.append(distinct.mean(axis=1) / (distinct.mean() or 1.0))
-    # A mean over pairs moves twice as much as one over rows, a root half as much as its square
-    return float(np.std(by_row[0] - by_row[1]) / np.sqrt(len(squared_errors)))
-
-
-def relative_error(squared_error: float, kernel_square: float) -> float:
-    """√(squared_error / kernel_square), 0 without an error and infinite for a zero kernel."""
-    if squared_error == 0:
-        return 0.0
-    return float(np.sqrt(squared_error / kernel_square)) if kernel_square > 0 else np.inf
-
-
-def off_diagonal_mean(values: np.ndarray) -> float:
-    """The mean over pairs of distinct rows; over all there is where there is one row only."""
-    n = len(values)
-    if n < 2:
-        return float(np.mean(values))
-    distinct = values.copy()
-    np.fill_diagonal(distinct, 0.0)  # subtracting a large trace would cancel
-    return float(np.sum(distinct) / (n * (n - 1)))
-
-
 def check_kernel(kernel: Any, kind: type = Kernel, advice: str = "") -> None:
     """Raise TypeError unless it is a kernel, and of the kind that the features are for."""
     if not isinstance(kernel, Kernel):
@@ -410,66 +315,3 @@ def check_kernel(kernel: Any, kind: type = Kernel, advice: str = "") -> None:
         )
     if not isinstance(kernel, kind):
         raise TypeError(f"{advice}; got {kernel!r}.")
-
-
-def check_rows(X: Array) -> Array:
-    """X as finite floating rows: NumPy, CSR, or an array of another library.
-
-    Of a collection, such as a Dask array: a sample of its rows.
-    """
-    [X] = at_hand(X)
-    if not is_foreign(X):
-        return check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32])
-    xp = namespace(X)
-    if X.ndim != 2 or not xp.isdtype(X.dtype, ("bool", "integral", "real floating")):
-        raise ValueError(f"X must be a real matrix; got shape {tuple(X.shape)}, dtype {X.dtype}.")
-    X = X if xp.isdtype(X.dtype, "real floating") else double(X)
-    if not bool(xp.all(xp.isfinite(X))):
-        raise ValueError("X contains NaN or infinity.")
-    return X
-
-
-def sample_rows(X: Array, n_rows: int, rng: np.random.Generator) -> np.ndarray:
-    """At most n_rows rows of X (and 32 MiB), drawn without replacement, as float64 on the host."""
-    n_rows = min(n_rows, most_rows(X.shape[1]))
-    rows = np.arange(X.shape[0])
-    if X.shape[0] > n_rows:
-        rows = np.sort(rng.choice(X.shape[0], n_rows, replace=False))
-    return take_rows(X, rows)
-
-
-def most_rows(dimension: int) -> int:
-    """How many rows take 32 MiB; 50 at least."""
-    return max(50, (1 << 22) // dimension)
-
-
-def take_rows(X: Array, rows: np.ndarray) -> np.ndarray:
-    """The rows of X of these numbers, dense, as float64 on the host."""
-    sample = host(X[rows] if is_sparse(X) else namespace(X).take(X, like(rows, X), axis=0))
-    return np.asarray(dense(sample), dtype=np.float64)
-
-
-def column_means(X: Array) -> np.ndarray:
-    """Means of the columns, float64 on the host."""
-    if is_sparse(X):
-        return np.asarray(X.mean(axis=0), dtype=np.float64).ravel()
-    return np.asarray(host(namespace(X).mean(X, axis=0)), dtype=np.float64)
-
-
-def data_centre(X: Array, kernel: Kernel) -> np.ndarray:  # (n, d) -> (d,)
-    """What a shift-invariant kernel subtracts: the mean, unless outliers pull it off the rows.
-
-    One cell of 10⁶ among 1000 rows moves the mean by 1000, and the weights exp(−|x − c|²/2l²) of
-    all rows underflow. Where half of (an even subsample of) the rows are more than twice as far
-    from the mean as from the median of every column, in lengthscales, the median is the centre.
-    """
-    with np.errstate(over="ignore", invalid="ignore"):
-        mean = column_means(X)
-        if not kernel.shift_invariant:
-            return mean
-        rows = evenly_spaced(X.shape[0], 1000)
-        sample = np.asarray(dense(host(X)[rows]), dtype=np.float64)
-        median = np.median(sample, axis=0)
-        scale = kernel.detached().scale
-        near, far = (np.median(np.linalg.norm(scale(sample - c), axis=1)) for c in (median, mean))
-    return mean if far <= 2 * near else median  # a mean that overflows compares as False

@@ -15,8 +15,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._arrays import OUTPUTS, Array, ArrayT, is_foreign, map_rows
+from .._arrays import OUTPUTS, Array, ArrayT, is_foreign
 from .._backends import Prepared, backend_of, keeps_prepared, kept, waves
+from .._backends.chunks import map_rows
 from ..projections import Frequencies
 from .base import Setup
 

@@ -7,7 +7,8 @@ from collections.abc import Iterable
 
 from ..features import FeatureMap
 from ..features.base import Floor
-from ..features.study import Beaten, Study, Unsuited
+from ..features.errors import Beaten, Unsuited
+from ..features.study import Study
 from .posterior import PosteriorReference
 from .table import Dropped, PlannedCandidate, score
 

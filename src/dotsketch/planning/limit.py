@@ -9,7 +9,8 @@ from functools import partial
 import numpy as np
 from scipy.linalg import eigh, qr
 
-from ..features.study import Study, off_diagonal_mean, relative_error, spread_over_rows
+from ..features.errors import off_diagonal_mean, relative_error, spread_over_rows
+from ..features.study import Study
 from ..features.whitening import Whitening, leading
 from ..kernels import Kernel
 

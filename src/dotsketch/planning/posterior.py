@@ -12,7 +12,8 @@ from sklearn.utils import check_array
 from .._arrays import host
 from ..features import FeatureMap
 from ..features.degenerate import without_degenerate_warnings
-from ..features.study import Beaten, Study
+from ..features.errors import Beaten
+from ..features.study import Study
 from ..metrics import gaussian_kl
 from ..spectrum import Spectrum, best_variances
 

@@ -11,7 +11,9 @@ from .._arrays import Array, positive_integer
 from .._support.progress import progress
 from ..features import FAMILIES, FeatureMap, MaclaurinFeatures
 from ..features.base import Setup
-from ..features.study import Study, Unsuited, check_kernel, check_rows
+from ..features.errors import Unsuited
+from ..features.samples import check_rows
+from ..features.study import Study, check_kernel
 from ..kernels import ExpandedKernel, Kernel
 from ..rows.collections import at_hand
 from .contest import Contest

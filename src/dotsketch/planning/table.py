@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from ..features import FeatureMap
-from ..features.study import ExpectedError, Study
+from ..features.errors import ExpectedError
+from ..features.study import Study
 from .limit import BestPossible
 from .posterior import PosteriorReference, PosteriorSetting
 from .timing import MeasuredCost

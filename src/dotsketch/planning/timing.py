@@ -20,7 +20,8 @@ from scipy.linalg import cho_factor
 
 from ..features import FeatureMap
 from ..features.degenerate import without_degenerate_warnings
-from ..features.study import Study, Unsuited
+from ..features.errors import Unsuited
+from ..features.study import Study
 from ..spectrum import eigenvalues_and_energies
 
 TIMED_COLUMNS = 32, 128

@@ -15,15 +15,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._arrays import (
-    Array,
-    ArrayT,
-    from_host,
-    map_rows,
-    namespace,
-    positive_integer,
-)
+from .._arrays import Array, ArrayT, from_host, namespace, positive_integer
 from .._backends import Prepared, backend_of, host_view, kept
+from .._backends.chunks import map_rows
 from ..pairs import PairStatistics
 from .moments import VectorMoments
 

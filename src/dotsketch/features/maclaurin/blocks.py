@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from array_api_compat import is_numpy_array
 
-from ..._arrays import Array, HostParts, Parts, column_views, dense, fill, namespace
+from ..._arrays import Array, HostParts, Parts, dense, namespace
 from ..._backends import dense_like
+from ..._backends.chunks import column_views, fill
 from ...sketches import MonomialSketch, Sketch, make_sketch
 from .allocation import Allocation
 from .series import Expansion

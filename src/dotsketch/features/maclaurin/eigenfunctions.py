@@ -23,7 +23,7 @@ import numpy as np
 
 from ..._arrays import ArrayT, double, is_sparse, like, namespace, square_root
 from ...kernels import ExpandedKernel, directions
-from ..study import OVERFLOW, off_diagonal_mean
+from ..errors import OVERFLOW, off_diagonal_mean
 
 _MOST_NODES = 32
 _NODE_PRECISION = 1e-6  # of c(x, x) that the nodes leave at any row of the sample

@@ -11,16 +11,8 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from ..._arrays import (
-    OUTPUTS,
-    Array,
-    ArrayT,
-    as_generator,
-    dense,
-    is_foreign,
-    map_rows,
-    positive_integer,
-)
+from ..._arrays import OUTPUTS, Array, ArrayT, as_generator, dense, is_foreign, positive_integer
+from ..._backends.chunks import map_rows
 from ...kernels import DotProductKernel, ExpandedKernel
 from ...sketches import (
     SKETCHES,
@@ -30,19 +22,13 @@ from ...sketches import (
 )
 from ..base import NO_SERIES, FeatureMap, Floor, check_option, suited
 from ..degenerate import warn_if_degenerate
-from ..study import ExpectedError, FitStudy, Study, Unsuited, check_kernel, relative_error
-from .allocation import (
-    COEFFICIENTS,
-    SOLVERS,
-    Allocation,
-    allocate,
-    evaluate,
-    least_squared_error,
-    random_projections,
-)
+from ..errors import ExpectedError, Unsuited, relative_error
+from ..study import FitStudy, Study, check_kernel
+from .allocation import Allocation, evaluate, least_squared_error, random_projections
 from .blocks import BlockColumns, SketchedBlock, draw_blocks
 from .design import MaclaurinDesign, SeriesOptions, given_projections, median_share, prepare_moments
 from .moments import ExpansionMoments
+from .search import COEFFICIENTS, SOLVERS, allocate
 
 
 class MaclaurinFeatures(FeatureMap):

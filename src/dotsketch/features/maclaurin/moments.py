@@ -19,7 +19,7 @@ from ...kernels import ExpandedKernel
 from ...pairs import PairStatistics
 from ...sketches.base import PairSumTerms, SeparableSketch
 from ...sketches.monomials import monomial_projections
-from ..study import OVERFLOW
+from ..errors import OVERFLOW
 from .eigenfunctions import Inputs
 
 

@@ -20,7 +20,7 @@ from scipy.special import gammaln
 
 from ..._arrays import Array, like, namespace, square_root
 from ...kernels import DotProductKernel, ExpandedKernel, directions
-from ..study import OVERFLOW
+from ..errors import OVERFLOW
 from .eigenfunctions import EigenExpansion, Inputs, mean_direction
 
 

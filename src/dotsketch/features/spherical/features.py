@@ -29,7 +29,8 @@ from ...kernels import DotProductKernel, Polynomial, directions
 from ...projections import PROJECTIONS, Frequencies
 from ..base import NO_SERIES, FeatureMap, Setup, check_option, suited
 from ..degenerate import warn_if_degenerate
-from ..study import ExpectedError, Study, Unsuited, check_kernel
+from ..errors import ExpectedError, Unsuited
+from ..study import Study, check_kernel
 from ..waves import Waves, frequency_setup, output_suffix
 from .density import (
     RadialDensity,
