@@ -172,6 +172,7 @@ def test_every_column_has_a_lengthscale_if_rows_allow_it(rng, folder, run_json):
     """The one that does not matter has a long one; the model file keeps them."""
     X = rng.normal(size=(300, 2))
     y = np.sin(2 * X[:, 0]) + 0.1 * rng.normal(size=300)
+    assert getattr(choose_kernel("matern:auto", X, y, "regression", 0), "nu", 2.5) == 2.5  # smooth
     kernel = choose_kernel("matern:2.5", X, y, "regression", 0)
     assert kernel.lengthscale[1] > 5 * kernel.lengthscale[0]
     assert all(isinstance(value, float) for value in kernel.lengthscale)

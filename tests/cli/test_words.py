@@ -29,6 +29,7 @@ from dotsketch.cli.python_source import imports_of, source_of
         ("matern:2.5,1,2,3,4", (Matern(2.5, lengthscale=[1.0, 2.0, 3.0, 4.0]), False)),
         ("matern", (Matern(), True)),
         ("matern:2.5", (Matern(2.5), True)),
+        ("matern:auto", (Matern("auto"), True)),
         ("matern:0.5,median", (Matern(0.5), False)),
         ("Matern:1.5,0.7", (Matern(lengthscale=0.7), False)),
         ("poly:3", (Polynomial(3, gamma=0.25), False)),

@@ -486,3 +486,36 @@ def test_many_rows_are_seen_through_landmarks(monkeypatch):
     assert reached == pytest.approx(max(step.log_likelihood for step in tried), abs=MARGIN)
     exact = ExactGPRegressor(Matern(1.5), optimize="ard").fit(X, y)
     assert {step.stage for step in exact.search_.steps} == {"subset"}
+
+
+@pytest.mark.parametrize("model", ["features", "exact"])
+@pytest.mark.parametrize("truth", [Matern(0.5, lengthscale=2.0), Gaussian(lengthscale=1.5)])
+def test_the_smoothness_is_found(model, truth):
+    """Both truths differ from nu = 1.5, the first of the kernels that are compared."""
+    X, y = drawn_data(truth, n=400, d=2, noise=1e-4)
+    kernel = Matern("auto")
+    gp = ExactGPRegressor(kernel) if model == "exact" else FeatureGPRegressor(nystrom(kernel, 200))
+    gp.fit(X, y, optimize="common")
+    assert type(gp.kernel_) is type(truth)
+    assert getattr(gp.kernel_, "nu", None) == getattr(truth, "nu", None)
+    again = clone(gp).fit(X, y, optimize="common")
+    np.testing.assert_array_equal(again.predict(X), gp.predict(X))
+    if model == "features":
+        assert [step.stage for step in gp.search_.steps].count("kernel") == 4
+        assert f"Kernel: {type(truth).__name__}" in gp.search_.message
+
+
+def test_a_kernel_that_is_not_searched_has_the_usual_smoothness(rng):
+    X = rng.standard_normal((50, 3))
+    y = np.sin(X[:, 0])
+    expected = FeatureGPRegressor(nystrom(Matern(1.5), 30)).fit(X, y).predict(X)
+    gp = FeatureGPRegressor(nystrom(Matern("auto"), 30)).fit(X, y)
+    np.testing.assert_array_equal(gp.predict(X), expected)
+    assert gp.kernel_.nu == 1.5
+
+
+def test_a_choice_without_time_takes_the_first_kernel():
+    X, y = drawn_data(Gaussian(lengthscale=1.5), n=100, d=2)
+    gp = FeatureGPRegressor(nystrom(Matern("auto"), 30), optimize=True, time_budget=1e-9)
+    assert gp.fit(X, y).kernel_.nu == 1.5
+    assert "ended the search early" in gp.search_.message

@@ -109,7 +109,7 @@ def test_features_that_need_a_series_refuse_matern_kernels(X):
     for features in (MaclaurinFeatures, SphericalFeatures):
         with pytest.raises(TypeError, match=r"dot product kernels.* got Matern"):
             features(Matern(), n_components=10).fit(X)
-    with pytest.raises(ValueError, match=r"nu must be 0\.5, 1\.5 or 2\.5; got 2"):
+    with pytest.raises(ValueError, match=r'nu must be 0\.5, 1\.5, 2\.5 or "auto"; got 2\.'):
         Matern(2)
 
 
@@ -135,3 +135,27 @@ def test_planning_says_what_matern_kernels_and_given_landmarks_cannot_do(X):
     given = NystromFeatures(Matern(), landmarks=X[:5])
     with pytest.raises(ValueError, match=r"given landmarks does not support .*nothing to compare"):
         plan(Matern(), X, n_components=5, candidates=[given])
+
+
+def test_a_smoothness_that_is_left_to_a_search(X, tmp_path):
+    kernel = Matern("auto", lengthscale=0.7, variance=2.0)
+    others = [Matern(nu, lengthscale=0.7, variance=2.0) for nu in (1.5, 0.5, 2.5)]
+    others.insert(1, Gaussian(lengthscale=0.7, variance=2.0))
+    assert kernel.alternatives() == others
+    assert kernel.resolve(X) == others[0]
+    assert Matern("auto").resolve(X) == Matern(1.5).resolve(X)
+    pairs = (kernel + Matern("auto", lengthscale=2.0)).alternatives()
+    assert len(pairs) == 16
+    assert pairs[0] == others[0] + Matern(1.5, lengthscale=2.0)
+    assert Matern(2.5).alternatives() == [Matern(2.5)]
+    save(kernel, tmp_path / "kernel")
+    assert load(tmp_path / "kernel") == kernel
+    with pytest.raises(ValueError, match=r'nu="auto" is set by a search.*resolve'):
+        kernel(X)
+    with pytest.raises(ValueError, match=r'0\.5, 1\.5, 2\.5 or "auto"'):
+        Matern("smooth")
+    for make in (FourierFeatures, NystromFeatures, AutoFeatures):
+        given, settled = (
+            make(k, n_components=8, random_state=0).fit(X).transform(X) for k in (kernel, others[0])
+        )
+        np.testing.assert_array_equal(given, settled)

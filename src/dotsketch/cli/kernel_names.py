@@ -66,7 +66,7 @@ def parse_kernel(text: str, dimension: int) -> tuple[Kernel, bool]:
         if name == "exponential":
             lengthscale = number(values[0], LENGTHSCALE) if values else math.sqrt(dimension)
             return Exponential(lengthscale=lengthscale), False
-        nu = {"nu": number(values.pop(0), "nu") if values else 1.5} if name == "matern" else {}
+        nu = {"nu": _smoothness(values.pop(0)) if values else 1.5} if name == "matern" else {}
         kind = Matern if name == "matern" else Gaussian
         if not values or values == ["median"]:
             return kind(**nu), not values
@@ -79,6 +79,10 @@ def parse_kernel(text: str, dimension: int) -> tuple[Kernel, bool]:
         return kind(lengthscale=lengthscales if len(values) > 1 else lengthscales[0], **nu), False
     except ValueError as error:
         raise UserMistake(f"the kernel {text!r} cannot be made: {error}") from error
+
+
+def _smoothness(text: str) -> float | str:
+    return "auto" if text.lower() == "auto" else float(number(text, "nu"))
 
 
 def number(text: str, name: str, kind: type = float) -> Any:

@@ -278,9 +278,9 @@ class FourierFeatures(FeatureMap):
                 "PositiveFeatures the exponential, SphericalFeatures polynomials on the sphere."
             )
         self._begin_fit()
-        self.map_ = self._map(self.kernel)
         X = self._validate(X, reset=True)
         self.kernel_ = fitted_kernel(self.kernel, X)
+        self.map_ = self._map(self.kernel_)
         warn_if_degenerate(self.kernel_, X)
         self.weights_ = self.map_.sample(self.n_features_in_, as_generator(self.random_state))
         return self

@@ -12,6 +12,7 @@ All others can be evaluated, which is all that Nyström features and exact Gauss
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -55,6 +56,10 @@ class CompositeKernel(Kernel):
     def resolve(self, X: ArrayT) -> Any:
         left, right = self.left.resolve(X), self.right.resolve(X)
         return self if left is self.left and right is self.right else type(self)(left, right)
+
+    def alternatives(self) -> list[Any]:
+        pairs = product(self.left.alternatives(), self.right.alternatives())
+        return [self.of(left, right) for left, right in pairs]
 
     def detached(self) -> Any:
         return type(self)(self.left.detached(), self.right.detached())

@@ -55,6 +55,11 @@ class Kernel(BaseEstimator):
 
     # -- parameters that can be searched ---------------------------------------------------------
 
+    def alternatives(self) -> list[Any]:
+        """The kernels that a search compares in the place of this one: itself, unless a parameter
+        is "auto"."""
+        return [self]
+
     @property
     def logarithms(self) -> FloatArray:
         """The logarithms of the searched parameters, one after the other."""

@@ -15,7 +15,7 @@ SHARE = 2  # of the columns are used to find the factor
 # lengthscales and prior variance may grow together without end, and with them the variance that
 # features do not carry.
 MARGIN = 0.005
-FEWEST_COLUMNS, MOST_COLUMNS = 512, 2048
+FEWEST_COLUMNS, MOST_COLUMNS = 1024, 2048
 
 
 def best_factor(
@@ -30,7 +30,7 @@ def best_factor(
     """The factor of the greatest likelihood, uphill from 1 in steps of √2, and this likelihood.
 
     `log_likelihood(factor, n_columns)` is per row; with None it takes the columns as they are. Half
-    of the columns are used (2048 at most) if those are at least 512: an evaluation is then four
+    of the columns are used (2048 at most) if those are at least 1024: an evaluation is then four
     times cheaper. The search ends at once where the likelihood at 1 is below `least`. A step to
     longer lengthscales must gain the `margin`.
     """

@@ -1,4 +1,7 @@
-"""The two stages of a search for the kernel of features."""
+"""The two stages of a search for the kernel of features.
+
+Where the kernel leaves a choice (`Kernel.alternatives`), it is made before them.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +17,9 @@ from ...kernels import DotProductKernel
 from .factor import MARGIN, best_factor
 from .placement import Placement
 from .record import OutOfTime, Recorder
-from .rounds import MOST_LANDMARKS, has_parameters, kernels_of_rows
+from .rounds import MOST_LANDMARKS, has_parameters, kernels_of_rows, preferred
 
+MOST_COMPARED = 1024  # columns at which kernels are compared
 Score = tuple[float, float, float]  # log-likelihood per row, noise variance, prior variance
 
 
@@ -47,24 +51,29 @@ def tuned_features(
     if not has_parameters(kernel):
         return features, "The kernel has no parameters to search besides its variance."
 
-    def search(per_column: bool | None) -> list[Any]:
-        return kernels_of_rows(
-            kernel,
-            seen,
-            Y,
-            noise,
-            counts,
-            per_column=per_column,
-            rng=rng,
-            recorder=recorder,
-            n_landmarks=place.n_columns or MOST_LANDMARKS,
-        )
+    def search(kernel: Any, per_column: bool | None, **options: Any) -> list[Any]:
+        options = {"rng": rng, "recorder": recorder, **options}
+        return kernels_of_rows(kernel, seen, Y, noise, counts, per_column=per_column, **options)
 
-    found, note = search(per_column), ""
+    def scored(candidate: Any) -> Trial:
+        return Trial(place.settled(candidate, X, Y), candidate, score, n_scored, recorder)
+
+    def compared(kernel: Any, rng: np.random.Generator) -> tuple[float, Any]:
+        found = search(kernel, per_column, rng=rng, is_short=True)[0]
+        with without_degenerate_warnings():
+            return scored(found).compared(), found
+
+    note = ""
+    if len(kernel.alternatives()) > 1:
+        kernel = preferred(kernel.alternatives(), compared, rng, recorder)
+        nu = getattr(kernel, "nu", None)
+        note = f" Kernel: {type(kernel).__name__}{'' if nu is None else f', nu={nu}'}."
+    landmarks = {"n_landmarks": place.n_columns or MOST_LANDMARKS}
+    found = search(kernel, per_column, **landmarks)
     if not _suit(place, kernel, found, seen):
         # its parts no longer see the same dot product up to a factor, which these features need
         note = " One lengthscale per column leaves no Maclaurin series: the parts have common ones."
-        found = found if per_column is False else search(False)
+        found = found if per_column is False else search(kernel, False, **landmarks)
         if not _suit(place, kernel, found, seen):
             found = [kernel.resolve(seen)]
             note = (
@@ -77,10 +86,7 @@ def tuned_features(
                 recorder.check()
             except OutOfTime:
                 break
-            trial = place.settled(candidate, X, Y)
-            scored = _scored(trial, candidate, score, n_scored, recorder)
-            columns = trial.n_columns, trial.columns_at_once
-            other, reached = best_factor(scored, *columns, recorder, least=value, margin=margin)
+            other, reached = scored(candidate).best_factor(least=value, margin=margin)
             if reached > value:
                 best, factor, value = candidate, other, reached
     message = f"Factor of the lengthscales: {factor:.3g}.{note}"
@@ -94,23 +100,44 @@ def _suit(place: Placement, given: Any, found: list[Any], X: Array) -> bool:
     return all(isinstance(k, DotProductKernel) or place.accepts(k, X) for k in found)
 
 
-def _scored(
-    place: Placement, kernel: Any, score: Callable[[Any], Score], n_rows: int, recorder: Recorder
-) -> Callable[[float, int | None], float]:
-    """The likelihood as a function of the factor and the number of columns, which it records."""
+class Trial:
+    """What a kernel reaches through the features on many rows; every evaluation is recorded."""
 
-    def log_likelihood(factor: float, n_columns: int | None) -> float:
-        earlier = recorder.earlier()
+    def __init__(
+        self,
+        place: Placement,
+        kernel: Any,
+        score: Callable[[Any], Score],
+        n_rows: int,
+        recorder: Recorder,
+    ):
+        self.place, self.kernel, self.score = place, kernel, score
+        self.n_rows, self.recorder = n_rows, recorder
+
+    def best_factor(self, *, least: float, margin: float) -> tuple[float, float]:
+        """The best factor of the lengthscales, and the log-likelihood that it reaches."""
+        columns = self.place.n_columns, self.place.columns_at_once
+        return best_factor(self.log_likelihood, *columns, self.recorder, least=least, margin=margin)
+
+    def compared(self) -> float:
+        """The log-likelihood with as many columns as kernels are compared with."""
+        n, step = self.place.n_columns, self.place.columns_at_once
+        return self.log_likelihood(1.0, n and min(n, MOST_COMPARED // step * step), "kernel")
+
+    def log_likelihood(self, factor: float, n_columns: int | None, stage: str = "factor") -> float:
+        """Per row, at a factor of the lengthscales; None takes the columns as they are."""
+        earlier = self.recorder.earlier()
         if earlier is not None:
             return earlier[0][0]
         began = time.perf_counter()
-        value, noise, prior = score(place.with_kernel(kernel.stretched(factor), n_columns))
-        recorder.add(
+        trial = self.place.with_kernel(self.kernel.stretched(factor), n_columns)
+        value, noise, prior = self.score(trial)
+        self.recorder.add(
             began,
             [float(value)],
-            stage="factor",
-            n_rows=n_rows,
-            n_columns=place.n_columns if n_columns is None else n_columns,
+            stage=stage,
+            n_rows=self.n_rows,
+            n_columns=self.place.n_columns if n_columns is None else n_columns,
             n_evaluations=1,
             factor=factor,
             log_likelihood=value,
@@ -118,5 +145,3 @@ def _scored(
             prior_variance=prior,
         )
         return value
-
-    return log_likelihood

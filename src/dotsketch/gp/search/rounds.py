@@ -9,6 +9,7 @@ to the exact kernel on few.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from .record import OutOfTime, Recorder
 from .subset import SubsetEvidence
 
 ROWS = 600, 1500, 3000  # of the exact rounds: many starts on few rows, then the best on more
+FEWER_ROWS = 400, 1000  # of those that only compare kernels
 MOST_LANDMARKS, LANDMARK_ROWS = 512, 10_000  # of the last round
 LONGER = 1.0, 2.0, 4.0  # factors of lengthscales at which it may begin
 STARTS = 3
@@ -95,9 +97,41 @@ class Descent:
         return best
 
 
-def best_on_rows(*rows: Any, **options: Any) -> Any:
+def best_on_rows(
+    kernel: Any, *rows: Any, rng: np.random.Generator, recorder: Recorder, **options: Any
+) -> Any:
     """The kernel of the exact rounds alone; see `kernels_of_rows`."""
-    return kernels_of_rows(*rows, **options)[0]
+
+    def compared(kernel: Any, rng: np.random.Generator) -> tuple[float, Any]:
+        short = {"rng": rng, "recorder": recorder, "is_short": True}
+        found = kernels_of_rows(kernel, *rows, **short, **options)[0]
+        return recorder.steps[-1].log_likelihood if recorder.steps else 0.0, found
+
+    if len(kernel.alternatives()) > 1:
+        kernel = preferred(kernel.alternatives(), compared, rng, recorder)
+    return kernels_of_rows(kernel, *rows, rng=rng, recorder=recorder, **options)[0]
+
+
+def preferred(
+    kernels: list[Any],
+    compared: Callable[[Any, np.random.Generator], tuple[float, Any]],
+    rng: np.random.Generator,
+    recorder: Recorder,
+) -> Any:
+    """The best of some kernels, with the parameters found for it.
+
+    `compared(kernel, rng)` is a log-likelihood and the kernel with parameters; it gets generators
+    of equal state, so that all kernels see the same rows. A third of the time may be used.
+    """
+    seed = int(rng.integers(2**31))
+    best = -np.inf, kernels[0]
+    for kernel in kernels:
+        try:
+            recorder.check(share=1 / 3)
+        except OutOfTime:
+            break
+        best = max(best, compared(kernel, np.random.default_rng(seed)), key=lambda pair: pair[0])
+    return best[1]
 
 
 def kernels_of_rows(
@@ -111,6 +145,7 @@ def kernels_of_rows(
     rng: np.random.Generator,
     recorder: Recorder,
     n_landmarks: int = 0,
+    is_short: bool = False,
 ) -> list[Any]:  # (n, d), (n, m), (n,), (n,)
     """Kernels with the parameters of the greatest marginal likelihood of some of the rows.
 
@@ -119,10 +154,10 @@ def kernels_of_rows(
 
     `per_column` asks for one lengthscale for every column, or for those that the kernel has; None
     decides by the rows there are. The mean of k(x, x) stays as it was: the scale of the process is
-    the business of the prior variance.
+    the business of the prior variance. `is_short` takes fewer rows and starts.
     """
     order = rng.permutation(X.shape[0])[: MOST_NUMBERS // X.shape[1]]
-    sizes = sorted({min(size, len(order)) for size in ROWS})
+    sizes = sorted({min(size, len(order)) for size in (FEWER_ROWS if is_short else ROWS)})
     n_exact = sizes[-1]
     if n_landmarks and len(order) > n_exact:
         sizes.append(min(LANDMARK_ROWS, len(order)))
@@ -146,7 +181,8 @@ def kernels_of_rows(
     if noise is None:
         box, given = np.vstack([box, np.log(NOISE)]), np.append(given, np.log(NOISE[1]))
     starts = [given, box[:, 1]]
-    starts += [box[:, 1] + rng.standard_normal(len(box)) for _ in range(STARTS - len(starts))]
+    if not is_short:
+        starts += [box[:, 1] + rng.standard_normal(len(box)) for _ in range(STARTS - len(starts))]
     best: dict[bool, np.ndarray] = {False: given}  # without and with landmarks
     try:
         for size in sizes:
