@@ -1,7 +1,8 @@
 """The UCI regression benchmark of Gaussian processes, beside published figures.
 
     python -m benchmarks.uci --data DIR [--sets pol bike …] [--splits 0 1 2] [--columns 4096]
-                             [--kernel auto|matern|gaussian] [--landmarks FACTOR] [--verbose]
+                             [--kernel auto|matern|gaussian] [--landmarks FACTOR] [--rule learned]
+                             [--verbose]
 
 DIR holds pol.npz, elevators.npz, bike.npz, kin40k.npz and protein.npz with the arrays X, y and
 test_mask (n, 10): column s marks the test rows of split s. (They are the sets and splits of
@@ -87,6 +88,7 @@ def run(rows: Split, options: argparse.Namespace) -> Figures:
         KERNELS[options.kernel],
         n_components=columns,
         n_landmarks=options.landmarks or "auto",
+        landmarks=options.rule,
         n_jobs=-1,
         random_state=0,
     )
@@ -126,6 +128,7 @@ def main() -> None:
     parser.add_argument("--columns", type=int, default=4096)
     parser.add_argument("--kernel", choices=list(KERNELS), default="auto")
     parser.add_argument("--landmarks", type=float, default=None, help="landmarks per column")
+    parser.add_argument("--rule", default="uniform", help="of landmarks: uniform, learned, …")
     parser.add_argument("--time-budget", type=float, default=None, help="seconds of the search")
     parser.add_argument("--verbose", action="store_true")
     options = parser.parse_args()

@@ -22,7 +22,7 @@ from dotsketch import (
     save,
 )
 from dotsketch.gp.search import Journal, Recorder, best_on_rows, rounds
-from dotsketch.gp.search.collapsed import LandmarkEvidence
+from dotsketch.gp.search.collapsed import LandmarkEvidence, MovedLandmarks
 from dotsketch.gp.search.factor import MARGIN, best_factor
 from dotsketch.gp.search.rounds import ITERATIONS
 from dotsketch.gp.search.subset import SubsetEvidence
@@ -519,3 +519,60 @@ def test_a_choice_without_time_takes_the_first_kernel():
     gp = FeatureGPRegressor(nystrom(Matern("auto"), 30), optimize=True, time_budget=1e-9)
     assert gp.fit(X, y).kernel_.nu == 1.5
     assert "ended the search early" in gp.search_.message
+
+
+@pytest.mark.parametrize("by_row", [False, True])
+@pytest.mark.parametrize(
+    "kernel",
+    [Matern(1.5, lengthscale=np.array([0.6, 1.0, 2.0])), Gaussian(lengthscale=1.3)],
+    ids=["Matern", "Gaussian"],
+)
+def test_the_gradient_of_landmarks_that_move(kernel, by_row, rng):
+    """Differences; and with every row a landmark nothing is missing: the bound is the evidence."""
+    X, Y, B = (rng.standard_normal(shape) for shape in ((30, 3), (30, 2), (7, 3)))
+    noise, counts = rng.uniform(0.1, 0.5, 30) if by_row else None, rng.integers(1, 4, 30)
+    logarithms = kernel.logarithms if by_row else np.append(kernel.logarithms, np.log(0.3))
+    bound = MovedLandmarks(kernel, B, X, Y, noise, counts)
+    start = bound.start(logarithms)
+    np.testing.assert_allclose(bound.moved(start), B)
+    gradient = bound(start)[1]
+    for i, step in enumerate(1e-5 * np.eye(len(start))):
+        slope = (bound(start + step)[0] - bound(start - step)[0]) / 2e-5
+        assert slope == pytest.approx(gradient[i], rel=1e-5, abs=1e-7)
+    assert bound(start)[0] > LandmarkEvidence(kernel, B, X, Y, noise, counts)(logarithms)[0]
+    every = MovedLandmarks(kernel, X, X, Y, noise, counts)
+    exact = SubsetEvidence(kernel, X, Y, noise, counts)(logarithms)[0]
+    assert every(every.start(logarithms))[0] == pytest.approx(exact, rel=1e-5)
+
+
+def test_landmarks_that_are_learned(tmp_path, rng):
+    """A few landmarks where the function varies do better than as many rows."""
+    X = rng.uniform(-3, 3, (600, 2))
+    y = np.exp(-4 * np.sum((X - 1) ** 2, axis=1)) + 0.01 * rng.standard_normal(600)
+    scores = {}
+    for rule in ("uniform", "learned"):
+        features = NystromFeatures(
+            Gaussian(), n_components=20, n_landmarks=1.0, landmarks=rule, random_state=0
+        )
+        gp = FeatureGPRegressor(features, optimize=True).fit(X[:400], y[:400])
+        scores[rule] = gp.score(X[400:], y[400:])
+    assert 1 - scores["learned"] < (1 - scores["uniform"]) / 2
+    assert gp.features_.landmarks.shape == (20, 2)
+    assert gp.search_.steps[-1].stage == "moved"
+    assert "Landmarks moved: 20" in gp.search_.message
+    np.testing.assert_array_equal(clone(gp).fit(X[:400], y[:400]).predict(X), gp.predict(X))
+    save(gp, tmp_path / "model")
+    np.testing.assert_array_equal(load(tmp_path / "model").predict(X), gp.predict(X))
+
+
+def test_landmarks_that_cannot_be_learned_stay_rows(rng):
+    X = rng.standard_normal((60, 2))
+    y = np.sin(X[:, 0])
+    for kernel in (Polynomial(2), Gaussian() + Matern()):
+        features = NystromFeatures(kernel, n_components=9, landmarks="learned", random_state=0)
+        gp = FeatureGPRegressor(features, optimize=True).fit(X, y)
+        assert gp.features_.landmarks == "learned"
+        assert "landmarks stay rows" in gp.search_.message
+    features = NystromFeatures(Gaussian(), n_components=9, landmarks="learned", random_state=0)
+    uniform = clone(features).set_params(landmarks="uniform")
+    np.testing.assert_array_equal(features.fit_transform(X), uniform.fit_transform(X))

@@ -66,7 +66,9 @@ def parse_kernel(text: str, dimension: int) -> tuple[Kernel, bool]:
         if name == "exponential":
             lengthscale = number(values[0], LENGTHSCALE) if values else math.sqrt(dimension)
             return Exponential(lengthscale=lengthscale), False
-        nu = {"nu": _smoothness(values.pop(0)) if values else 1.5} if name == "matern" else {}
+        nu: dict[str, Any] = {}
+        if name == "matern":
+            nu["nu"] = _smoothness(values.pop(0)) if values else 1.5
         kind = Matern if name == "matern" else Gaussian
         if not values or values == ["median"]:
             return kind(**nu), not values

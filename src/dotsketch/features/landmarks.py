@@ -100,7 +100,12 @@ def _accepted(
 
 
 Rule = Callable[[Kernel, Any, int, np.random.Generator], np.ndarray]
-RULES: dict[str, Rule] = {"rpcholesky": pivoted_rows, "uniform": uniform_rows}
+# learned landmarks begin at uniform rows: a Gaussian process that searches moves them
+RULES: dict[str, Rule] = {
+    "learned": uniform_rows,
+    "rpcholesky": pivoted_rows,
+    "uniform": uniform_rows,
+}
 
 
 def landmark_rule(name: str) -> Rule:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import array_api_compat
@@ -178,6 +179,13 @@ class DistanceKernel(Kernel):
     def with_pullback(
         self, X: FloatArray, Y: FloatArray | None = None
     ) -> tuple[FloatArray, Pullback]:
+        K, pullback = self.with_pullback_to_rows(X, Y)
+        return K, lambda M: pullback(M)[0]
+
+    def with_pullback_to_rows(
+        self, X: FloatArray, Y: FloatArray | None = None
+    ) -> tuple[FloatArray, Callable[[FloatArray], tuple[FloatArray, FloatArray]]]:
+        """As `with_pullback`; derivatives are taken to the rows X as well, with Y held fixed."""
         S, T, unit = self._centred(X, Y)
         S, T = S * unit, T * unit
         left, right = (np.sum(A * A, axis=1) / 2 for A in (S, T))
@@ -194,17 +202,20 @@ class DistanceKernel(Kernel):
         self.fill_profile(K)
         K *= variance
 
-        def pullback(M: FloatArray) -> FloatArray:
+        def pullback_to_rows(M: FloatArray) -> tuple[FloatArray, FloatArray]:
             G = self.slope_of_halves(halves)
             G *= M
+            sums, products = np.sum(G, axis=1), G @ T
             # Σ_ij G_ij (s_ik − t_jk)² for every k, by one product
-            sums = np.sum(G, axis=1) @ (S * S) + np.sum(G, axis=0) @ (T * T)
-            lengthscales = -variance * (sums - 2 * np.sum(S * (G @ T), axis=0))
+            squares = sums @ (S * S) + np.sum(G, axis=0) @ (T * T)
+            lengthscales = -variance * (squares - 2 * np.sum(S * products, axis=0))
             if np.ndim(plain(self.lengthscale)) == 0:
                 lengthscales = lengthscales.sum(keepdims=True)
-            return np.append(lengthscales, np.sum(M * K))
+            of_rows = variance * (sums[:, None] * S - products)  # with respect to S
+            of_rows /= lengthscale_of(self.lengthscale, X)
+            return np.append(lengthscales, np.sum(M * K)), of_rows
 
-        return K, pullback
+        return K, pullback_to_rows
 
 
 def _improve(halves: FloatArray, norms: FloatArray, S: FloatArray, T: FloatArray) -> None:

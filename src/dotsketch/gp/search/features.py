@@ -15,6 +15,7 @@ from ..._arrays import Array
 from ...features.degenerate import without_degenerate_warnings
 from ...kernels import DotProductKernel
 from .factor import MARGIN, best_factor
+from .moving import moved_landmarks
 from .placement import Placement
 from .record import OutOfTime, Recorder
 from .rounds import MOST_LANDMARKS, has_parameters, kernels_of_rows, preferred
@@ -68,12 +69,12 @@ def tuned_features(
         kernel = preferred(kernel.alternatives(), compared, rng, recorder)
         nu = getattr(kernel, "nu", None)
         note = f" Kernel: {type(kernel).__name__}{'' if nu is None else f', nu={nu}'}."
-    landmarks = {"n_landmarks": place.n_columns or MOST_LANDMARKS}
-    found = search(kernel, per_column, **landmarks)
+    n_landmarks = place.n_columns or MOST_LANDMARKS
+    found = search(kernel, per_column, n_landmarks=n_landmarks)
     if not _suit(place, kernel, found, seen):
         # its parts no longer see the same dot product up to a factor, which these features need
         note = " One lengthscale per column leaves no Maclaurin series: the parts have common ones."
-        found = found if per_column is False else search(kernel, False, **landmarks)
+        found = found if per_column is False else search(kernel, False, n_landmarks=n_landmarks)
         if not _suit(place, kernel, found, seen):
             found = [kernel.resolve(seen)]
             note = (
@@ -90,7 +91,17 @@ def tuned_features(
             if reached > value:
                 best, factor, value = candidate, other, reached
     message = f"Factor of the lengthscales: {factor:.3g}.{note}"
-    return place.with_kernel(best.stretched(factor)), message
+    best = best.stretched(factor)
+    if not place.learns_landmarks:
+        return place.with_kernel(best), message
+    moved = moved_landmarks(
+        best, seen, Y, noise, counts, n_columns=place.n_columns, rng=rng, recorder=recorder
+    )
+    if moved is None:
+        reason = "The landmarks stay rows: they cannot be moved, or no time was left."
+        return place.with_kernel(best), f"{message} {reason}"
+    best, landmarks, n_moved = moved
+    return place.with_landmarks(best, landmarks), f"{message} Landmarks moved: {n_moved}."
 
 
 def _suit(place: Placement, given: Any, found: list[Any], X: Array) -> bool:

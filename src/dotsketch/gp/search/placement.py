@@ -50,6 +50,17 @@ class Placement:
         return clone(self.model).set_params(**changed)
 
     @property
+    def learns_landmarks(self) -> bool:
+        """Whether the owner of the kernel has landmarks that a search is to move."""
+        value = getattr(self._owner, "landmarks", None) if self.name else None
+        return isinstance(value, str) and value == "learned"
+
+    def with_landmarks(self, kernel: Any, landmarks: np.ndarray) -> Any:
+        """A clone of the model with this kernel and these landmarks."""
+        name = f"{self._path}__landmarks" if self._path else "landmarks"
+        return self.with_kernel(kernel).set_params(**{name: landmarks})
+
+    @property
     def n_columns(self) -> int | None:
         """The number of columns that the owner of the kernel has as a parameter, or None."""
         value = self.model.get_params().get(self._columns_name) if self.name else None

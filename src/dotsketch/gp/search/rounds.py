@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize
@@ -39,6 +39,9 @@ MOST_NUMBERS = 1 << 26  # of the rows, made dense
 class Descent:
     """Runs of L-BFGS on one subset; the best point of all of them, also if one was stopped."""
 
+    share = 0.5  # of the time that is used when a run ends: something is left for the features
+    iterations = ITERATIONS
+
     def __init__(
         self, evidence: SubsetEvidence, box: np.ndarray, recorder: Recorder, square: float
     ):
@@ -64,12 +67,12 @@ class Descent:
             count += 1
             if value < best[0]:
                 best = value, logarithms.copy()
-            self.recorder.check(share=0.5)
+            self.recorder.check(self.share)
             return value, gradient
 
         what = f"search on {len(self.evidence.X)} rows"
         try:
-            with progress(what, ITERATIONS, self.recorder.verbose) as advance:
+            with progress(what, self.iterations, self.recorder.verbose) as advance:
                 minimize(
                     loss,
                     np.clip(start, self.box[:, 0], self.box[:, 2]),
@@ -77,7 +80,12 @@ class Descent:
                     method="L-BFGS-B",
                     bounds=self.box[:, [0, 2]],
                     callback=lambda _: advance(1),
-                    options={"maxiter": ITERATIONS, "maxcor": 20, "ftol": TOLERANCE, "gtol": 1e-4},
+                    options={
+                        "maxiter": self.iterations,
+                        "maxcor": 20,
+                        "ftol": TOLERANCE,
+                        "gtol": 1e-4,
+                    },
                 )
         finally:
             kernel, noise = self.evidence.parts(best[1])
@@ -97,15 +105,41 @@ class Descent:
         return best
 
 
+class SearchRows(NamedTuple):
+    """Some of the rows as a search takes them: dense, targets centred and of mean square 1."""
+
+    X: np.ndarray  # (n, d)
+    Y: np.ndarray  # (n, m)
+    noise: np.ndarray | None  # (n,)
+    counts: np.ndarray  # (n,)
+    square: float  # the mean square that the targets had
+
+    @classmethod
+    def of(cls, X: Any, Y: Any, noise: Any, counts: Any, chosen: np.ndarray) -> SearchRows:
+        """The chosen rows of all."""
+        X = np.asarray(dense(X[chosen]), dtype=np.float64)
+        counts = np.ones(len(X)) if counts is None else np.asarray(counts, dtype=float)[chosen]
+        Y = Y[chosen] - np.average(Y[chosen], axis=0, weights=counts)
+        square = float(np.mean(np.average(Y**2, axis=0, weights=counts)))
+        if 0 < square < np.inf:
+            Y = Y / np.sqrt(square)
+            noise = None if noise is None else noise[chosen] / square
+        return cls(X, Y, noise, counts, square)
+
+    def first(self, n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray | None, np.ndarray]:
+        """What an evidence of the first n rows takes."""
+        noise = None if self.noise is None else self.noise[:n]
+        return self.X[:n], self.Y[:n], noise, self.counts[:n]
+
+
 def best_on_rows(
     kernel: Any, *rows: Any, rng: np.random.Generator, recorder: Recorder, **options: Any
 ) -> Any:
     """The kernel of the exact rounds alone; see `kernels_of_rows`."""
 
     def compared(kernel: Any, rng: np.random.Generator) -> tuple[float, Any]:
-        short = {"rng": rng, "recorder": recorder, "is_short": True}
-        found = kernels_of_rows(kernel, *rows, **short, **options)[0]
-        return recorder.steps[-1].log_likelihood if recorder.steps else 0.0, found
+        found = kernels_of_rows(kernel, *rows, rng=rng, recorder=recorder, is_short=True, **options)
+        return recorder.steps[-1].log_likelihood if recorder.steps else 0.0, found[0]
 
     if len(kernel.alternatives()) > 1:
         kernel = preferred(kernel.alternatives(), compared, rng, recorder)
@@ -161,24 +195,19 @@ def kernels_of_rows(
     n_exact = sizes[-1]
     if n_landmarks and len(order) > n_exact:
         sizes.append(min(LANDMARK_ROWS, len(order)))
-    order = order[: sizes[-1]]
     least, greatest = _extremes(X)
     recorder.constant_columns = tuple(np.flatnonzero(least == greatest).tolist())
-    X = np.asarray(dense(X[order]), dtype=np.float64)
-    counts = np.ones(len(X)) if counts is None else np.asarray(counts, dtype=float)[order]
-    Y = Y[order] - np.average(Y[order], axis=0, weights=counts)
-    square = float(np.mean(np.average(Y**2, axis=0, weights=counts)))
-    if len(X) < 3 or not 0 < square < np.inf:
-        return [kernel.resolve(X)]
-    Y = Y / np.sqrt(square)
-    noise = None if noise is None else noise[order] / square
+    rows = SearchRows.of(X, Y, noise, counts, order[: sizes[-1]])
+    X, square = rows.X, rows.square
     kernel = kernel.resolve(X)
+    if len(X) < 3 or not 0 < square < np.inf:
+        return [kernel]
     if per_column is None:
-        per_column = suits_columns(float(np.sum(counts)), X.shape[1])
+        per_column = suits_columns(float(np.sum(rows.counts)), X.shape[1])
     searched = kernel.per_column(X.shape[1]) if per_column and X.shape[1] > 1 else kernel
     box = searched.search_range(_spread(X, least, greatest))
     given = searched.logarithms
-    if noise is None:
+    if rows.noise is None:
         box, given = np.vstack([box, np.log(NOISE)]), np.append(given, np.log(NOISE[1]))
     starts = [given, box[:, 1]]
     if not is_short:
@@ -187,12 +216,10 @@ def kernels_of_rows(
     try:
         for size in sizes:
             with_landmarks = size > n_exact
-            part = None if noise is None else noise[:size]
-            rows = X[:size], Y[:size], part, counts[:size]
-            evidence = SubsetEvidence(searched, *rows)
+            evidence = SubsetEvidence(searched, *rows.first(size))
             if with_landmarks:
                 landmarks = X[: min(n_landmarks, MOST_LANDMARKS)]
-                evidence = LandmarkEvidence(searched, landmarks, *rows)
+                evidence = LandmarkEvidence(searched, landmarks, *rows.first(size))
                 starts = _landmark_starts(evidence, best[False], box)
             descent = Descent(evidence, box, recorder, square)
             _, best[with_landmarks] = min(map(descent.run, starts), key=lambda pair: pair[0])
@@ -202,7 +229,7 @@ def kernels_of_rows(
     except OutOfTime:
         if descent.best[1] is not None:
             best[with_landmarks] = descent.best[1]
-    return [_with_level(searched, found, kernel, X) for found in best.values()]
+    return [with_level(searched, found, kernel, X) for found in best.values()]
 
 
 def _landmark_starts(
@@ -222,7 +249,7 @@ def _landmark_starts(
     return [min(starts, key=lambda start: evidence(start)[0])]
 
 
-def _with_level(searched: Any, logarithms: np.ndarray, kernel: Any, X: np.ndarray) -> Any:
+def with_level(searched: Any, logarithms: np.ndarray, kernel: Any, X: np.ndarray) -> Any:
     """The kernel with these logarithms, and with the mean of k(x, x) that it had before."""
     best = searched.with_logarithms(logarithms[: len(searched.logarithms)])
     best = best.times(float(np.mean(kernel.diag(X))) / float(np.mean(best.diag(X))))
