@@ -9,11 +9,10 @@ from typing import Any
 
 import click
 import numpy as np
-from rich import box
-from rich.table import Table as RichTable
 
 from ..planning import BestPossible, PlannedCandidate, best_possible
 from .choice import TOP, Choice, choose, hold_out
+from .comparison_tables import caption, comparison_table, report_table
 from .errors import check_ending, check_output
 from .kernel_names import describe_kernel, kernel_words, parse_kernel
 from .measure import (
@@ -38,7 +37,6 @@ from .options import (
     working,
 )
 from .output import Output
-from .page import table as table_of
 from .python_source import imports_of, source_of
 from .relevance import relevances
 from .report import write_report
@@ -109,51 +107,23 @@ def compare(
     with threads(jobs):
         schema = scan_aloud(table, seed, output, **options)
         split = hold_out(table, schema, seed, test, standardise=not asked.nonnegative)
-        with output.progress("Comparing") as advance:
-            choice = choose(
-                split,
-                schema.task,
-                kernel,
-                components,
-                objective=objective,
-                top=top,
-                seed=seed,
-                advance=lambda fraction: advance(0.8 * fraction),
-            )
-            references = []
-            if len(split.X) <= EXACT_ROWS:
-                references.append(compare_exact(choice.kernel, split, schema.task))
-            advance(0.85)
-            references += compare_baselines(split, schema.task, seed)
+        choice, references = measured(
+            split, schema.task, kernel, components, objective, top, seed, output
+        )
         n_rows = len(split.X)
         capped = [row.family for row in choice.plan if is_capped(row, components, n_rows)]
         output.note(describe_cap(capped, components, n_rows))
         limit = best_possible(choice.study, choice.row.n_components)
         rows = [one.row for one in choice.measured if one.row is not None]
         curves = error_curves(rows, choice.study, components) if path else {}
-    best = choice.best
+    best, compared = choice.best, [*choice.measured, *references]
     model = make_gp(schema.task, best.features)
     lines = (imports_of(model), f"model = {source_of(model)}")
-    decided = {"target": schema.target.name, "task": schema.task}
-    words = ["dotsketch", "fit", data, *option_words(reading | options | decided)]
-    words += ["--kernel", kernel_words(choice.kernel)]
-    words += ["--components", str(components), "--features", best.name, "-o", "MODEL"]
-    command = shlex.join(words)
-    compared = [*choice.measured, *references]
     summary = {
         "data": summary_of(schema, split),
-        "kernel": source_of(choice.kernel),
-        "kernel_in_short": describe_kernel(choice.kernel),
-        "n_components": components,
-        "objective": objective,
-        "candidates": [describe_candidate(one, best) for one in compared],
-        "best_possible": None if limit is None else asdict(limit),
-        "fewer": None if choice.fewer is None else describe_candidate(choice.fewer, best),
-        "plan": [describe_planned(row) for row in choice.plan],
-        "recommended": None if best.row is None else best.row.label,
-        "recommendation": recommendation(choice) + better_baseline(best, references),
+        **comparison_of(choice, references, components, objective, limit),
         "python": "\n".join(lines),
-        "command": command,
+        "command": fit_command(data, reading | options, schema, choice, components),
         "report": None if path is None else str(path),
         "seed": seed,
     }
@@ -174,11 +144,74 @@ def compare(
         f"\nIn Python, on {'unscaled' if asked.nonnegative else 'standardised'} columns:",
         *lines,
         "\nOn the command line:",
-        command,
+        summary["command"],
     ]
     if path is not None:
         told.append(f"\nReport: {path}")
     output.result(summary, comparison_table(summary, compared, best, limit), *told)
+
+
+def measured(
+    split: HeldOut,
+    task: str,
+    kernel: str,
+    components: int,
+    objective: str,
+    top: int,
+    seed: int,
+    output: Output,
+) -> tuple[Choice, list[Compared]]:
+    """The best candidates, and the models that they are compared with, on the same rows."""
+    with output.progress("Comparing") as advance:
+        choice = choose(
+            split,
+            task,
+            kernel,
+            components,
+            objective=objective,
+            top=top,
+            seed=seed,
+            advance=lambda fraction: advance(0.8 * fraction),
+        )
+        references = []
+        if len(split.X) <= EXACT_ROWS:
+            references.append(compare_exact(choice.kernel, split, task))
+        advance(0.85)
+        return choice, references + compare_baselines(split, task, seed)
+
+
+def comparison_of(
+    choice: Choice,
+    references: list[Compared],
+    components: int,
+    objective: str,
+    limit: BestPossible | None,
+) -> dict[str, Any]:
+    """What was compared and is recommended, for machines."""
+    best, compared = choice.best, [*choice.measured, *references]
+    return {
+        "kernel": source_of(choice.kernel),
+        "kernel_in_short": describe_kernel(choice.kernel),
+        "n_components": components,
+        "objective": objective,
+        "candidates": [describe_candidate(one, best) for one in compared],
+        "best_possible": None if limit is None else asdict(limit),
+        "fewer": None if choice.fewer is None else describe_candidate(choice.fewer, best),
+        "plan": [describe_planned(row) for row in choice.plan],
+        "recommended": None if best.row is None else best.row.label,
+        "recommendation": recommendation(choice) + better_baseline(best, references),
+    }
+
+
+def fit_command(
+    data: str, options: dict[str, Any], schema: Schema, choice: Choice, components: int
+) -> str:
+    """The command line that fits what is recommended."""
+    decided = {"target": schema.target.name, "task": schema.task}
+    words = ["dotsketch", "fit", data, *option_words(options | decided)]
+    words += ["--kernel", kernel_words(choice.kernel)]
+    words += ["--components", str(components), "--features", choice.best.name, "-o", "MODEL"]
+    return shlex.join(words)
 
 
 def recommendation(choice: Choice) -> str:
@@ -266,87 +299,3 @@ def describe_candidate(one: Compared, best: Compared) -> dict[str, Any]:
         "fit_seconds": one.fit_seconds,
         "python": None if one.features is None else source_of(one.features),
     }
-
-
-HEADINGS = {
-    "classification": ("features", "error", "accuracy", "MNLL", "±", "µs/row"),
-    "regression": ("features", "error", "R²", "MNLL", "±", "µs/row"),
-}
-
-
-def cells(one: Compared, best: Compared, task: str) -> tuple[str, ...]:
-    """One line of the table."""
-
-    def number(value: float | None, digits: str) -> str:
-        return "" if value is None else format(value, digits)
-
-    first = one.figures["accuracy" if task == "classification" else "r2"]
-    difference = None if one is best else Difference.of(one, best)
-    return (
-        one.name,
-        number(one.measured_error, ".2g"),
-        number(first, ".3f"),
-        number(one.figures["mnll"], ".3f"),
-        "" if difference is None else f"{difference.standard_error:.3f}",
-        number(one.microseconds, ".1f"),
-    )
-
-
-def limit_cells(limit: BestPossible) -> tuple[str, ...]:
-    """The line of what is possible, which is no candidate."""
-    return ("best possible", f"{limit.relative_error:.2g}", "", "", "", "")
-
-
-def caption(summary: dict[str, Any]) -> str:
-    data = summary["data"]
-    return (
-        f"{summary['kernel_in_short']}, {summary['n_components']} columns, fitted to "
-        f"{data['rows_fitted']:,} rows, scored on {data['rows_held_out']:,} held out. error: of "
-        "the kernel, relative. MNLL: mean negative log likelihood, smaller is better. ±: standard "
-        "error of its difference from the first row; smaller differences are ties. µs/row: time of "
-        "the features, or of a prediction by scikit-learn."
-        + (
-            " best possible: an estimate of the least error that so many columns can have."
-            if summary["best_possible"]
-            else ""
-        )
-    )
-
-
-def report_table(
-    compared: list[Compared], best: Compared, task: str, limit: BestPossible | None
-) -> str:
-    """The comparison as HTML; the recommended candidate is marked."""
-    rows: list[list[Any]] = []
-    for one in compared:
-        name, *figures = cells(one, best, task)
-        mark = " best" if one is best else ""
-        predicted = "" if one.predicted_error is None else f"{one.predicted_error:.2g}"
-        figures = [predicted, *figures, f"{one.fit_seconds:.2f}"]
-        rows.append([(name, mark), *((text, f"number{mark}") for text in figures)])
-    if limit is not None:
-        name, *figures = limit_cells(limit)
-        rows.append([(name, ""), *((text, "number") for text in ("", *figures, ""))])
-    first, *others = HEADINGS[task]
-    return table_of((first, "predicted error", *others, "seconds to fit"), rows)
-
-
-def comparison_table(
-    summary: dict[str, Any], compared: list[Compared], best: Compared, limit: BestPossible | None
-) -> RichTable:
-    """The comparison for people, on 80 columns; the recommended candidate stands in bold."""
-    task = summary["data"]["task"]
-    table = RichTable(
-        caption=caption(summary), caption_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0)
-    )
-    for position, heading in enumerate(HEADINGS[task]):
-        table.add_column(heading, justify="right" if position else "left", no_wrap=True)
-    started = False
-    for one in compared:
-        if one.row is None and not started:
-            if limit is not None:
-                table.add_row(*limit_cells(limit), style="dim")
-            table.add_section()
-            started = True
-        table.add_row(*cells(one, best, task), style="bold green" if one is best else None)
-    return table

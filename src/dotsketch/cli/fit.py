@@ -133,10 +133,7 @@ def fit(
         standardise = not asked.nonnegative
         encoder = make_encoder(schema, standardise=standardise)
         imputation = make_imputation(schema, standardise=standardise)
-        sample = encode(schema.sample, 1, schema, encoder)
-        # A file may be sorted: the first rows of the sample are those of the whole file, too
-        order = np.random.default_rng(seed).permutation(len(sample[1]))
-        sample = sample[0][order], sample[1][order]
+        sample = shuffled_sample(schema, encoder, seed)
         has_held = True
         try:
             split = hold_out(table, schema, seed, standardise=standardise)
@@ -155,49 +152,84 @@ def fit(
                 advance=advance,
             )
         estimator = choice.best.features
-        if is_capped(choice.row, components, len(split.X)):  # the rows held out count again
-            estimator.set_params(n_components=min(components, len(sample[0])))
-            columns = estimator.n_components
-            if columns < components:
-                output.note(describe_cap([choice.row.family], components, columns))
+        lift_cap(choice, components, len(split.X), len(sample[0]), output)
         report_choice(choice, output)
-        classes = schema.classes if schema.task == "classification" else None
-        with output.progress("Fitting") as advance:
-
-            def stream() -> Iterator[tuple[np.ndarray, np.ndarray]]:
-                for X, y, fraction in encode_chunks(table, schema, encoder):
-                    yield X, y
-                    advance(fraction)
-
-            if scheduler is None:
-                gp = fit_stream(estimator, sample, stream, classes, jobs, imputation)
-            else:
-                rows = rows_of_parts(table, schema, encoder, sample[0].shape[1])
-                gp = fit_on_cluster(estimator, sample, rows, classes)
+        gp = fitted_process(
+            estimator, sample, table, schema, encoder, imputation, scheduler, jobs, output
+        )
         score = score_of(gp, sample, choice, split) if has_held else None
         if test is not None:
             score = score_on(test, gp, schema, encoder)
     known = facts_of(schema, choice, kernel, seed, score)
     save_model(path, encoder, gp, known)
     seconds = time.perf_counter() - start
+    lines = {"model": path, **lines_of(schema, choice, score), "time": f"{seconds:.1f} s"}
+    output.result({"model": path, **known, "seconds": seconds}, facts(lines))
+
+
+def shuffled_sample(
+    schema: Schema, encoder: Pipeline, seed: int
+) -> tuple[np.ndarray, np.ndarray]:  # -> (n, d), (n,)
+    """A file may be sorted: the first rows of the sample are those of the whole file, too."""
+    X, y = encode(schema.sample, 1, schema, encoder)
+    order = np.random.default_rng(seed).permutation(len(y))
+    return X[order], y[order]
+
+
+def fitted_process(
+    estimator: Any,
+    sample: tuple[np.ndarray, np.ndarray],
+    table: Table,
+    schema: Schema,
+    encoder: Pipeline,
+    imputation: Any,
+    scheduler: str | None,
+    jobs: int | None,
+    output: Output,
+) -> Any:
+    """The process of all rows of the table, read chunk by chunk here or on a cluster."""
+    classes = schema.classes if schema.task == "classification" else None
+    with output.progress("Fitting") as advance:
+
+        def stream() -> Iterator[tuple[np.ndarray, np.ndarray]]:
+            for X, y, fraction in encode_chunks(table, schema, encoder):
+                yield X, y
+                advance(fraction)
+
+        if scheduler is None:
+            return fit_stream(estimator, sample, stream, classes, jobs, imputation)
+        rows = rows_of_parts(table, schema, encoder, sample[0].shape[1])
+        return fit_on_cluster(estimator, sample, rows, classes)
+
+
+def lines_of(schema: Schema, choice: Choice, score: dict[str, Any] | None) -> dict[str, str]:
+    """What is shown of the model."""
     row = choice.row
     lines = {
-        "model": path,
         "rows": f"{schema.n_rows:,}",
-        "features": f"{short_name(row.label)}, {estimator.n_components} columns",
+        "features": f"{short_name(row.label)}, {choice.best.features.n_components} columns",
         "kernel": describe_kernel(choice.kernel),
         "predicted error": f"{row.relative_error:.3g} of the kernel ({row.source})",
     }
     if score is not None:
         lines["score"] = f"{describe_figures(score)} ({score['rows']:,} rows, {score['how']})"
-    lines["time"] = f"{seconds:.1f} s"
-    output.result({"model": path, **known, "seconds": seconds}, facts(lines))
+    return lines
 
 
 def is_given(name: str) -> bool:
     """Whether an option is the user's word and not its default."""
     source = click.get_current_context().get_parameter_source(name)
     return source is not click.core.ParameterSource.DEFAULT
+
+
+def lift_cap(choice: Choice, components: int, n_chosen: int, n_rows: int, output: Output) -> None:
+    """As many columns as all rows allow, where those that features were chosen on had too few."""
+    if not is_capped(choice.row, components, n_chosen):
+        return
+    columns = min(components, n_rows)
+    choice.best.features.set_params(n_components=columns)
+    if columns < components:
+        output.note(describe_cap([choice.row.family], components, columns))
 
 
 def report_choice(choice: Choice, output: Output) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -92,16 +93,16 @@ def predict(
     fitted = load_model(model)
     encoder, gp = fitted[:-1], fitted[-1]
     wanted, target = wanted_of(encoder, fitted.facts_["impute"]), fitted.facts_["target"]
-    classes = gp.classes_ if fitted.facts_["task"] == "classification" else [0.0]
-    if quantiles and fitted.facts_["task"] == "classification":
+    task = fitted.facts_["task"]
+    classes = gp.classes_ if task == "classification" else [0.0]
+    if quantiles and task == "classification":
         raise UserMistake("--quantiles are of numbers, and the model predicts classes.")
     use_threads(process_of(gp).features_, jobs)
     table = open_table(data, **options)
     kept = [table.column(name) for name in keep]
     check_columns(wanted, table, {*kept, target}, output)
-    score = Score(fitted.facts_["task"]) if target in table.names else None
-    rows = n_imputed = 0
-    unknown: dict[str, int] = {}
+    score = Score(task) if target in table.names else None
+    tally = Tally(score)
     records: list[dict[str, Any]] | None = [] if path is None and as_json else None
     if path is not None:
         check_output(Path(path), model, data)
@@ -114,50 +115,71 @@ def predict(
     ):
         for batch, first_row, fraction in table.chunks():
             frame = frame_of(batch, first_row, wanted, table.source)
-            for name, levels in wanted.categorical.items():
-                unseen = ~frame[name].isin({*levels, NO_LEVEL})  # a missing one is no other level
-                unknown[name] = unknown.get(name, 0) + int(unseen.sum())
+            tally.add(frame, wanted)
             prediction = predict_rows(gp, encoder.transform(frame))
             if score is not None:
                 y, missing = target_of(batch, first_row, target, classes, table.source)
                 score.add(prediction.at(~missing), y[~missing])
             write(predicted_columns(prediction, batch, kept, quantiles))
-            n_imputed += count_imputed(frame, wanted)
-            rows += batch.num_rows
             advance(fraction)
-        if not rows:
+        if not tally.rows:
             raise UserMistake(f"{table.source} has no rows of data.")
-    for name, number in unknown.items():
-        if number:
-            output.say(
-                f"{table.source}: column {name!r} has {count(number, 'value')} that the model "
-                "never saw: they are treated as no level."
-            )
-    if score is not None and score.n < rows:
-        output.say(
-            f"{table.source}: {count(rows - score.n, 'row')} without a value of the target "
-            f"{target!r}: not scored."
-        )
-    if n_imputed:
-        output.say(
-            f"{table.source}: {count(n_imputed, 'row')} of {rows:,} were imputed"
-            + ("" if fitted.facts_["task"] == "classification" else ", with wider intervals")
-        )
-    figures = None if score is None or not score.n else score.figures()
-    told = {"rows": f"{rows:,}"} | ({"score": describe_figures(figures)} if figures else {})
+    for note in tally.notes(target, task):
+        output.say(f"{table.source}: {note}")
+    told = {"rows": f"{tally.rows:,}"}
+    if tally.figures:
+        told["score"] = describe_figures(tally.figures)
     if path is None and not as_json:
         output.say("; ".join(f"{name}: {value}" for name, value in told.items()))
         return
-    known: dict[str, Any] = {
-        "output": path,
-        "rows": rows,
-        "rows_imputed": n_imputed,
-        "score": figures,
-        "unknown_levels": unknown,
-    }
+    known = {"output": path, **tally.facts()}
     if records is not None:
         known["predictions"] = records
     output.result(known, facts({"output": path, **told}))
+
+
+@dataclass
+class Tally:
+    """What was seen of the rows that were predicted."""
+
+    score: Score | None  # if the table has the target
+    rows: int = 0
+    n_imputed: int = 0
+    unknown: dict[str, int] = field(default_factory=dict)  # values that the model never saw
+
+    def add(self, frame: pd.DataFrame, wanted: Wanted) -> None:
+        for name, levels in wanted.categorical.items():
+            unseen = ~frame[name].isin({*levels, NO_LEVEL})  # a missing one is no other level
+            self.unknown[name] = self.unknown.get(name, 0) + int(unseen.sum())
+        self.n_imputed += count_imputed(frame, wanted)
+        self.rows += len(frame)
+
+    @property
+    def figures(self) -> dict[str, Any] | None:
+        return None if self.score is None or not self.score.n else self.score.figures()
+
+    def facts(self) -> dict[str, Any]:
+        return {
+            "rows": self.rows,
+            "rows_imputed": self.n_imputed,
+            "score": self.figures,
+            "unknown_levels": self.unknown,
+        }
+
+    def notes(self, target: str, task: str) -> Iterator[str]:
+        """What the user should know of these rows."""
+        for name, number in self.unknown.items():
+            if number:
+                yield (
+                    f"column {name!r} has {count(number, 'value')} that the model never saw: they "
+                    "are treated as no level."
+                )
+        if self.score is not None and self.score.n < self.rows:
+            missing = count(self.rows - self.score.n, "row")
+            yield f"{missing} without a value of the target {target!r}: not scored."
+        if self.n_imputed:
+            wider = "" if task == "classification" else ", with wider intervals"
+            yield f"{count(self.n_imputed, 'row')} of {self.rows:,} were imputed{wider}"
 
 
 def check_columns(wanted: Wanted, table: Table, others: set[str], output: Output) -> None:
