@@ -58,10 +58,9 @@ class Spectrum:
         determinant = np.sum(np.log(variances)) + unseen * np.log(noise_variance)
         square = np.sum(self.energies / variances) + self.rest / noise_variance
         per_output = determinant - self.log_weights
-        result: float = log_density(
+        return log_density(
             self.n_outputs * per_output, square, self.n * self.n_outputs, self.is_complex
         )
-        return result
 
 
 def best_variances(

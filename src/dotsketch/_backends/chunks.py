@@ -42,7 +42,8 @@ def map_rows(
         if workers > 1 and may_split:  # several for each, so that all end at about the same time
             least = max(1, LEAST_FEATURES // width)
             chunk = min(chunk, max(least, -(-n // (4 * workers))))
-        result = _map_rows_host(write or _writer(function), X, output, width, chunk, workers)
+        fills = write or (lambda rows, out: fill(out, function(rows)))
+        result = _map_rows_host(fills, X, output, width, chunk, workers)
         return result
     if n <= chunk:
         Z: Any = join(function(X), output)
@@ -91,10 +92,6 @@ def _views(result: np.ndarray, output: str, width: int) -> HostParts:
     if output == "complex_to_real":
         return result[:, :width], result[:, width:]
     return result, None
-
-
-def _writer(function: Callable[[Array], Parts]) -> Callable[[Array, HostParts], None]:
-    return lambda rows, out: fill(out, function(rows))
 
 
 def fill(out: HostParts, parts: tuple[Array | float, Array | float | None]) -> None:

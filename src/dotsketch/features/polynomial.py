@@ -140,14 +140,13 @@ class PolynomialSketch(FeatureMap):
         if not isinstance(kernel, Polynomial):
             raise Unsuited(f"a polynomial sketch is for Polynomial(); got {kernel!r}")
         root = kernel.variance ** (1 / kernel.degree)  # the sketch has no variance of its own
-        result: PolynomialSketch = clone(self).set_params(
+        return clone(self).set_params(
             degree=kernel.degree,
             gamma=kernel.gamma * root,
             coef0=kernel.coef0 * root,
             n_components=n_components,
             **shared,
         )
-        return result
 
     def check_study(self, study: Study) -> None:
         check_option("sketch", self.sketch, SKETCHES)
@@ -290,10 +289,7 @@ class PolynomialSketch(FeatureMap):
 
 def homogeneous(study: Study) -> PairStatistics[np.ndarray]:
     """`homogeneous_pairs`, computed once."""
-    found: PairStatistics[np.ndarray] = study.once(
-        "homogeneous pairs", lambda: homogeneous_pairs(study)
-    )
-    return found
+    return study.once("homogeneous pairs", lambda: homogeneous_pairs(study))
 
 
 def largest_pairs(study: Study) -> PairStatistics[np.ndarray]:

@@ -47,10 +47,7 @@ class Whitening:
             shifted = np.array(K, order="F")
             shifted[np.diag_indices_from(K)] += jitter * len(K)
             try:
-                result: np.ndarray = cholesky(
-                    shifted, lower=True, overwrite_a=True, check_finite=False
-                )
-                return result
+                return cholesky(shifted, lower=True, overwrite_a=True, check_finite=False)
             except LinAlgError:
                 jitter *= 100
         raise ValueError(
@@ -60,10 +57,9 @@ class Whitening:
 
     def __call__(self, K: np.ndarray) -> np.ndarray:  # k(B, X), (m, n) -> (m, n)
         """a(x) for the columns of k(B, X)."""
-        result: np.ndarray = solve_triangular(
+        return solve_triangular(
             self.lower, self.scales[:, None] * K, lower=True, overwrite_b=True, check_finite=False
         )
-        return result
 
     def inverse(self) -> np.ndarray:  # -> (m, m), upper
         """W with a(x) = Wᵀ k(B, x)."""

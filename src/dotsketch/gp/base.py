@@ -237,10 +237,7 @@ class FeatureGP(TunedProcess):
         if self.chunk_rows is not None:
             return int(self.chunk_rows)
         row = self.n_columns_ * np.dtype(self._dtype).itemsize
-        result: int = max(
-            min(max(BLOCK_BYTES // row, 1024 * n_classes), 8 * BLOCK_BYTES // row), 64
-        )
-        return result
+        return max(min(max(BLOCK_BYTES // row, 1024 * n_classes), 8 * BLOCK_BYTES // row), 64)
 
     def _gather(
         self,

@@ -47,10 +47,7 @@ class ClassFits(DirichletClassifier, FeatureGP):
     @property
     def _latent_means(self) -> np.ndarray:  # -> (C,)
         """The prior means of the latent functions."""
-        result: np.ndarray = (
-            np.log(self.frequencies_) if self.labels_ is None else self.labels_.means
-        )
-        return result
+        return np.log(self.frequencies_) if self.labels_ is None else self.labels_.means
 
     def _no_rows(self) -> ClassSums:
         return ClassSums.zeros(self.n_columns_, self._dtype, self._known, self._seed)
@@ -62,7 +59,7 @@ class ClassFits(DirichletClassifier, FeatureGP):
             Z = self._map(self._check_block(columns[0]))
             return Z, self._labels(columns[1]), seen + first, sample_weights(columns)
 
-        result: ClassSums = self._gather(
+        return self._gather(
             rows,
             block,
             self._no_rows,
@@ -70,7 +67,6 @@ class ClassFits(DirichletClassifier, FeatureGP):
             path=checkpoint,
             n_classes=len(self._known) or 10,  # a guess for streams
         )
-        return result
 
     def _labels(self, column: Any) -> np.ndarray:
         """Validated labels of a block of rows."""

@@ -140,10 +140,7 @@ class ImputedGPRegressor(RegressorMixin, BaseEstimator):
         check_is_fitted(self, "regressor_")
         X = self._check(X)
         filled = self.imputer_.transform(X)
-        result: tuple[np.ndarray, np.ndarray] = self.regressor_.leave_one_out(
-            filled, y, noise_variance=self._noise(X)
-        )
-        return result
+        return self.regressor_.leave_one_out(filled, y, noise_variance=self._noise(X))
 
     def missing(self, X: Any) -> np.ndarray:  # (n, d) -> (n, q)
         """Which values of rows are missing: those of columns outside `one_hot`, then categories."""
@@ -172,10 +169,7 @@ class ImputedGPRegressor(RegressorMixin, BaseEstimator):
         return Rows((X, y))
 
     def _check(self, X: Any) -> np.ndarray:
-        rows: np.ndarray = validate_data(
-            self, X, dtype=DTYPES, ensure_all_finite="allow-nan", reset=False
-        )
-        return rows
+        return validate_data(self, X, dtype=DTYPES, ensure_all_finite="allow-nan", reset=False)
 
     def _noise(self, X: np.ndarray) -> np.ndarray:  # (n, d) -> (n,)
         return self.noise_variance_ + self.missing(X) @ self.missing_variances_

@@ -164,10 +164,7 @@ class PackedFactor(Packed):
         dtype = np.complex64 if is_complex else np.float32
         options = {"side": "L", "trans": "N", "diag": "N", **FORMAT}
         routine = lapack.ctfsm if is_complex else lapack.stfsm
-        result: np.ndarray = routine(
-            1.0, self.values.astype(dtype), np.asfortranarray(b, dtype), **options
-        )
-        return result
+        return routine(1.0, self.values.astype(dtype), np.asfortranarray(b, dtype), **options)
 
     @property
     def fits_single(self) -> bool:

@@ -58,10 +58,7 @@ class RegressionSums(GaussianRegressor, FeatureGP):
 
     def _sums(self, rows: Rows, checkpoint: Any = None) -> SufficientStatistics:
         assumed = self.offset_.tolist(), self._row_variances
-        result: SufficientStatistics = self._gather(
-            rows, self._block, self._no_rows, assumed=assumed, path=checkpoint
-        )
-        return result
+        return self._gather(rows, self._block, self._no_rows, assumed=assumed, path=checkpoint)
 
     def _no_rows(self) -> SufficientStatistics:
         return SufficientStatistics.zeros(self.n_columns_, len(self.offset_), self._dtype)

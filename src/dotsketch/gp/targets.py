@@ -62,7 +62,7 @@ class GaussianRegressor(RegressorMixin, MultiOutputMixin):
 
     def _check_rows(self, X: Any, y: Any, *, reset: bool = True) -> tuple[Array, np.ndarray]:
         """Training rows in memory and their targets."""
-        result: tuple[Array, np.ndarray] = validate_data(
+        return validate_data(
             self,
             host(X),
             host(y),
@@ -72,7 +72,6 @@ class GaussianRegressor(RegressorMixin, MultiOutputMixin):
             y_numeric=True,
             reset=reset,
         )
-        return result
 
     def _normalisation(
         self, means: np.ndarray, deviations: np.ndarray

@@ -320,16 +320,12 @@ def matching(X: ArrayT, Y: ArrayT | None) -> tuple[ArrayT, ArrayT | None]:
             raise ValueError(f"{name} must have two dimensions (rows, features); got {A.shape}.")
         if not xp.isdtype(A.dtype, ("bool", "real floating", "integral")):
             raise ValueError(f"{name} must be real and numeric; its dtype is {A.dtype}.")
-        checked.append(A if xp.isdtype(A.dtype, "real floating") else _floating(A))
+        checked.append(A if xp.isdtype(A.dtype, "real floating") else double(A))
     X, Y = checked
     assert X is not None
     if Y is not None and X.shape[1] != Y.shape[1]:
         raise ValueError(f"X has {X.shape[1]} features and Y has {Y.shape[1]}.")
     return X, Y
-
-
-def _floating(X: Any) -> Any:
-    return X.astype(np.float64) if isinstance(X, np.ndarray) else double(X)
 
 
 def times_root(X: ArrayT, gamma: Any) -> ArrayT:

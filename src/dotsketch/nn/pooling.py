@@ -98,10 +98,7 @@ class CompactBilinearPooling(Weighted):
         rows = rows.to(torch.float64 if x.dtype == torch.float64 else torch.float32)
         signs = (1 - weights.turns.to(rows.dtype))[:, None]  # the turns 0 and 2
         counts = rows.new_zeros(x.shape[0], self.out_features, rows.shape[2])
-        result: torch.Tensor = torch.fft.rfft(
-            counts.index_add(1, weights.buckets, signs * rows), dim=1
-        )
-        return result
+        return torch.fft.rfft(counts.index_add(1, weights.buckets, signs * rows), dim=1)
 
     def extra_repr(self) -> str:
         return f"{self.in_features}, {self.out_features}, sum_pool={self.sum_pool}"

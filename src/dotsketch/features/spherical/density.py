@@ -166,10 +166,7 @@ def fit_density(
 def on_circle(kernel: DotProductKernel, dots: np.ndarray) -> np.ndarray:  # (n,) -> (n,)
     """k(x, y) for unit vectors with the given dot products, which are all it depends on."""
     sines = np.sqrt(np.maximum((1 - dots) * (1 + dots), 0.0))
-    result: np.ndarray = host(
-        kernel.detached()(np.array([[1.0, 0.0]]), np.column_stack([dots, sines]))
-    )[0]
-    return result
+    return host(kernel.detached()(np.array([[1.0, 0.0]]), np.column_stack([dots, sines])))[0]
 
 
 def peak(kernel: DotProductKernel) -> float:

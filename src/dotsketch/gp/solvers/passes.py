@@ -149,13 +149,12 @@ class RowSystems:
     ) -> np.ndarray:
         """One pass: what `add` makes of all blocks, in a fixed order."""
         self.n_passes += 1
-        result: np.ndarray = self._passes[exact].fold(
+        return self._passes[exact].fold(
             partial(np.zeros, shape),
             add,
             group_blocks=self.group_blocks,
             progress=what if self.verbose else None,
         )
-        return result
 
 
 def _row_block(block: Callable[[Block, bool], RowBlock], exact: bool, columns: Block) -> RowBlock:
