@@ -95,6 +95,15 @@ def test_cores_of_many_systems_take_the_memory_that_is_counted():
         tracemalloc.stop()
 
 
+def test_the_rank_is_bounded_by_the_subspace_or_by_the_systems_within_it():
+    memory = preconditioner.BYTES_PER_ENTRY * 600 * 128
+    one, *_ = random_systems(D=600, weights=1, memory=memory)
+    assert preconditioner._fits(one, 128)
+    assert not preconditioner._fits(one, 129)
+    many, *_ = random_systems(D=600, weights=40, memory=memory)
+    assert not preconditioner._fits(many, 128)
+
+
 def test_nystrom_is_its_formula():
     rng = np.random.default_rng(0)
     root = rng.standard_normal((20, 20)) * 0.6 ** np.arange(20)

@@ -114,8 +114,10 @@ def random_basis(
 
 
 def _fits(systems: RowSystems, rank: int) -> bool:
-    """Whether a subspace and the systems within it fit into memory."""
-    return BYTES_PER_ENTRY * systems.n_features * rank + systems.core_bytes(rank) <= systems.memory
+    """Whether a subspace fits into memory, and after it, in single precision, its systems."""
+    entries = systems.n_features * rank
+    found = BYTES_PER_ENTRY * entries, 4 * entries + systems.core_bytes(rank)
+    return max(found) <= systems.memory
 
 
 def whole_space(D: int) -> tuple[np.ndarray, np.ndarray]:  # -> (D, D), (1,)
