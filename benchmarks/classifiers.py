@@ -1,7 +1,7 @@
 """Classifiers on the same columns: ours as it is, with the authors' settings, logistic regression.
 
     python -m benchmarks.classifiers --data DIR [--sets letter adult …] [--columns 400] [--optimize]
-    python -m benchmarks.classifiers --data DIR --speed [--against PATH/src]
+    python -m benchmarks.classifiers --data DIR --speed [--against PATH/src] [--rows 10000]
 
 The first prints errors and mean negative log-likelihoods (NLL) of at most 20,000 rows, a quarter of
 them for the test, columns scaled to unit variance, on Nyström features of a Gaussian kernel with
@@ -10,7 +10,7 @@ the median distance as lengthscale. "paper" is `prior_variance="labels", tempera
 rows. `LogisticRegressionCV` chooses among five strengths by the likelihood of three folds. With
 `--optimize` there is one more: the kernel that the search of the classifier finds.
 
-The second measures fit and `predict_proba` with ten classes of FashionMNIST (10,000 rows each),
+The second measures fit and `predict_proba` (10,000 rows) with ten classes of FashionMNIST,
 2048 Fourier features and α = "auto"; with `--against` the source of another version takes turns
 with this one in the same run, and the ratios of the pairs are printed.
 """
@@ -107,10 +107,10 @@ def compare(name: str, columns: int, optimize: bool) -> None:
     )
 
 
-def measure() -> None:
+def measure(rows: int) -> None:
     """Seconds of a fit and of `predict_proba`, in this process."""
     X, y, X_test, _ = scaled_rows("fashion_mnist", 20_000)
-    X, y = X[:10_000].astype(np.float32), y[:10_000]
+    X, y = X[:rows].astype(np.float32), y[:rows]
     X_test = np.concatenate([X_test, X_test]).astype(np.float32)[:10_000]
     kernel = Gaussian(lengthscale=Gaussian().resolve(X[:1000]).lengthscale)
     features = FourierFeatures(kernel, n_components=2048, random_state=0)
@@ -121,7 +121,7 @@ def measure() -> None:
     print(middle - start, time.process_time() - middle)
 
 
-def speed(against: str | None, repeats: int) -> None:
+def speed(against: str | None, rows: int, repeats: int) -> None:
     here = str(Path(__file__).parent.parent / "src")
     ratios = []
     for _ in range(repeats):
@@ -129,6 +129,7 @@ def speed(against: str | None, repeats: int) -> None:
         for source in [path for path in (against, here) if path]:
             environment = {**os.environ, "PYTHONPATH": source}
             command = [sys.executable, "-m", "benchmarks.classifiers", "--data", "", "--worker"]
+            command.append(f"--rows={rows}")
             answer = subprocess.run(
                 command, env=environment, capture_output=True, text=True, check=True
             )
@@ -151,15 +152,16 @@ def main() -> None:
     parser.add_argument("--optimize", action="store_true", help="search for the kernel too")
     parser.add_argument("--speed", action="store_true", help="measure seconds instead")
     parser.add_argument("--against", help="the folder src of another version, for --speed")
+    parser.add_argument("--rows", type=int, default=10_000, help="training rows of --speed")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.data:
         os.environ["DOTSKETCH_DATA"] = options.data
     if options.worker:
-        measure()
+        measure(options.rows)
     elif options.speed:
-        speed(options.against, options.repeats)
+        speed(options.against, options.rows, options.repeats)
     else:
         for name in options.sets:
             compare(name, options.columns, options.optimize)
