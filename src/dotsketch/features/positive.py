@@ -107,7 +107,7 @@ class PositiveMap:
 
         def inputs_of(rows: Array) -> tuple[Array, Array]:
             inputs, offset = (rows, 0) if preprocess is None else preprocess(rows)
-            offset = offset - namespace(inputs).sum(inputs * inputs, axis=1) / 2
+            offset = offset - namespace(inputs).vecdot(inputs, inputs) / 2
             return inputs, (offset - math.log(self.n_components) / 2)[:, None]
 
         def columns(rows: Array) -> tuple[Array, None]:
@@ -375,13 +375,13 @@ def longest_sums(study: Study) -> tuple[np.ndarray, np.ndarray]:
 def check_range(Z: Array, dtype: Any) -> None:
     """Raise for features beyond their dtype, warn of rows that became zero."""
     xp = namespace(Z)
-    largest = xp.max(Z, axis=1)  # NaN if one is
-    if not bool(xp.all(xp.isfinite(largest))):
+    if not bool(xp.isfinite(xp.max(Z))):  # NaN if one is
         raise ValueError(
             f"The features overflow {dtype}: use a larger lengthscale, float64, or the "
             "logarithms of the features (log_transform)."
         )
-    if not bool(xp.all(largest > 0)):
+    # rows are looked at one by one only if there is any zero
+    if not bool(xp.min(Z) > 0) and not bool(xp.all(xp.max(Z, axis=1) > 0)):
         warnings.warn(
             f"All features of some rows are below the smallest number of {dtype}, so they are "
             "zero: use a larger lengthscale, float64, or log_transform.",
