@@ -16,6 +16,7 @@ from _backends.test_kernels import (
     random_turns,
     run_with_environment,
     scaled,
+    tensor_sketch,
 )
 from dotsketch._backends import cpp
 
@@ -57,7 +58,7 @@ def test_every_kind_of_length(D, is_complex, dtype):
         X = rng.standard_normal((n, d)).astype(dtype)
         hashes = random_hashes(rng, degree, d, D, is_complex)
         out = Outputs("complex" if is_complex else "planar", n, D, dtype, is_complex)
-        cpp.tensor_sketch(X, *hashes, 1.0, out.re, out.im)
+        tensor_sketch(X, *hashes, 1.0, out.re, out.im)
         assert_close(out.value(), naive_tensor_sketch(X, *hashes, D), dtype)
 
 
@@ -72,7 +73,7 @@ def test_every_layout_of_outputs_and_scales(n, layout, is_complex, dtype):
     hashes = random_hashes(rng, 2, 10, D, is_complex)
     row_scale = rng.standard_normal(2 * n).astype(dtype)[::2]
     out = Outputs(layout, n, D, dtype, is_complex)
-    cpp.tensor_sketch(X, *hashes, -0.7, out.re, out.im, row_scale)
+    tensor_sketch(X, *hashes, -0.7, out.re, out.im, row_scale)
     assert_close(out.value(), scaled(naive_tensor_sketch(X, *hashes, D), -0.7, row_scale), dtype)
 
 
@@ -82,7 +83,7 @@ def test_degree_one_of_small_integers_is_almost_the_count_sketch():
     buckets, turns = random_hashes(rng, 1, 50, 320, False)
     counts, features = np.empty((8, 320), np.float32), np.empty((8, 320), np.float32)
     cpp.count_sketch(X, buckets[0], turns[0], counts)
-    cpp.tensor_sketch(X, buckets, turns, 1.0, features)
+    tensor_sketch(X, buckets, turns, 1.0, features)
     np.testing.assert_array_equal(np.round(features), counts)
 
 
@@ -124,9 +125,9 @@ def test_wrong_arguments_are_refused(changes, message):
         "scale": 1.0,
         "out_re": np.zeros((3, 6)),
     }
-    cpp.tensor_sketch(**arguments)
+    tensor_sketch(**arguments)
     with pytest.raises(ValueError, match=message):
-        cpp.tensor_sketch(**{**arguments, **changes})
+        tensor_sketch(**{**arguments, **changes})
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -145,7 +146,7 @@ def test_largest_entry(shape, dtype):
 BITS_SCRIPT = """
 import sys, hashlib, numpy as np
 sys.path[:0] = sys.argv[1:]
-from _backends.test_kernel_tensor_sketch import random_hashes
+from _backends.test_kernel_tensor_sketch import random_hashes, tensor_sketch
 from dotsketch._backends import cpp
 digest = hashlib.sha256()
 rng = np.random.default_rng(0)
@@ -155,11 +156,11 @@ for dtype in (np.float32, np.float64):
             X = rng.standard_normal((11, 20)).astype(dtype)
             re, im = np.empty((2, 11, D), dtype)
             hashes = random_hashes(rng, 3, 20, D, is_complex)
-            cpp.tensor_sketch(X, *hashes, 1.0, re, im if is_complex else None)
+            tensor_sketch(X, *hashes, 1.0, re, im if is_complex else None)
             one = np.empty((2, 11, D), dtype)
             for r in range(11):
                 planes = [plane[r : r + 1] for plane in one]
-                cpp.tensor_sketch(X[r : r + 1], *hashes, 1.0, *planes[: 1 + is_complex])
+                tensor_sketch(X[r : r + 1], *hashes, 1.0, *planes[: 1 + is_complex])
             assert np.array_equal(re, one[0]) and (not is_complex or np.array_equal(im, one[1]))
             digest.update(re.tobytes() + (im.tobytes() if is_complex else b""))
 print(cpp.ISA, digest.hexdigest())

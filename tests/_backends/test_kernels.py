@@ -25,6 +25,24 @@ ROWS = [0, 1, 3, 7, 8, 9, 100]
 LAYOUTS = ["planar", "complex", "side_by_side", "fortran", "strided"]
 
 
+# Weights that are prepared and used once.
+
+
+def tensor_srht(X, turns, places, scale, out_re, out_im=None, row_scale=None):
+    form = (out_re.shape[1], out_im is not None, X.dtype == np.float32)
+    cpp.prepare_tensor_srht(turns, places, *form)(X, scale, out_re, out_im, row_scale)
+
+
+def sign_projection(X, turns, scale, out_re, out_im=None, row_scale=None):
+    form = (out_im is not None, X.dtype == np.float32)
+    cpp.prepare_sign_projection(turns, *form)(X, scale, out_re, out_im, row_scale)
+
+
+def tensor_sketch(X, buckets, turns, scale, out_re, out_im=None, row_scale=None):
+    form = (out_re.shape[1], out_im is not None, X.dtype == np.float32)
+    cpp.prepare_tensor_sketch(buckets, turns, *form)(X, scale, out_re, out_im, row_scale)
+
+
 # Naive references, in double precision.
 
 
@@ -180,7 +198,7 @@ def test_tensor_srht(d, is_complex, dtype):
         )
         row_scale = rng.standard_normal(n).astype(dtype)
         out = Outputs("complex" if is_complex else "planar", n, D, dtype, is_complex)
-        cpp.tensor_srht(X, turns, places, 0.5, out.re, out.im, row_scale)
+        tensor_srht(X, turns, places, 0.5, out.re, out.im, row_scale)
         expected = naive_tensor_srht(X, turns, places, 0.5, D, row_scale)
         assert_near(
             out.value(), expected, dtype, norm_power(X, degree, 0.5) * np.abs(row_scale)[:, None]
@@ -199,13 +217,13 @@ def test_every_layout_of_outputs(n, layout, is_complex, dtype):
 
     turns, places = random_turns(rng, (degree, 3, d), is_complex), random_places(rng, degree, 3, d)
     out = Outputs(layout, n, D, dtype, is_complex)
-    cpp.tensor_srht(X, turns, places, 2.0, out.re, out.im, row_scale)
+    tensor_srht(X, turns, places, 2.0, out.re, out.im, row_scale)
     size = norm_power(X, degree, 2.0) * np.abs(row_scale)[:, None]
     assert_near(out.value(), naive_tensor_srht(X, turns, places, 2.0, D, row_scale), dtype, size)
 
     turns = random_turns(rng, (degree, D, d_in), is_complex)
     out = Outputs(layout, n, D, dtype, is_complex)
-    cpp.sign_projection(X, turns, 2.0, out.re, out.im, row_scale)
+    sign_projection(X, turns, 2.0, out.re, out.im, row_scale)
     assert_near(out.value(), naive_sign_projection(X, turns, 2.0, row_scale), dtype, size)
 
     turns, buckets = random_turns(rng, d_in, is_complex), rng.integers(0, D, d_in).astype(np.int32)
@@ -229,7 +247,7 @@ def test_sign_projection(d_in, is_complex, dtype):
         X = rng.standard_normal((n, d_in)).astype(dtype)
         turns = random_turns(rng, (degree, D, d_in), is_complex)
         out = Outputs("planar", n, D, dtype, is_complex)
-        cpp.sign_projection(X, turns, 1.0, out.re, out.im)
+        sign_projection(X, turns, 1.0, out.re, out.im)
         assert_near(out.value(), naive_sign_projection(X, turns, 1.0), dtype, norm_power(X, degree))
 
 
@@ -299,11 +317,11 @@ def all_features(X, planar=True):
                 re, im = whole.real, whole.imag
             planes = (re, im) if is_complex else (re, None)
             if kernel == "srht":
-                cpp.tensor_srht(X, *weights["srht"], 0.3, *planes, (X[:, 0] * X[:, 0]).copy())
+                tensor_srht(X, *weights["srht"], 0.3, *planes, (X[:, 0] * X[:, 0]).copy())
             elif kernel == "signs":
-                cpp.sign_projection(X, weights["signs"], 0.3, *planes)
+                sign_projection(X, weights["signs"], 0.3, *planes)
             elif kernel == "convolution":
-                cpp.tensor_sketch(X, *weights["convolution"], 0.3, *planes)
+                tensor_sketch(X, *weights["convolution"], 0.3, *planes)
             else:
                 cpp.count_sketch(X, *weights["count"], *planes)
             results += [plane for plane in planes if plane is not None]
@@ -452,8 +470,8 @@ READ_ONLY.flags.writeable = False
 @pytest.mark.parametrize(
     ("changes", "error", "message"),
     [
-        ({"X": np.zeros((3, 6), np.int32)}, TypeError, "float32 or float64"),
-        ({"X": np.zeros((3, 6), np.complex128)}, TypeError, "float32 or float64"),
+        ({"X": np.zeros((3, 6), np.int32)}, TypeError, "float64, as these weights"),
+        ({"X": np.zeros((3, 6), np.complex128)}, TypeError, "float64, as these weights"),
         ({"X": np.zeros((3, 6), np.float32)}, TypeError, "float32, as X"),
         ({"X": np.zeros(6)}, ValueError, "2 axes"),
         ({"X": np.zeros((6, 3)).T}, ValueError, "contiguous"),
@@ -507,9 +525,9 @@ READ_ONLY.flags.writeable = False
     ],
 )
 def test_tensor_srht_refuses(changes, error, message):
-    cpp.tensor_srht(**srht_arguments())
+    tensor_srht(**srht_arguments())
     with pytest.raises(error, match=message):
-        cpp.tensor_srht(**srht_arguments(**changes))
+        tensor_srht(**srht_arguments(**changes))
 
 
 def test_other_kernels_refuse():
@@ -519,17 +537,17 @@ def test_other_kernels_refuse():
         (cpp.fwht, (np.zeros((3, 0)), np.zeros((3, 0))), "power of two"),
         (cpp.fwht, (X, np.zeros((3, 8))), "same shape"),
         (
-            cpp.sign_projection,
+            sign_projection,
             (X, np.zeros((2, 5, 3), int8), 1.0, np.zeros((3, 5))),
             "X has 4 columns; these weights are for 3",
         ),
         (
-            cpp.sign_projection,
+            sign_projection,
             (X, np.zeros((2, 4, 4), int8), 1.0, np.zeros((3, 5))),
             "has 4 columns, not 5",
         ),
-        (cpp.sign_projection, (X, np.ones((2, 5, 4), int8), 1.0, np.zeros((3, 5))), "0 or 2"),
-        (cpp.sign_projection, (X, np.zeros((0, 5, 4), int8), 1.0, np.zeros((3, 5))), "degree"),
+        (sign_projection, (X, np.ones((2, 5, 4), int8), 1.0, np.zeros((3, 5))), "0 or 2"),
+        (sign_projection, (X, np.zeros((0, 5, 4), int8), 1.0, np.zeros((3, 5))), "degree"),
         (
             cpp.count_sketch,
             (X, np.full(4, 5, int32), np.zeros(4, int8), np.zeros((3, 5))),
@@ -560,6 +578,9 @@ def test_other_kernels_refuse():
         cpp.fwht([[1.0, 2.0]], X)
     with pytest.raises(TypeError, match="float64, as X"):
         cpp.fwht(X, X.astype(np.float32))
+    for dtype in (np.int32, np.complex128):
+        with pytest.raises(TypeError, match="float32 or float64"):
+            cpp.fwht(X.astype(dtype), X)
 
 
 @settings(max_examples=300, deadline=None)
@@ -588,11 +609,11 @@ def test_fuzzed_shapes_and_strides(data):
             random_turns(rng, (degree, blocks, d), is_complex),
             random_places(rng, degree, blocks, d),
         )
-        cpp.tensor_srht(X, turns, places, 1.0, out.re, out.im)
+        tensor_srht(X, turns, places, 1.0, out.re, out.im)
         expected = naive_tensor_srht(X, turns, places, 1.0, D)
     elif kernel == "sign_projection":
         turns = random_turns(rng, (degree, D, d_in), is_complex)
-        cpp.sign_projection(X, turns, 1.0, out.re, out.im)
+        sign_projection(X, turns, 1.0, out.re, out.im)
         expected = naive_sign_projection(X, turns, 1.0)
     elif kernel == "count_sketch":
         D = max(D, 1)
@@ -611,9 +632,9 @@ def test_fuzzed_shapes_and_strides(data):
         arguments = (X, buckets.astype(np.int32), turns, 1.0, out.re, out.im)
         if not cpp.has_small_factors(D):
             with pytest.raises(ValueError, match="prime factors"):
-                cpp.tensor_sketch(*arguments)
+                tensor_sketch(*arguments)
             return
-        cpp.tensor_sketch(*arguments)
+        tensor_sketch(*arguments)
         counts = [naive_count_sketch(X, b, t, D) for b, t in zip(buckets, turns, strict=True)]
         expected = np.fft.ifft(np.prod(np.fft.fft(counts, axis=2), axis=0), axis=1)
     else:
@@ -630,9 +651,9 @@ def test_input_and_output_may_not_share_memory():
     overlapping = [X, memory[4:68].reshape(8, 8), memory[63:127].reshape(8, 8), X[::-1]]
     for out in overlapping:
         with pytest.raises(ValueError, match="share memory"):
-            cpp.tensor_srht(X, turns, places, 1.0, out)
+            tensor_srht(X, turns, places, 1.0, out)
         with pytest.raises(ValueError, match="share memory"):
-            cpp.tensor_srht(X, turns, places, 1.0, np.empty((8, 8)), out)
+            tensor_srht(X, turns, places, 1.0, np.empty((8, 8)), out)
         with pytest.raises(ValueError, match="share memory"):
             cpp.waves(X, 1.0, out)
     for out in overlapping[1:]:  # out may be X itself, but no part of it
@@ -666,9 +687,9 @@ def test_prepared_weights_are_copies_that_any_call_may_use(dtype, is_complex):
         cpp.prepare_tensor_sketch(buckets, hashed, 12, *kind),
     ]
     once = [
-        (cpp.tensor_srht, (turns.copy(), places.copy())),
-        (cpp.sign_projection, (signs.copy(),)),
-        (cpp.tensor_sketch, (buckets.copy(), hashed.copy())),
+        (tensor_srht, (turns.copy(), places.copy())),
+        (sign_projection, (signs.copy(),)),
+        (tensor_sketch, (buckets.copy(), hashed.copy())),
     ]
     for weights in (turns, places, signs, buckets, hashed):
         weights[:] = 100  # far outside: what was prepared must not look

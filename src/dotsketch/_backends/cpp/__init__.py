@@ -8,8 +8,7 @@ The functions write into arrays that the caller gives, release the GIL, and chec
   `prepare_sign_projection(turns, is_complex, is_single)` and, for a number of columns that
   `has_small_factors`, `prepare_tensor_sketch(buckets, turns, columns, is_complex, is_single)`: they
   copy, check and lay out weights once, for float32 (is_single) or float64, and return functions
-  `(X, scale, out_re, out_im=None, row_scale=None)`, which any number of threads may share;
-  `tensor_srht(X, turns, places, scale, out_re, out_im=None, row_scale=None)` and its like do both
+  `(X, scale, out_re, out_im=None, row_scale=None)`, which any number of threads may share
 - `count_sketch(X, buckets, turns, out_re, out_im=None)`
 - `sorf(X, signs, out)`
 - `waves(X, scale, out_cos, out_sin=None, frequencies=None, phases=None)`, in quarter turns
@@ -47,10 +46,7 @@ if os.environ.get("DOTSKETCH_FAST", "1") != "0":
             prepare_sign_projection,
             prepare_tensor_sketch,
             prepare_tensor_srht,
-            sign_projection,
             sorf,
-            tensor_sketch,
-            tensor_srht,
             waves,
         )
     except ImportError:  # not built for this platform: fall back to portable code
@@ -73,9 +69,6 @@ __all__ = [
     "prepare_sign_projection",
     "prepare_tensor_sketch",
     "prepare_tensor_srht",
-    "sign_projection",
     "sorf",
-    "tensor_sketch",
-    "tensor_srht",
     "waves",
 ]

@@ -4,7 +4,6 @@
 #include <nanobind/stl/optional.h>
 
 #include <initializer_list>
-#include <memory>
 #include <optional>
 #include <string>
 #include <type_traits>
@@ -247,7 +246,8 @@ class TypedWeights final : public PreparedWeights {
 
     void apply(const InputArray& X_array, double scale, const OutputArray& out_re, const OptionalOutput& out_im,
                const OptionalInput& row_scale) const override {
-        const Input<T> X = as_input<T>(X_array);
+        const Input<T> X =
+            as_input<T>(X_array, "X", sizeof(T) == 4 ? "float32, as these weights" : "float64, as these weights");
         const Output<T> out = as_output<T>(X, out_re, out_im);
         const Scaling<T> scaling = as_scaling<T>(X, scale, row_scale);
         if (X.columns < shape_.least_inputs || X.columns > shape_.most_inputs)
@@ -535,48 +535,6 @@ NB_MODULE(_kernels, module) {
         "buckets"_a.noconvert(), "turns"_a.noconvert(), "columns"_a, "is_complex"_a, "is_single"_a,
         nb::rv_policy::take_ownership,
         "scale * row_scale * the cyclic convolution over j of the count sketches of X by buckets[j] and turns[j].");
-    // The same with weights that are used once.
-    module.def(
-        "tensor_srht",
-        [](const InputArray& X, const InputArray& turns, const InputArray& places, double scale,
-           const OutputArray& out_re, const OptionalOutput& out_im, const OptionalInput& row_scale) {
-            for_type_of(X, [&](auto* type) {
-                require_dimensions(out_re, 2, "The output");
-                std::unique_ptr<PreparedWeights>(prepare_tensor_srht<DOTSKETCH_ELEMENT_OF(type)>(
-                                                     turns, places, Index(out_re.shape(1)), out_im.has_value()))
-                    ->apply(X, scale, out_re, out_im, row_scale);
-            });
-        },
-        "X"_a.noconvert(), "turns"_a.noconvert(), "places"_a.noconvert(), "scale"_a, "out_re"_a.noconvert(),
-        "out_im"_a.noconvert().none() = nb::none(), "row_scale"_a.noconvert().none() = nb::none(),
-        "prepare_tensor_srht(...)(X, scale, out_re, out_im, row_scale).");
-    module.def(
-        "sign_projection",
-        [](const InputArray& X, const InputArray& turns, double scale, const OutputArray& out_re,
-           const OptionalOutput& out_im, const OptionalInput& row_scale) {
-            for_type_of(X, [&](auto* type) {
-                std::unique_ptr<PreparedWeights>(
-                    prepare_sign_projection<DOTSKETCH_ELEMENT_OF(type)>(turns, out_im.has_value()))
-                    ->apply(X, scale, out_re, out_im, row_scale);
-            });
-        },
-        "X"_a.noconvert(), "turns"_a.noconvert(), "scale"_a, "out_re"_a.noconvert(),
-        "out_im"_a.noconvert().none() = nb::none(), "row_scale"_a.noconvert().none() = nb::none(),
-        "prepare_sign_projection(...)(X, scale, out_re, out_im, row_scale).");
-    module.def(
-        "tensor_sketch",
-        [](const InputArray& X, const InputArray& buckets, const InputArray& turns, double scale,
-           const OutputArray& out_re, const OptionalOutput& out_im, const OptionalInput& row_scale) {
-            for_type_of(X, [&](auto* type) {
-                require_dimensions(out_re, 2, "The output");
-                std::unique_ptr<PreparedWeights>(prepare_tensor_sketch<DOTSKETCH_ELEMENT_OF(type)>(
-                                                     buckets, turns, Index(out_re.shape(1)), out_im.has_value()))
-                    ->apply(X, scale, out_re, out_im, row_scale);
-            });
-        },
-        "X"_a.noconvert(), "buckets"_a.noconvert(), "turns"_a.noconvert(), "scale"_a, "out_re"_a.noconvert(),
-        "out_im"_a.noconvert().none() = nb::none(), "row_scale"_a.noconvert().none() = nb::none(),
-        "prepare_tensor_sketch(...)(X, scale, out_re, out_im, row_scale).");
     module.def(
         "count_sketch",
         [](const InputArray& X, const InputArray& buckets, const InputArray& turns, const OutputArray& out_re,
@@ -590,7 +548,7 @@ NB_MODULE(_kernels, module) {
         "out[:, b] = sum over the k with buckets[k] == b of i**turns[k] * X[:, k].");
     module.def(
         "has_small_factors", &has_small_factors, "n"_a,
-        "Whether tensor_sketch takes n columns: n is at most 2^20 and has no prime factor above 127.");
+        "Whether prepare_tensor_sketch takes n columns: n is at most 2^20 and has no prime factor above 127.");
     module.def(
         "sorf",
         [](const InputArray& X, const InputArray& signs, const OutputArray& out) {
