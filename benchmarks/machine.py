@@ -27,17 +27,21 @@ def measure_limits(threads: int) -> dict[str, float | None]:
     }
 
 
-def best_rate(work: Callable[[], float], repeats: int = 5) -> float:
+def best_rate(
+    work: Callable[[], float],
+    repeats: int = 5,
+    clock: Callable[[], float] = time.perf_counter,
+) -> float:
     """The greatest amount of work a second."""
     rates = []
     for _ in range(repeats):
-        start = time.perf_counter()
+        start = clock()
         amount = work()
-        rates.append(amount / (time.perf_counter() - start))
+        rates.append(amount / (clock() - start))
     return max(rates)
 
 
-def add_rate(threads: int) -> float | None:
+def add_rate(threads: int, clock: Callable[[], float] = time.perf_counter) -> float | None:
     """Float32 additions a second in registers; None where no C compiler is found."""
     with tempfile.TemporaryDirectory() as folder:
         library = Path(folder) / "peak_adds.so"
@@ -64,7 +68,7 @@ def add_rate(threads: int) -> float | None:
         return function(20_000_000, 1.0, out.ctypes.data)
 
     with ThreadPoolExecutor(threads) as pool:
-        return best_rate(lambda: sum(pool.map(add, range(threads))))
+        return best_rate(lambda: sum(pool.map(add, range(threads))), clock=clock)
 
 
 def sgemm_rate(size: int = 2048) -> float:

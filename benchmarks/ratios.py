@@ -24,12 +24,14 @@ from sklearn.kernel_approximation import PolynomialCountSketch, RBFSampler
 from threadpoolctl import threadpool_limits
 
 from dotsketch import (
+    Exponential,
     FeatureGPRegressor,
     FourierFeatures,
     Gaussian,
     MaclaurinFeatures,
     NystromFeatures,
     PolynomialSketch,
+    PositiveFeatures,
 )
 from dotsketch._backends import cpp, hadamard
 from dotsketch._support.threads import run_all
@@ -92,6 +94,7 @@ def comparisons() -> Iterator[Comparison]:
         name = f"Rademacher {output}, d = D = 1024, p = 3: BLAS"
         yield Comparison(name, 4096, call, portable(call))
     yield from fourier()
+    yield from positive()
     yield from one_row()
     for n, d, D, p in ((10_000, 1024, 1024, 3), (40_000, 1024, 1024, 3), (40_000, 64, 320, 7)):
         X = inputs(n, d)
@@ -135,6 +138,23 @@ def fourier() -> Iterator[Comparison]:
         X = inputs(2000, d)
         name = f"Fourier float32, N = 2000, d = {d}, D = 1024, orthogonal: sorf"
         yield Comparison(name, 2000, waves(X, 1024), waves(X, 1024, projection="sorf"))
+
+
+def positive() -> Iterator[Comparison]:
+    """Positive features, validated and checked for overflow, and their formula alone."""
+    n = 10_000
+    for d, D in ((64, 64), (64, 1024)):
+        for dtype in (np.float32, np.float64):
+            X = inputs(n, d).astype(dtype)
+            features = PositiveFeatures(Exponential(), n_components=D, random_state=0).fit(X)
+            matrix = features.weights_.matrix.astype(dtype)
+
+            def formula(X=X, matrix=matrix, D=D) -> object:
+                halves = np.sum(X * X, axis=1, keepdims=True) / 2
+                return np.exp(X @ matrix.T - halves) / np.sqrt(X.dtype.type(D))
+
+            name = f"Positive {np.dtype(dtype)}, N = {n}, d = {d}, D = {D}: NumPy's formula"
+            yield Comparison(name, n, partial(features.transform, X), formula)
 
 
 def waves(X: np.ndarray, n_components: int, **kw) -> Callable[[], object]:
