@@ -64,13 +64,14 @@ def tuned_features(
         with without_degenerate_warnings():
             return scored(found).compared(), found
 
-    note = ""
-    if len(kernel.alternatives()) > 1:
-        kernel = preferred(kernel.alternatives(), compared, rng, recorder)
-        nu = getattr(kernel, "nu", None)
-        note = f" Kernel: {type(kernel).__name__}{'' if nu is None else f', nu={nu}'}."
+    note, others = "", []
+    is_open = len(kernel.alternatives()) > 1
+    if is_open:
+        kernel, *others = preferred(kernel.alternatives(), compared, rng, recorder)
     n_landmarks = place.n_columns or MOST_LANDMARKS
     found = search(kernel, per_column, n_landmarks=n_landmarks)
+    for other in others:
+        found = [*search(other, per_column, n_landmarks=n_landmarks, is_short=True), *found]
     if not _suit(place, kernel, found, seen):
         # its parts no longer see the same dot product up to a factor, which these features need
         note = " One lengthscale per column leaves no Maclaurin series: the parts have common ones."
@@ -91,6 +92,9 @@ def tuned_features(
             if reached > value:
                 best, factor, value = candidate, other, reached
     message = f"Factor of the lengthscales: {factor:.3g}.{note}"
+    if is_open:
+        nu = getattr(best, "nu", None)
+        message += f" Kernel: {type(best).__name__}{'' if nu is None else f', nu={nu}'}."
     best = best.stretched(factor)
     if not place.learns_landmarks:
         return place.with_kernel(best), message
