@@ -514,6 +514,31 @@ def test_a_kernel_that_is_not_searched_has_the_usual_smoothness(rng):
     assert gp.kernel_.nu == 1.5
 
 
+def test_the_best_start_of_a_kernel_counts():
+    """With few rows all starts see the same ones: the last need not be the best."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(120, 1))
+    y = np.sin(100 * X[:, 0]) + 0.05 * rng.standard_normal(120)
+    gp = ExactGPRegressor(Matern("auto", lengthscale=0.01), optimize="common").fit(X, y)
+    assert isinstance(gp.kernel_, Gaussian)
+
+
+def test_the_usual_smoothness_is_kept_unless_another_is_clearly_better():
+    kernels = [Matern(nu) for nu in (1.5, 0.5, 2.5)]
+    values = dict(zip(kernels, (1.0, 1.02, 0.5), strict=True))
+    chosen = [
+        rounds.preferred(
+            kernels,
+            lambda kernel, rng: rounds.Found(kernel, values[kernel]),
+            np.random.default_rng(0),
+            Recorder(),
+            margin,
+        )
+        for margin in (0.0, 0.03)
+    ]
+    assert [kernel.nu for kernel in chosen] == [0.5, 1.5]
+
+
 def test_a_choice_without_time_takes_the_first_kernel():
     X, y = drawn_data(Gaussian(lengthscale=1.5), n=100, d=2)
     gp = FeatureGPRegressor(nystrom(Matern("auto"), 30), optimize=True, time_budget=1e-9)

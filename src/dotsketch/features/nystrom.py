@@ -224,6 +224,10 @@ class NystromFeatures(FeatureMap):
     def check_study(self, study: Study) -> None:
         if not isinstance(self.landmarks, str):
             raise Unsuited("landmarks that are given are not drawn: there is nothing to compare")
+        if self.landmarks == "learned":
+            raise Unsuited(
+                "landmarks are learned by a Gaussian process that searches, not in plans"
+            )
         landmark_rule(self.landmarks)
         if not study.once("finite diagonal", lambda: has_finite_diagonal(study)):
             raise Unsuited("k(x, x)² overflows for some rows")

@@ -42,7 +42,6 @@ class LandmarkEvidence(SubsetEvidence):
     """−log p(y)/n with the kernel of landmarks (m, d); see `SubsetEvidence` for the others."""
 
     stage = "landmarks"
-    is_bound = False
 
     def __init__(self, kernel: Any, landmarks: np.ndarray, *rows: Any):
         super().__init__(kernel, *rows)
@@ -53,7 +52,7 @@ class LandmarkEvidence(SubsetEvidence):
         with np.errstate(over="ignore", invalid="ignore"):
             K_BB, pull_back_square = kernel.with_pullback(self.landmarks)
             K_BX, pull_back = kernel.with_pullback(self.landmarks, self.X)
-        slopes = self.slopes(K_BB, K_BX, kernel.diag(self.X), noise)
+        slopes = self.slopes(K_BB, K_BX, noise)
         if slopes is None:
             return FAILED, np.zeros_like(logarithms)
         gradient = pull_back(slopes.cross) + pull_back_square(slopes.square)
@@ -62,9 +61,12 @@ class LandmarkEvidence(SubsetEvidence):
         return slopes.loss / self.n, gradient / self.n
 
     def slopes(
-        self, K_BB: np.ndarray, K_BX: np.ndarray, diagonal: np.ndarray, noise: Any
-    ) -> Slopes | None:  # (m, m), (m, n), (n,)
-        """Loss and derivatives; None where a matrix is not positive definite to rounding."""
+        self, K_BB: np.ndarray, K_BX: np.ndarray, noise: Any, diagonal: np.ndarray | None = None
+    ) -> Slopes | None:  # (m, m), (m, n), (), (n,)
+        """Loss and derivatives; None where a matrix is not positive definite to rounding.
+
+        With k(x, x) of the rows (`diagonal`) they are those of the bound.
+        """
         outputs, size = self.Y.shape[1], len(K_BB)
         jittered = K_BB.copy().T
         jittered[np.diag_indices(size)] += JITTER * np.mean(np.diagonal(K_BB))
@@ -93,7 +95,7 @@ class LandmarkEvidence(SubsetEvidence):
         of_noise = outputs * (trace + self.n - len(self.X)) - np.sum(a * a / weights[:, None])
         square = outputs * (M - whole) + p @ p.T
         of_diagonal = 0.0
-        if self.is_bound:
+        if diagonal is not None:
             of_diagonal = outputs * float(np.sum(weights * diagonal))
             missing = of_diagonal - outputs * float(np.trace(moment))
             loss, of_noise = loss + missing / 2, of_noise - missing
@@ -113,7 +115,6 @@ class MovedLandmarks(LandmarkEvidence):
     """
 
     stage = "moved"
-    is_bound = True
 
     def __init__(self, kernel: Any, landmarks: np.ndarray, *rows: Any):
         super().__init__(kernel, landmarks, *rows)
@@ -136,7 +137,7 @@ class MovedLandmarks(LandmarkEvidence):
         with np.errstate(over="ignore", invalid="ignore"):
             K_BB, pull_back_square = kernel.with_pullback_to_rows(landmarks)
             K_BX, pull_back = kernel.with_pullback_to_rows(landmarks, self.X)
-        slopes = self.slopes(K_BB, K_BX, kernel.diag(self.X), noise)
+        slopes = self.slopes(K_BB, K_BX, noise, kernel.diag(self.X))
         if slopes is None:
             return FAILED, np.zeros_like(values)
         (of_cross, rows), (of_square, once) = (

@@ -14,13 +14,17 @@ import numpy as np
 from ..._arrays import Array
 from ...features.degenerate import without_degenerate_warnings
 from ...kernels import DotProductKernel
+from ...kernels.algebra import CompositeKernel
 from .factor import MARGIN, best_factor
 from .moving import moved_landmarks
 from .placement import Placement
 from .record import OutOfTime, Recorder
-from .rounds import MOST_LANDMARKS, has_parameters, kernels_of_rows, preferred
+from .rounds import MOST_LANDMARKS, Found, found_on_rows, has_parameters, preferred
 
 MOST_COMPARED = 1024  # columns at which kernels are compared
+# A kernel other than the usual one must be better by so much, per row: lengthscales are found in
+# haste there, and a difference of less may turn round
+CLEAR = 0.03
 Score = tuple[float, float, float]  # log-likelihood per row, noise variance, prior variance
 
 
@@ -52,55 +56,28 @@ def tuned_features(
     if not has_parameters(kernel):
         return features, "The kernel has no parameters to search besides its variance."
 
-    def search(kernel: Any, per_column: bool | None, **options: Any) -> list[Any]:
-        options = {"rng": rng, "recorder": recorder, **options}
-        return kernels_of_rows(kernel, seen, Y, noise, counts, per_column=per_column, **options)
-
-    def scored(candidate: Any) -> Trial:
+    def trial(candidate: Any) -> Trial:
         return Trial(place.settled(candidate, X, Y), candidate, score, n_scored, recorder)
 
-    def compared(kernel: Any, rng: np.random.Generator) -> tuple[float, Any]:
-        found = search(kernel, per_column, rng=rng, is_short=True)[0]
-        with without_degenerate_warnings():
-            return scored(found).compared(), found
-
-    note, others = "", []
-    is_open = len(kernel.alternatives()) > 1
-    if is_open:
-        kernel, *others = preferred(kernel.alternatives(), compared, rng, recorder)
-    n_landmarks = place.n_columns or MOST_LANDMARKS
-    found = search(kernel, per_column, n_landmarks=n_landmarks)
-    for other in others:
-        found = [*search(other, per_column, n_landmarks=n_landmarks, is_short=True), *found]
-    if not _suit(place, kernel, found, seen):
-        # its parts no longer see the same dot product up to a factor, which these features need
-        note = " One lengthscale per column leaves no Maclaurin series: the parts have common ones."
-        found = found if per_column is False else search(kernel, False, n_landmarks=n_landmarks)
-        if not _suit(place, kernel, found, seen):
-            found = [kernel.resolve(seen)]
-            note = (
-                " The parts of the kernel keep their parameters: others have no Maclaurin series."
-            )
-    best, factor, value = found[-1], 1.0, -np.inf
+    rows = seen, Y, noise, counts
+    first = FirstStage(place, rows, per_column, rng, recorder)
     with without_degenerate_warnings():
+        kernel = first.choice(kernel, trial)
+        found, note = first.candidates(kernel)
+        best, factor, value = found[-1], 1.0, -np.inf
         for candidate in reversed(found):
             try:
                 recorder.check()
             except OutOfTime:
                 break
-            other, reached = scored(candidate).best_factor(least=value, margin=margin)
+            other, reached = trial(candidate).best_factor(least=value, margin=margin)
             if reached > value:
                 best, factor, value = candidate, other, reached
-    message = f"Factor of the lengthscales: {factor:.3g}.{note}"
-    if is_open:
-        nu = getattr(best, "nu", None)
-        message += f" Kernel: {type(best).__name__}{'' if nu is None else f', nu={nu}'}."
     best = best.stretched(factor)
+    message = f"Factor of the lengthscales: {factor:.3g}.{note}"
     if not place.learns_landmarks:
         return place.with_kernel(best), message
-    moved = moved_landmarks(
-        best, seen, Y, noise, counts, n_columns=place.n_columns, rng=rng, recorder=recorder
-    )
+    moved = moved_landmarks(best, *rows, n_columns=place.n_columns, rng=rng, recorder=recorder)
     if moved is None:
         reason = "The landmarks stay rows: they cannot be moved, or no time was left."
         return place.with_kernel(best), f"{message} {reason}"
@@ -108,11 +85,73 @@ def tuned_features(
     return place.with_landmarks(best, landmarks), f"{message} Landmarks moved: {n_moved}."
 
 
-def _suit(place: Placement, given: Any, found: list[Any], X: Array) -> bool:
-    """Whether the features take the kernels that were found in the place of the one given."""
-    if not isinstance(given, DotProductKernel):
-        return True
-    return all(isinstance(k, DotProductKernel) or place.accepts(k, X) for k in found)
+class FirstStage:
+    """Kernels by the marginal likelihood of some rows (X, Y, noise, counts): `found_on_rows`."""
+
+    def __init__(
+        self,
+        place: Placement,
+        rows: tuple[Any, ...],
+        per_column: bool | None,
+        rng: np.random.Generator,
+        recorder: Recorder,
+    ):
+        self.place, self.rows, self.per_column = place, rows, per_column
+        self.rng, self.recorder = rng, recorder
+        self.note = ""
+
+    def choice(self, kernel: Any, trial: Callable[[Any], Trial]) -> Any:
+        """The kernel, or the one of its alternatives that does best through the features."""
+        kernels = kernel.alternatives()
+        if len(kernels) == 1:
+            return kernel
+
+        def compared(kernel: Any, rng: np.random.Generator) -> Found:
+            found = self._found(kernel, rng=rng, is_short=True)[0].kernel
+            return Found(found, trial(found).compared())
+
+        best = preferred(kernels, compared, self.rng, self.recorder, CLEAR)
+        self.note = f" Kernel: {_name(best)}."
+        return best
+
+    def candidates(self, kernel: Any) -> tuple[list[Any], str]:
+        """The kernels for the second stage, and what there is to say of them."""
+        found = self._search(kernel, self.per_column)
+        if self._suit(kernel, found):
+            return found, self.note
+        # its parts no longer see the same dot product up to a factor, which these features need
+        found = found if self.per_column is False else self._search(kernel, False)
+        if self._suit(kernel, found):
+            return found, (
+                f"{self.note} One lengthscale per column leaves no Maclaurin series: the parts "
+                "have common ones."
+            )
+        note = "The parts of the kernel keep their parameters: others have no Maclaurin series."
+        return [kernel.resolve(self.rows[0])], f"{self.note} {note}"
+
+    def _search(self, kernel: Any, per_column: bool | None) -> list[Any]:
+        n_landmarks = self.place.n_columns or MOST_LANDMARKS
+        found = self._found(kernel, per_column=per_column, n_landmarks=n_landmarks)
+        return [result.kernel for result in found]
+
+    def _found(self, kernel: Any, **options: Any) -> list[Found]:
+        given = {"per_column": self.per_column, "rng": self.rng, "recorder": self.recorder}
+        return found_on_rows(kernel, *self.rows, **{**given, **options})
+
+    def _suit(self, given: Any, found: list[Any]) -> bool:
+        """Whether the features take the kernels that were found in the place of the one given."""
+        if not isinstance(given, DotProductKernel):
+            return True
+        X = self.rows[0]
+        return all(isinstance(k, DotProductKernel) or self.place.accepts(k, X) for k in found)
+
+
+def _name(kernel: Any) -> str:
+    """The kernel without its lengthscales, which may be many."""
+    if isinstance(kernel, CompositeKernel):
+        return f"{_name(kernel.left)} and {_name(kernel.right)}"
+    nu = getattr(kernel, "nu", None)
+    return type(kernel).__name__ + ("" if nu is None else f", nu={nu}")
 
 
 class Trial:

@@ -15,7 +15,15 @@ from ..._arrays import is_sparse
 from ...kernels import DistanceKernel
 from .collapsed import MovedLandmarks
 from .record import OutOfTime, Recorder
-from .rounds import LANDMARK_ROWS, NOISE, Descent, SearchRows, with_level
+from .rounds import (
+    LANDMARK_ROWS,
+    NOISE,
+    Descent,
+    SearchRows,
+    extremes,
+    spread_rows,
+    with_level,
+)
 
 MOST_MOVED = 512  # landmarks: an evaluation takes about half a second of one core
 MOVES = 120  # iterations
@@ -56,7 +64,7 @@ def moved_landmarks(
     prior = last.prior_variance / rows.square if has_noise else 1.0
     first_noise = last.noise_variance / rows.square if has_noise else NOISE[1]
     searched = kernel.times(prior)
-    box = searched.search_range(rows.X)
+    box = searched.search_range(spread_rows(rows.X, *extremes(X)))
     start = np.clip(searched.logarithms, box[:, 0], box[:, 2])
     if rows.noise is None:
         box = np.vstack([box, np.log(NOISE)])

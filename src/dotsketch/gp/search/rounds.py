@@ -30,8 +30,6 @@ STARTS = 3
 ITERATIONS = 60
 # A relative gain of the likelihood per row below this ends a round
 TOLERANCE = 1e-6
-# Kernels whose log-likelihoods per row differ by less may change places when more is searched
-CLOSE = 0.03
 NOISE = 1e-6, 0.1, 10.0  # least, first and greatest, times the mean square of the targets
 ROWS_PER_LENGTHSCALE = 20
 MOST_LENGTHSCALES = 200
@@ -107,6 +105,13 @@ class Descent:
         return best
 
 
+class Found(NamedTuple):
+    """A kernel with the parameters that were found for it, and its log-likelihood per row."""
+
+    kernel: Any
+    log_likelihood: float
+
+
 class SearchRows(NamedTuple):
     """Some of the rows as a search takes them: dense, targets centred and of mean square 1."""
 
@@ -137,41 +142,48 @@ class SearchRows(NamedTuple):
 def best_on_rows(
     kernel: Any, *rows: Any, rng: np.random.Generator, recorder: Recorder, **options: Any
 ) -> Any:
-    """The kernel of the exact rounds alone; see `kernels_of_rows`."""
+    """The kernel of the exact rounds alone; see `found_on_rows`."""
 
-    def compared(kernel: Any, rng: np.random.Generator) -> tuple[float, Any]:
-        found = kernels_of_rows(kernel, *rows, rng=rng, recorder=recorder, is_short=True, **options)
-        return recorder.steps[-1].log_likelihood if recorder.steps else 0.0, found[0]
+    def compared(kernel: Any, rng: np.random.Generator) -> Found:
+        return found_on_rows(kernel, *rows, rng=rng, recorder=recorder, is_short=True, **options)[0]
 
     if len(kernel.alternatives()) > 1:
-        kernel = preferred(kernel.alternatives(), compared, rng, recorder)[0]
-    return kernels_of_rows(kernel, *rows, rng=rng, recorder=recorder, **options)[0]
+        kernel = preferred(kernel.alternatives(), compared, rng, recorder)
+    return found_on_rows(kernel, *rows, rng=rng, recorder=recorder, **options)[0].kernel
 
 
 def preferred(
     kernels: list[Any],
-    compared: Callable[[Any, np.random.Generator], tuple[float, Any]],
+    compared: Callable[[Any, np.random.Generator], Found],
     rng: np.random.Generator,
     recorder: Recorder,
-) -> list[Any]:
-    """The best of some kernels, with the parameters found for it; and the second, if it is close.
+    margin: float = 0.0,
+) -> Any:
+    """The best of some kernels, with the parameters found for it.
 
-    `compared(kernel, rng)` is a log-likelihood and the kernel with parameters; it gets generators
-    of equal state, so that all kernels see the same rows. A third of the time may be used.
+    The first one is preferred unless another is better by the margin. `compared` gets generators of
+    equal state, so that all kernels see the same rows. None is begun after a third of the time, and
+    one that time has stopped does not count: it has seen fewer rows than the others.
     """
     seed = int(rng.integers(2**31))
-    found: list[tuple[float, Any]] = []
+    found: list[Found] = []
     for kernel in kernels:
         try:
             recorder.check(share=1 / 3)
         except OutOfTime:
             break
-        found.append(compared(kernel, np.random.default_rng(seed)))
-    found.sort(key=lambda pair: -pair[0])
-    return [kernel for value, kernel in found[:2] if value > found[0][0] - CLOSE] or kernels[:1]
+        result = compared(kernel, np.random.default_rng(seed))
+        if found and recorder.was_stopped:
+            break
+        found.append(result)
+    if not found:
+        return kernels[0]
+    best = max(found, key=lambda result: result.log_likelihood)
+    is_clear = best.log_likelihood > found[0].log_likelihood + margin
+    return best.kernel if is_clear else found[0].kernel
 
 
-def kernels_of_rows(
+def found_on_rows(
     kernel: Any,
     X: Any,
     Y: np.ndarray,
@@ -183,7 +195,7 @@ def kernels_of_rows(
     recorder: Recorder,
     n_landmarks: int = 0,
     is_short: bool = False,
-) -> list[Any]:  # (n, d), (n, m), (n,), (n,)
+) -> list[Found]:  # (n, d), (n, m), (n,), (n,)
     """Kernels with the parameters of the greatest marginal likelihood of some of the rows.
 
     The first is that of the exact rounds. If there are more rows, and `n_landmarks` is positive, a
@@ -198,24 +210,25 @@ def kernels_of_rows(
     n_exact = sizes[-1]
     if n_landmarks and len(order) > n_exact:
         sizes.append(min(LANDMARK_ROWS, len(order)))
-    least, greatest = _extremes(X)
+    least, greatest = extremes(X)
     recorder.constant_columns = tuple(np.flatnonzero(least == greatest).tolist())
     rows = SearchRows.of(X, Y, noise, counts, order[: sizes[-1]])
     X, square = rows.X, rows.square
     kernel = kernel.resolve(X)
     if len(X) < 3 or not 0 < square < np.inf:
-        return [kernel]
+        return [Found(kernel, 0.0)]
     if per_column is None:
         per_column = suits_columns(float(np.sum(rows.counts)), X.shape[1])
     searched = kernel.per_column(X.shape[1]) if per_column and X.shape[1] > 1 else kernel
-    box = searched.search_range(_spread(X, least, greatest))
+    box = searched.search_range(spread_rows(X, least, greatest))
     given = searched.logarithms
     if rows.noise is None:
         box, given = np.vstack([box, np.log(NOISE)]), np.append(given, np.log(NOISE[1]))
     starts = [given, box[:, 1]]
     if not is_short:
         starts += [box[:, 1] + rng.standard_normal(len(box)) for _ in range(STARTS - len(starts))]
-    best: dict[bool, np.ndarray] = {False: given}  # without and with landmarks
+    # loss and logarithms, without and with landmarks
+    best: dict[bool, tuple[float, np.ndarray]] = {False: (np.inf, given)}
     try:
         for size in sizes:
             with_landmarks = size > n_exact
@@ -223,16 +236,17 @@ def kernels_of_rows(
             if with_landmarks:
                 landmarks = X[: min(n_landmarks, MOST_LANDMARKS)]
                 evidence = LandmarkEvidence(searched, landmarks, *rows.first(size))
-                starts = _landmark_starts(evidence, best[False], box)
+                starts = _landmark_starts(evidence, best[False][1], box)
             descent = Descent(evidence, box, recorder, square)
-            _, best[with_landmarks] = min(map(descent.run, starts), key=lambda pair: pair[0])
+            best[with_landmarks] = min(map(descent.run, starts), key=lambda pair: pair[0])
             # Where a parameter has run away, the likelihood is flat: more rows would not bring it
             # back from there.
-            starts = [np.minimum(best[with_landmarks], box[:, 1] + np.log(2))]
+            starts = [np.minimum(best[with_landmarks][1], box[:, 1] + np.log(2))]
     except OutOfTime:
-        if descent.best[1] is not None:
-            best[with_landmarks] = descent.best[1]
-    return [with_level(searched, found, kernel, X) for found in best.values()]
+        value, found = descent.best
+        if found is not None:
+            best[with_landmarks] = value, found
+    return [Found(with_level(searched, found, kernel, X), -value) for value, found in best.values()]
 
 
 def _landmark_starts(
@@ -272,13 +286,13 @@ def has_parameters(kernel: Any) -> bool:
     return isinstance(kernel, Kernel) and len(kernel.detached().resolve(np.eye(2)).logarithms) > 1
 
 
-def _extremes(X: Any) -> tuple[np.ndarray, np.ndarray]:  # (n, d) -> (d,), (d,)
+def extremes(X: Any) -> tuple[np.ndarray, np.ndarray]:  # (n, d) -> (d,), (d,)
     """The least and the greatest value of every column, dense or sparse."""
     least, greatest = (np.ravel(dense(part)) for part in (X.min(axis=0), X.max(axis=0)))
     return least, greatest
 
 
-def _spread(X: np.ndarray, least: np.ndarray, greatest: np.ndarray) -> np.ndarray:
+def spread_rows(X: np.ndarray, least: np.ndarray, greatest: np.ndarray) -> np.ndarray:
     """Rows whose columns vary if those of all rows do: a few rows may miss rare values."""
     missed = (np.ptp(X, axis=0) == 0) & (least < greatest)
     if not np.any(missed):
