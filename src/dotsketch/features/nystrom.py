@@ -28,7 +28,7 @@ from .._backends.chunks import map_rows
 from ..kernels import Kernel
 from .base import FeatureMap, Floor, Setup, fitted_kernel, suited
 from .degenerate import warn_if_degenerate
-from .errors import ExpectedError, Measurement, Unsuited
+from .errors import ExpectedError, Unsuited
 from .landmarks import landmark_rule, n_candidates, uniform_rows
 from .samples import most_rows, take_rows
 from .study import Study, check_kernel
@@ -271,7 +271,7 @@ class NystromFeatures(FeatureMap):
             operations += _eigen_operations(m) + 2.0 * pool * m * (m + d)
         if rule is not uniform_rows:
             operations += 2.0 * pool * m * (m + d)
-        key = *self._measured_key(study), m
+        key = "nystrom measurement", self.landmarks, D, m
         found = study.once(
             key, lambda: study.measure(approximate, pool, operations, is_random=m < pool)
         )
@@ -288,37 +288,19 @@ class NystromFeatures(FeatureMap):
             wanted = max(wanted, 16 * D, _LEAST_MOMENT_ROWS)
         return m, max(m, min(wanted, study.n_rows - study.n_held))
 
-    def _measured_key(self, study: Study) -> tuple[Any, ...]:
-        """Equal for measurements that can be compared: on rows of the sample, or on any rows."""
-        keeps_sample = study.keeps_sample(self._measured_rows(study)[1])
-        return "nystrom measurement", self.landmarks, self.n_components, keeps_sample
-
     def floor(self, study: Study) -> Floor:
-        """The error with more landmarks, if that is known: with fewer it is larger.
+        """Nothing but rounding, which orders the candidates: the cheaper rule first.
 
-        Where all rows that a draw may look at were landmarks, no rule chooses better ones.
+        More landmarks are no bound for fewer: the D columns are then those of the largest second
+        moment of the rows fitted to, and rows held out may be longer, or in other clusters.
         """
         D = self.n_components
         m = min(self._count_landmarks(D), study.n_rows)
         cost = 2.0 * m * (study.dimension + D)
         if study.n_rows <= D:
             return Floor(0.0, cost)
-        errors = [found.relative_error for found in self._better_measured(study, m)]
-        if errors:
-            return Floor(float(np.nextafter(max(errors), np.inf)), cost)
         is_uniform = landmark_rule(self.landmarks) is uniform_rows
-        return Floor(_ROUNDING if is_uniform else 2 * _ROUNDING, cost)  # the cheaper rule first
-
-    def _better_measured(self, study: Study, n_landmarks: int) -> Iterator[Measurement]:
-        """What was measured with more landmarks: by the same rule, or all rows there are."""
-        name, rule, *others = self._measured_key(study)
-        pool = self._measured_rows(study)[1]
-        for key, found in study.known.items():
-            if not (isinstance(key, tuple) and key[0] == name and [*key[2:-1]] == others):
-                continue
-            is_everything = pool <= found.n_fitting <= key[-1]
-            if key[-1] > n_landmarks and (key[1] == rule or is_everything):
-                yield found
+        return Floor(_ROUNDING if is_uniform else 2 * _ROUNDING, cost)
 
     def setup(self, dimension: int) -> Setup:
         """A factor of a matrix (m, m), and its inverse or its second moment and eigenvectors."""
