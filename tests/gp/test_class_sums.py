@@ -7,8 +7,9 @@ import pytest
 from scipy.stats import chi2
 
 from dotsketch import PersistenceError, load
-from dotsketch.gp.class_sums import ClassSums, HeldOutRows, row_hashes, sampled_columns
+from dotsketch.gp.class_sums import ClassSums, HeldOutRows, row_hashes
 from dotsketch.gp.dirichlet import DirichletLabels
+from dotsketch.gp.sums import sampled_columns
 from dotsketch.persistence import container
 
 D = 4

@@ -7,6 +7,7 @@ import sys
 import tracemalloc
 import warnings
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -20,10 +21,10 @@ import dotsketch.gp.regression_sums
 import dotsketch.gp.solvers.preconditioner as preconditioner
 from dotsketch import FeatureGPRegressor, FourierFeatures, Gaussian, load, save
 from dotsketch.gp import ConjugateGradients
-from dotsketch.gp.class_sums import sampled_columns
 from dotsketch.gp.packed import PackedMatrix
 from dotsketch.gp.solvers import RowBlock, RowSystems
 from dotsketch.gp.solvers.preconditioner import Preconditioner, nystrom
+from dotsketch.gp.sums import sampled_columns
 from dotsketch.rows import Rows
 from gp.data import gaussian_features, polynomial_features, regression_data
 
@@ -93,6 +94,16 @@ def test_cores_of_many_systems_take_the_memory_that_is_counted():
         assert tracemalloc.get_traced_memory()[1] < 1.1 * counted
     finally:
         tracemalloc.stop()
+
+
+def test_sums_of_more_groups_take_more_memory():
+    """2¹⁶ rows are a group, and 16 groups a sum of the next level of the tree."""
+    systems, *_ = random_systems(D=12, weights=3)
+    one = 4 * 5**2 * (3 + 1)  # of rank 5
+    for n_rows, states in ((50_000, 1), (1_000_000, 2), (1_200_000, 3), (20_000_000, 4)):
+        systems.rows = SimpleNamespace(n_rows=n_rows)
+        systems.block_rows, systems.group_blocks = 4096, 16
+        assert systems.core_bytes(5) == states * one
 
 
 def test_the_rank_is_bounded_by_the_subspace_or_by_the_systems_within_it():

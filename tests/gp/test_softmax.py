@@ -110,6 +110,25 @@ def test_the_first_step_is_that_of_the_bound(monkeypatch):
     assert len(tried) < 30
 
 
+@pytest.mark.parametrize("separation", [0.0, 3.0, 10.0])
+def test_the_loss_at_the_mode_is_the_least_to_the_tolerance(separation):
+    rng = np.random.default_rng(0)
+    Z = rng.standard_normal((1000, 10))
+    codes = (separation * Z[:, 0] + rng.standard_normal(1000) > 0).astype(int)
+    fold = dotsketch.gp.multinomial.fold_of(LabelledBlock(Z, codes, np.ones(1000)))
+    problem = SoftmaxProblem(fold, 0, PackedMatrix.of(Z.T @ Z), np.log([0.5, 0.5]))
+
+    def loss(w):
+        W = w.reshape(10, 2)
+        value, gradient = problem.negative_log_likelihood(W)
+        return value + 0.5 * np.sum(W * W) / 50, (gradient + W / 50).ravel()
+
+    found = problem.mode(50.0).weights.ravel()
+    options = {"maxiter": 2000, "ftol": 1e-15, "gtol": 1e-9}
+    best = minimize(loss, found, jac=True, method="L-BFGS-B", options=options).fun
+    assert loss(found)[0] - best < dotsketch.gp.multinomial.TOLERANCE * best
+
+
 def test_weights_are_copies():
     X, y = class_data(60)
     counts = np.random.default_rng(0).integers(0, 4, 60)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from dotsketch.rows import Checkpoint, Rows
+from dotsketch.rows.fold import most_states
 
 
 class Trace:
@@ -81,3 +82,27 @@ def test_a_fold_goes_on_between_groups(killed, tmp_path):
     assert seen == list(range(killed - killed % 2, 6))
     with pytest.raises(ValueError, match="another configuration"):
         rows.fold(Trace, add, checkpoint=Checkpoint(path, Trace.restored), block_rows=1)
+
+
+class Counted:
+    """A state that knows how many of its kind there are, and how many there were at most."""
+
+    now = most = 0
+
+    def __init__(self):
+        Counted.now += 1
+        Counted.most = max(Counted.most, Counted.now)
+
+    def __del__(self):
+        Counted.now -= 1
+
+    def __iadd__(self, other):
+        return self
+
+
+@pytest.mark.parametrize("n", [1, 2, 15, 16, 18, 100, 256, 274])
+def test_states_in_memory_are_counted(n):
+    Counted.most = 0
+    Rows((np.arange(n),)).fold(Counted, lambda state, block, first: state, block_rows=1)
+    assert Counted.most == most_states(n)
+    assert most_states(None) == most_states(256)

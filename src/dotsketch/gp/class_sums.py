@@ -16,7 +16,7 @@ import numpy as np
 from .dirichlet import DirichletLabels
 from .packed import PackedMatrix
 from .solvers import System
-from .sums import SufficientStatistics
+from .sums import SufficientStatistics, sampled_columns
 
 VALIDATION_ROWS = 1000  # α is chosen on so many rows at most
 
@@ -30,33 +30,6 @@ def row_hashes(seed: int, first: int, n: int) -> np.ndarray:  # -> (n,), uint64
         z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
         z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
         return z ^ (z >> np.uint64(31))
-
-
-def sampled_columns(
-    energies: np.ndarray, size: int
-) -> tuple[np.ndarray, np.ndarray]:  # (D,) -> (size,), (size,)
-    """Columns for an unbiased kernel of fewer of them, and what each is multiplied by.
-
-    Columns of large energy Σ |z_j|² are taken as they are; others are drawn with probabilities p in
-    proportion to their energy (one random start would do, and the middle stands for it), and
-    multiplied by 1/√p. So the leading columns of Nyström features are kept, and those of random
-    features are thinned out. All columns if there are no more than `size`.
-    """
-    if len(energies) <= size:
-        return np.arange(len(energies)), np.ones(len(energies))
-    order = np.argsort(-energies, kind="stable")
-    falling = energies[order]
-    remaining = np.cumsum(falling[::-1])[::-1]  # of a column and all after it
-    is_large = (size - np.arange(len(order))) * falling > remaining
-    large = int(np.argmin(is_large))  # the first that is not
-    p = np.ones(len(order))
-    if remaining[large] == 0:  # columns of zeros are not needed
-        return np.sort(order[:large]), np.ones(large)
-    p[large:] = (size - large) * falling[large:] / remaining[large]
-    drawn = np.diff(np.floor(np.cumsum(p[large:]) + 0.5), prepend=0.0) > 0
-    chosen = np.concatenate([np.arange(large), large + np.flatnonzero(drawn)])
-    ascending = np.argsort(order[chosen])
-    return order[chosen][ascending], 1 / np.sqrt(p[chosen])[ascending]
 
 
 @dataclass(eq=False)

@@ -19,14 +19,15 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.optimize import minimize
+from scipy.optimize import OptimizeResult, minimize
 
 from .._support.progress import progress
 from .choice import HeldOut, downhill, penalty
-from .class_sums import row_hashes, sampled_columns
+from .class_sums import row_hashes
 from .packed import PackedFactor, PackedMatrix
 from .posterior import evaluate
 from .solvers.cholesky import CholeskyPosterior, factorise
+from .sums import sampled_columns
 
 CURVATURE = 0.5
 MEMORY = 1 << 29  # bytes of features that are kept between passes
@@ -120,14 +121,23 @@ class SoftmaxProblem:
             at = (value, gradient) if not np.any(v) else loss(length * v)
             return at[0] / length**2, at[1] / length
 
+        losses = [value]
+
+        def callback(intermediate_result: OptimizeResult) -> None:
+            advance(1)
+            losses.append(length**2 * intermediate_result.fun)
+            # `ftol` would compare the gain with one where the scaled loss is less: too early
+            if losses[-2] - losses[-1] <= TOLERANCE * max(losses[-2], 1.0):
+                raise StopIteration
+
         with progress("iterations", iterations, verbose) as advance:
             found = minimize(
                 scaled,
                 zero,
                 jac=True,
                 method="L-BFGS-B",
-                callback=lambda _: advance(1),
-                options={"maxiter": iterations, "ftol": TOLERANCE, "gtol": 0.0},
+                callback=callback,
+                options={"maxiter": iterations, "ftol": 0.0, "gtol": 0.0},
             )
         return Mode(prior_variance, weights(length * found.x), factor, jitter, int(found.nit))
 

@@ -11,11 +11,10 @@ from .._arrays import Array
 from ..rows.sources import Block, Rows, len_of, sample_weights
 from ..spectrum import Spectrum, best_variances
 from .base import FeatureGP
-from .class_sums import sampled_columns
 from .evidence import spectrum_of_features
 from .iterative import DIRECT_ROWS, compressed
 from .solvers.passes import block_rows
-from .sums import SufficientStatistics
+from .sums import SufficientStatistics, sampled_columns
 from .targets import GaussianRegressor, check_noise, check_targets
 
 # Variances of the iterative solver: so many more rows, with so many columns at most, correct the
@@ -105,8 +104,7 @@ class RegressionSums(GaussianRegressor, FeatureGP):
         sample, more = rows.sample(DIRECT_ROWS), rows.sample(MORE_ROWS)
         if len_of(more[0]) <= len_of(sample[0]):
             return self._choose_variances(self._sample_sums(sample))
-        Z = self._block(sample)[0]
-        columns = sampled_columns(np.einsum("ij,ij->j", Z, Z), FEWER_COLUMNS)
+        columns = sampled_columns(self._energies(sample), FEWER_COLUMNS)
         many = self._choose_variances(self._sums_of_columns(more, *columns))
         if len(columns[0]) == self.n_columns_:
             return many
@@ -118,6 +116,11 @@ class RegressionSums(GaussianRegressor, FeatureGP):
             for a, b, c, limit in zip(found, many, few, limits, strict=True)
         )
         return noise, prior
+
+    def _energies(self, sample: Block) -> np.ndarray:  # -> (D,)
+        """Σ z² of every column, over some rows."""
+        Z = self._block(sample)[0]
+        return np.einsum("ij,ij->j", Z, Z)
 
     def _sums_of_columns(
         self, sample: Block, places: np.ndarray, factors: np.ndarray

@@ -70,6 +70,19 @@ def fold(
     return zero() if total is None else total
 
 
+def most_states(n_groups: int | None) -> int:
+    """How many states a fold holds at once: that of a group, and a sum of every level of the tree.
+
+    A single group is its own sum. An unknown number counts as one of two levels.
+    """
+    if n_groups is not None and n_groups <= 1:
+        return 1
+    levels, reached = 1, FAN_IN
+    while reached < (FAN_IN**2 if n_groups is None else n_groups):
+        levels, reached = levels + 1, reached * FAN_IN
+    return 1 + levels
+
+
 class Tree:
     """States added in the order of a tree: every node is the sum of 16 nodes below it, in order.
 

@@ -18,6 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...rows import Rows
+from ...rows.fold import most_states
 from ...rows.sources import Block
 from ..packed import PackedMatrix
 
@@ -134,11 +135,11 @@ class RowSystems:
         return total[:S]
 
     def core_bytes(self, r: int) -> int:
-        """What `cores` takes in memory: triangles of double precision, of the total and of the
-        groups of rows that are not yet added to it."""
+        """What `cores` takes in memory: triangles of double precision, of a group of rows and of
+        the sums of groups that are not yet added."""
         n = self.rows.n_rows
-        states = 2 if n is None or n > self.block_rows * self.group_blocks else 1
-        return 4 * r * r * (self.n_systems + 1) * states
+        groups = None if n is None else -(-n // (self.block_rows * self.group_blocks))
+        return 4 * r * r * (self.n_systems + 1) * most_states(groups)
 
     def _sum(
         self,
