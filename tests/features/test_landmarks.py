@@ -101,7 +101,7 @@ def test_landmarks_that_are_given(X):
     assert fewer.transform(X).shape == (200, 39)
     with pytest.raises(ValueError, match=r"n_components=41 rows or more.* the shape \(40, 3\)"):
         NystromFeatures(KERNEL, n_components=41, landmarks=X[:40]).fit(X)
-    with pytest.raises(ValueError, match="landmarks must be one of 'rpcholesky', 'uniform'"):
+    with pytest.raises(ValueError, match="one of 'learned', 'rpcholesky', 'uniform', or an"):
         NystromFeatures(KERNEL, landmarks="kmeans").fit(X)
 
 
@@ -109,7 +109,12 @@ def test_a_plan_measures_the_rule_that_is_asked_for():
     """A cluster of every 20th row: one landmark in it is what uniform ones may lack."""
     X = np.random.default_rng(0).standard_normal((400, 2))
     X[::20] = 20 + X[::20] / 10
-    candidates = [NystromFeatures(KERNEL, n_landmarks=1.0, landmarks=rule) for rule in RULES]
+    learned, *candidates = (
+        NystromFeatures(KERNEL, n_landmarks=1.0, landmarks=rule)
+        for rule in ("learned", "rpcholesky", "uniform")
+    )
+    with pytest.raises(ValueError, match="learned by a Gaussian process that searches"):
+        plan(KERNEL, X, n_components=30, candidates=[learned])
     rows = plan(KERNEL, X, n_components=30, candidates=candidates)
     by_rule = {row.candidate.landmarks: row for row in rows}
     assert by_rule["rpcholesky"].relative_error < 0.7 * by_rule["uniform"].relative_error
