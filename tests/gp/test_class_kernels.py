@@ -64,7 +64,14 @@ def test_a_kernel_that_does_not_predict_better_is_not_taken(factor, monkeypatch)
     monkeypatch.setattr(dotsketch.gp.class_kernels, "tuned_features", misled)
     corners = (X[:, 0] * X[:, 1] > 0).astype(int)
     found, message = tuned_for_classes(
-        features, X, corners, None, make=FeatureGPClassifier, per_column=None, recorder=Recorder()
+        features,
+        X,
+        corners,
+        None,
+        fitting=X,
+        make=FeatureGPClassifier,
+        per_column=None,
+        recorder=Recorder(),
     )
     assert "stays as given" in message
     assert found.kernel.lengthscale == pytest.approx(given.lengthscale)
@@ -87,7 +94,14 @@ def test_the_last_choice_sees_more_rows_and_longer_lengthscales(budget, n_last, 
     monkeypatch.setattr(Trials, "gain", gain)
     monkeypatch.setattr(dotsketch.gp.class_kernels, "tuned_features", found)
     best, message = tuned_for_classes(
-        FEATURES, X, y, None, make=FeatureGPClassifier, per_column=False, recorder=Recorder(budget)
+        FEATURES,
+        X,
+        y,
+        None,
+        fitting=X,
+        make=FeatureGPClassifier,
+        per_column=False,
+        recorder=Recorder(budget),
     )
     assert asked[-1] == (n_last, best.kernel.lengthscale)
     assert best.kernel.lengthscale == pytest.approx(1.0 if budget else 2**0.5)

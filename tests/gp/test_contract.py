@@ -26,20 +26,25 @@ from dotsketch.gp import ImputedGPRegressor
 from dotsketch.gp.solvers import ConjugateGradients
 
 FEATURES = MaclaurinFeatures(Gaussian(), n_components=20, n_pairs_sample=100, random_state=0)
-# Fewer columns than distinct rows: otherwise the noise that is chosen goes to 0
+# Fewer columns than distinct rows: otherwise the noise that is chosen goes to 0 (see `failures`)
 FEW = MaclaurinFeatures(Gaussian(), n_components=8, n_pairs_sample=100, random_state=3)
 PRECISE = ConjugateGradients(tolerance=1e-10)  # copies and weights take other iterations
 
 
 def failures(estimator):
     """What cannot hold, and why."""
-    found = {}
+    found, parameters = {}, estimator.get_params()
+    why = None
     if is_classifier(estimator):
         why = "rows are held out with all their copies, so that a repeated row is not a weight"
+    elif parameters.get("solver") == "cg":
+        why = "iterations stop at the default tolerance, after others for copies than for weights"
+    elif parameters.get("features__n_components") == FEATURES.n_components:
+        why = "with 20 columns the noise that is chosen goes to 0: predictions agree to 5e-6 only"
+    if why is not None:
         kinds = ("dense", "sparse")
         found = {f"check_sample_weight_equivalence_on_{kind}_data": why for kind in kinds}
     by_passes = {"solver": ("cg", PRECISE), "likelihood": ("softmax",)}
-    parameters = estimator.get_params()
     given = [f"{n}={parameters[n]!r}" for n, v in by_passes.items() if parameters.get(n) in v]
     if not given:
         return found
@@ -53,6 +58,8 @@ def failures(estimator):
 
 @parametrize_with_checks(
     [
+        FeatureGPRegressor(FEATURES),
+        FeatureGPRegressor(FEATURES, solver="cg"),
         FeatureGPRegressor(FEW),
         FeatureGPRegressor(FEW, solver=PRECISE),
         FeatureGPClassifier(FEATURES, alpha=0.01, n_samples=100),
@@ -70,9 +77,9 @@ def test_scikit_learn_contract(estimator, check):
 
 FOURIER = FourierFeatures(Gaussian(), n_components=20, random_state=0)
 POSITIVE = PositiveFeatures(Gaussian(), n_components=20, random_state=0)
-AUTO = AutoFeatures(Gaussian(), n_components=8, random_state=0)
-# All 12 rows of positive weight are landmarks: which ones are drawn does not matter
-EVERY_ROW = NystromFeatures(Gaussian(), n_components=12, random_state=0)
+# All 9 rows of positive weight are landmarks: which ones are drawn does not matter
+AUTO = AutoFeatures(Gaussian(), n_components=9, random_state=0)
+EVERY_ROW = NystromFeatures(Gaussian(), n_components=9, n_landmarks=60, random_state=0)
 GIVEN = {"alpha": 0.01, "prior_variance": "labels", "temperature": 1.0, "n_samples": 100}
 
 

@@ -7,13 +7,17 @@ from sklearn.model_selection import cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+import dotsketch.gp.classification
+import dotsketch.gp.regression
 from dotsketch import (
+    AutoFeatures,
     ExactGPClassifier,
     ExactGPRegressor,
     FeatureGPClassifier,
     FeatureGPRegressor,
     FourierFeatures,
     Gaussian,
+    NystromFeatures,
     SufficientStatistics,
     load,
     save,
@@ -41,6 +45,10 @@ def repeated(*columns):
         ([2, 0, 1, 3], 3, [0, 2, 3]),  # copies 0, 2 (2.5 is even) and 5
         ([0.1, 0.3, 0.2], 100, [*5 * [0], *15 * [1], *10 * [2]]),
         ([1e-9, 1.0], 100, [0, *20 * [1]]),
+        ([5e-324, 1e-323], 100, [*7 * [0], *13 * [1]]),  # the least numbers that are not zero
+        ([2.0**60, 0, 2.0**62], 100, [*6 * [0], *24 * [2]]),  # beyond 2⁵³ counts are not exact
+        ([1e308, 1.5e308], 5, [0, 0, 1, 1, 1]),  # of which 8 + 12 are 20, evenly spaced
+        ([2.0**53, 2.0**53 - 2], 3, [0, 1, 1]),
     ],
 )
 def test_copies_of_rows(weights, most, numbers):
@@ -75,6 +83,85 @@ def test_features_of_a_dask_array_see_weights():
     gp.fit(*columns[:2], sample_weight=columns[2])
     [copied] = repeated(X)
     assert gp.features_.kernel_.lengthscale == median_distance(copied)
+
+
+@pytest.mark.parametrize("weight", [0.5, 3.0])
+def test_equal_weights_change_nothing_about_features(weight):
+    X, y = regression_data()
+    gp = FeatureGPRegressor(NystromFeatures(Gaussian(), n_components=50, random_state=0))
+    expected = gp.fit(X, y).features_.transform(X)
+    found = gp.fit(X, y, sample_weight=np.full(60, weight)).features_
+    np.testing.assert_array_equal(found.transform(X), expected)
+
+
+def nystrom(n_components=30, **options):
+    return NystromFeatures(Gaussian(), n_components=n_components, random_state=0, **options)
+
+
+@pytest.mark.parametrize("weights", [WEIGHTS, WEIGHTS * 0.7, np.where(WEIGHTS > 2, 1e9, WEIGHTS)])
+@pytest.mark.parametrize(
+    "features",
+    [
+        nystrom(),
+        nystrom(landmarks="rpcholesky"),
+        make_pipeline(StandardScaler(), make_pipeline(nystrom())),
+        AutoFeatures(Gaussian(), n_components=30, candidates=["nystrom"], random_state=0),
+    ],
+    ids=["uniform", "rpcholesky", "pipeline", "auto"],
+)
+def test_landmarks_are_distinct_rows(features, weights):
+    """Every row of positive weight is one of them here; copies would take the places of others."""
+    X, y = regression_data()
+    last = FeatureGPRegressor(features).fit(X, y, sample_weight=weights).features_
+    while hasattr(last, "steps"):
+        last = last[-1]
+    last = getattr(last, "features_", last)
+    assert len(np.unique(last.components_, axis=0)) == len(last.components_) == np.sum(WEIGHTS > 0)
+
+
+def test_landmarks_need_as_many_rows_as_columns():
+    """Copies are no rows of their own."""
+    X, y = regression_data()
+    with pytest.raises(ValueError, match="n_components=50 is more than n_samples=43"):
+        FeatureGPRegressor(nystrom(50)).fit(X, y, sample_weight=WEIGHTS)
+    auto = AutoFeatures(Gaussian(), n_components=50, candidates=["nystrom"], random_state=0)
+    assert FeatureGPRegressor(auto).fit(X, y, sample_weight=WEIGHTS).n_columns_ == 50
+
+
+def test_landmarks_that_are_given_or_frozen_stay():
+    X, y = regression_data()
+    given = FeatureGPRegressor(nystrom(5, landmarks=X[:8])).fit(X, y, sample_weight=WEIGHTS)
+    np.testing.assert_array_equal(given.features_.components_, X[:8])
+    frozen = sklearn.frozen.FrozenEstimator(nystrom(5).fit(X))
+    expected = frozen.transform(X)
+    FeatureGPRegressor(frozen).fit(X, y, sample_weight=WEIGHTS)
+    np.testing.assert_array_equal(frozen.transform(X), expected)
+
+
+@pytest.mark.parametrize("most", [40, 100])
+@pytest.mark.parametrize(
+    ("gp", "features"),
+    [
+        (FeatureGPRegressor, nystrom(8, landmarks="learned", n_landmarks=1.0)),
+        (FeatureGPRegressor, FourierFeatures(Gaussian(), n_components=20, random_state=0)),
+        (FeatureGPClassifier, nystrom(8)),
+    ],
+)
+def test_a_search_sees_the_space_of_the_fit(gp, features, most, monkeypatch):
+    """A scaler in a pipeline and one before it: the same numbers, also where rows are sampled."""
+    X, y = class_data(60) if gp is FeatureGPClassifier else regression_data()
+    for module in (dotsketch.gp.regression, dotsketch.gp.classification):
+        monkeypatch.setattr(module, "SAMPLE_ROWS", most)
+    weights = np.where(X[:, 0] > 0.5, 30.0, 1.0)
+    scaler = StandardScaler().fit(np.repeat(X, weights.astype(int), axis=0))
+    expected = gp(features, optimize=True).fit(scaler.transform(X), y, sample_weight=weights)
+    steps = make_pipeline(make_pipeline(StandardScaler()), features)
+    found = gp(steps, optimize=True).fit(X, y, sample_weight=weights)
+    lengthscale = pytest.approx(expected.kernel_.lengthscale, rel=1e-6)
+    assert found.kernel_.lengthscale == lengthscale
+    predict = "predict_proba" if gp is FeatureGPClassifier else "predict"
+    values = getattr(expected, predict)(scaler.transform(X))
+    np.testing.assert_allclose(getattr(found, predict)(X), values, rtol=1e-5)
 
 
 def features_gp(**options):

@@ -154,6 +154,12 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         """Unfitted features whose kind no longer depends on data: for searches that fit many."""
         return self
 
+    def choose_rows(self, X: Array) -> None:
+        """Features that keep some of the rows choose them anew, from rows that stand in X once.
+
+        After a fit to the same rows with copies of some: what else was set from those stays.
+        """
+
     def redrawn(self, X: Array | None, random_state: Any) -> Self:
         """Another draw of these fitted features, for the rows X that they were fitted to.
 

@@ -153,18 +153,34 @@ class NystromFeatures(FeatureMap):
         check_kernel(self.kernel)
         D = self._begin_fit()
         X = self._validate(X, reset=True)
-        is_given = not isinstance(self.landmarks, str)
-        if X.shape[0] < D and not is_given:
+        self._check_count(D, X)
+        self.kernel_ = fitted_kernel(self.kernel, X)
+        warn_if_degenerate(self.kernel_, X)
+        self._fit_basis(D, X)
+        return self
+
+    def choose_rows(self, X: Array) -> None:
+        """Landmarks, and the second moment, of rows that stand once: a copy adds no landmark."""
+        if not isinstance(self.landmarks, str):
+            return
+        X = self._validate(X, reset=False)
+        self._check_count(self.n_projections_, X)
+        self._fit_basis(self.n_projections_, X)
+
+    def _check_count(self, D: int, X: Array) -> None:
+        """Raise if there are fewer rows than columns."""
+        if X.shape[0] < D and isinstance(self.landmarks, str):
             raise ValueError(
                 f"Every Nyström feature takes a training row of its own: n_components={D} is more "
                 f"than n_samples={X.shape[0]}; use n_components={X.shape[0]} or fewer, or more "
                 "rows."
             )
-        self.kernel_ = fitted_kernel(self.kernel, X)
-        warn_if_degenerate(self.kernel_, X)
+
+    def _fit_basis(self, D: int, X: Array) -> None:
+        """Landmarks and W, for the kernel as it is."""
         kernel = self._unit_kernel(self.kernel_.detached())
         rng = as_generator(self.random_state)
-        if is_given:
+        if not isinstance(self.landmarks, str):
             rows = self._given_rows(D)
             indices = np.full(len(rows), -1)
         else:
@@ -183,7 +199,6 @@ class NystromFeatures(FeatureMap):
         probe = take_rows(X, np.arange(min(X.shape[0], _PROBE_ROWS)))
         self.basis_ = Basis(rows, indices, W, single_error(kernel, rows, W, probe))
         self._whitened_kernel = kernel  # of which W is the whitening, if parameters change later
-        return self
 
     def _count_landmarks(self, D: int) -> int:
         """How many landmarks D columns are made of, if there are so many rows."""

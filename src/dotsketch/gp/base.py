@@ -111,19 +111,27 @@ class FeatureGP(TunedProcess):
     def _fit_features(self, rows: Rows, features: Any, *, is_final: bool = True) -> None:
         """Fit a clone of `features` on all rows in memory, or on a sample of the others.
 
-        Rows with weights are copied as often. Features of a trial (not final) are not checked.
+        Rows are repeated according to their weights, except those that become landmarks. Features
+        of a trial (not final) are not checked.
         """
-        block = rows.columns if rows.in_memory and rows.columns else rows.sample(SAMPLE_ROWS)
-        X = block[0] if rows.in_memory else self._check_sample(block[0])
-        copied, y, *_ = copies((X, *block[1:]))
+        X, copied, y = self._fitting_rows(rows)
         targets = self._feature_targets(y) if _needs_targets(features) else None
         self.features_ = clone(features).fit(copied, targets)  # some transformers ask for a target
+        if copied is not X:
+            _choose_rows(self.features_, X)
         self._joins_parts = self.posterior == "real"
         # tells the features of one fit from those of another; frozen features check their columns
         self._probe = self._joined(self.features_.transform(X[:PROBE_ROWS]))
         self.n_columns_ = self._probe.shape[1]
         if is_final:
             self._check_carried(X[:PROBE_ROWS])
+
+    def _fitting_rows(self, rows: Rows) -> tuple[Array, Array, Any]:
+        """The rows that features are fitted to, the same with copies, and targets of those."""
+        block = rows.columns if rows.in_memory and rows.columns else rows.sample(SAMPLE_ROWS)
+        X = block[0] if rows.in_memory else self._check_sample(block[0])
+        copied, y, *_ = copies((X, *block[1:]))
+        return X, copied, y
 
     def _feature_targets(self, y: Any) -> Any:
         """What features that look at targets see of them."""
@@ -320,6 +328,15 @@ def _needs_targets(features: Any) -> bool:
     steps = [step for _, step in features.steps] if isinstance(features, Pipeline) else [features]
     maps = (step for step in steps if isinstance(step, FeatureMap))
     return any(get_tags(step).target_tags.required for step in maps)
+
+
+def _choose_rows(features: Any, X: Array) -> None:
+    """Let features that were fitted to copies of the rows X choose rows among X itself."""
+    while isinstance(features, Pipeline):
+        X = features[:-1].transform(X) if len(features.steps) > 1 else X
+        features = features.steps[-1][1]
+    if isinstance(features, FeatureMap):  # frozen ones stay as they are
+        features.choose_rows(X)
 
 
 def _squares(Z: np.ndarray) -> np.ndarray:  # (n, D) -> (n,)

@@ -17,7 +17,6 @@ import numpy as np
 
 from .._arrays import Array
 from ..features.degenerate import without_degenerate_warnings
-from ..rows.copies import copies
 from .search import Recorder, Score, tuned_features
 from .search.placement import Placement
 from .search.rounds import suits_columns
@@ -99,11 +98,15 @@ def tuned_for_classes(
     y: np.ndarray,
     counts: np.ndarray | None,
     *,
+    fitting: Array,
     make: Callable[[Any], Any],
     per_column: bool | None,
     recorder: Recorder,
 ) -> tuple[Any, str]:  # (n, d), (n,), (n,)
-    """A clone of the features with the kernel that was found, and what was done."""
+    """A clone of the features with the kernel that was found, and what was done.
+
+    `fitting` (k, d) are the rows that the features will be fitted to.
+    """
     rng = np.random.default_rng(0)
     trials = Trials(make, X, y, counts, rng, TRIAL_ROWS)
     # the last class follows from the others
@@ -120,6 +123,7 @@ def tuned_for_classes(
             Y,
             None,
             counts,
+            fitting=fitting,
             score=trials.score,
             n_scored=trials.n_rows,
             per_column=kind,
@@ -130,7 +134,7 @@ def tuned_for_classes(
         if Placement(found).kernel is None or recorder.steps == []:
             return found, message  # there is nothing to search
         candidates.append((found, kind, message))
-    given = _resolved(features, copies((X, None, None, counts))[0])
+    given = _resolved(features, fitting)
     gains = [trials.gain(found, given) for found, *_ in candidates]
     if len(y) > trials.n_rows and not recorder.is_late:
         last = Trials(make, X, y, counts, rng, LAST_ROWS)
@@ -152,4 +156,4 @@ def _longer(features: Any) -> Any:
 def _resolved(features: Any, X: Array) -> Any:
     """The features with the kernel as given, parameters that depend on rows set from them."""
     place = Placement(features)
-    return place.with_kernel(place.kernel.resolve(place.rows_of_kernel(X)))
+    return place.with_kernel(place.kernel.resolve(place.rows_of_kernel(X, X)))

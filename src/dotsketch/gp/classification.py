@@ -348,6 +348,7 @@ class FeatureGPClassifier(ClassFits):
             X,
             self._labels(sample[1]),
             sample_weights(sample),
+            fitting=self._fitting_rows(rows)[1],
             make=lambda features: FeatureGPClassifier(
                 features, likelihood=likelihood, probabilities="closed_form", **options
             ),

@@ -159,12 +159,13 @@ class FeatureGPRegressor(TunedRegression, RegressionPredictions):
         y : array (n,) or (n, m), or None if X is an iterator or has the column `target`
         sample_weight : array (n,) or None
             How often every row counts: a weight of 3 is three copies of the row, in everything that
-            is computed from it; 0 leaves the row out. Features are fitted to the copies: to all
-            of them if there are at most 10,000 or as many as rows, otherwise to so many, evenly
-            spaced. For this, weights that are not whole numbers are rounded to multiples of a
-            tenth of their mean. Features of a stream or a Dask collection are fitted to copies of a
-            sample of its rows. What is drawn from rows (landmarks) is drawn from the copies:
-            results are then those of repeated rows in distribution, not number by number.
+            is computed from it; 0 leaves the row out. Features are fitted to the copies, for which
+            memory is taken: to all of them if there are at most 10,000 or as many as rows,
+            otherwise to that many of them, evenly spaced. For this, weights that are not whole
+            numbers are rounded to multiples of a tenth of their mean, and at least one of them:
+            every row counts there. Weights that are all equal leave the features as they are.
+            Features of a stream or a Dask collection are fitted to copies of a sample of its rows.
+            Landmarks are drawn from the rows themselves, whatever their weights.
         target : str, list of str or None
             The columns of a data frame X that are y.
         noise_variance : array (n,) or None

@@ -41,6 +41,7 @@ class TunedRegression(RegressionSums):
             Y / scales,
             check_noise(noise, self._noise_by_row, len(Y)),
             counts,
+            fitting=self._fitting_rows(rows)[1],
             score=lambda features: self._score(features, Rows(scored), n_scored),
             n_scored=n_scored,
             per_column=self._per_column(optimize),

@@ -190,6 +190,10 @@ class AutoFeatures(FeatureMap):
     def _features(self, X: ArrayT) -> ArrayT:
         return self.features_._features(X)
 
+    def choose_rows(self, X: Array) -> None:
+        if self.features_.n_components <= X.shape[0]:  # otherwise some rows must be chosen twice
+            self.features_.choose_rows(X)
+
     def settled(self, X: Array, y: Any = None) -> FeatureMap:
         """The features that are chosen for X: a plan for every kernel would take too long."""
         return clone(clone(self).fit(X, y).features_)

@@ -35,6 +35,7 @@ def tuned_features(
     noise: np.ndarray | None,
     counts: np.ndarray | None,
     *,
+    fitting: Array,
     score: Callable[[Any], Score],
     n_scored: int,
     per_column: bool | None,
@@ -45,19 +46,20 @@ def tuned_features(
     """A clone of the features with the kernel that was found, and what was done.
 
     The first stage takes some of the rows X (n, d) with targets Y (n, m) and, if they are given,
-    noise variances (n,) and sample weights (n,). `score(features)` is for the second stage: what
-    unfitted features reach on `n_scored` rows.
+    noise variances (n,) and sample weights (n,). `fitting` (k, d) are the rows that the features
+    will be fitted to. `score(features)` is for the second stage: what unfitted features reach on
+    `n_scored` rows.
     """
     place = Placement(features)
     kernel = place.kernel
-    seen = None if kernel is None else place.rows_of_kernel(X)
+    seen = None if kernel is None else place.rows_of_kernel(X, fitting)
     if seen is None:
         return features, "The features have no single kernel to search: only variances are chosen."
     if not has_parameters(kernel):
         return features, "The kernel has no parameters to search besides its variance."
 
     def trial(candidate: Any) -> Trial:
-        return Trial(place.settled(candidate, X, Y), candidate, score, n_scored, recorder)
+        return Trial(place.settled(candidate, seen, Y), candidate, score, n_scored, recorder)
 
     rows = seen, Y, noise, counts
     first = FirstStage(place, rows, per_column, rng, recorder)

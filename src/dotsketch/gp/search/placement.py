@@ -72,14 +72,14 @@ class Placement:
         return int(getattr(self._owner, "columns_at_once", 1))
 
     def settled(self, kernel: Any, X: Array, y: Any = None) -> Placement:
-        """The same with features that no longer depend on a plan; see `FeatureMap.settled`."""
+        """The same with features that no longer depend on a plan; see `FeatureMap.settled`.
+
+        X is what the kernel sees of rows.
+        """
         owner = self._owner
         if not isinstance(owner, FeatureMap):
             return self
-        rows = self.rows_of_kernel(X)
-        if rows is None:
-            return self
-        found = clone(owner).set_params(kernel=clone(kernel)).settled(rows, y)
+        found = clone(owner).set_params(kernel=clone(kernel)).settled(X, y)
         path = self._path
         return Placement(clone(self.model).set_params(**{path: found}) if path else found)
 
@@ -92,10 +92,12 @@ class Placement:
             return False
         return True
 
-    def rows_of_kernel(self, X: Array) -> Array | None:  # (n, d) -> (n, d')
-        """What the kernel sees of rows X: the steps before it in a pipeline are fitted to them.
+    def rows_of_kernel(self, X: Array, fitting: Array) -> Array | None:  # (n, d) -> (n, d')
+        """What the kernel sees of rows X, if the model is fitted to the rows `fitting` (m, d).
 
-        None if the kernel stands in some other transformer, which may show it anything.
+        The steps before it in a pipeline are fitted to them: lengthscales and landmarks that are
+        found in one space are of no use in another. None if the kernel stands in some other
+        transformer, which may show it anything.
         """
         model = self.model
         for step in filter(None, self._path.split("__")):
@@ -103,7 +105,9 @@ class Placement:
                 return None
             names = [name for name, _ in model.steps]
             before = model[: names.index(step)]
-            X = clone(before).fit_transform(X) if len(before.steps) else X
+            if len(before.steps):
+                before = clone(before).fit(fitting)
+                X, fitting = before.transform(X), before.transform(fitting)
             model = model.named_steps[step]
         return host(X)
 
