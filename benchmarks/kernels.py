@@ -129,8 +129,12 @@ def measured_at(level: str, text: str) -> dict[str, list[float]]:
     command = [sys.executable, "-m", "benchmarks.kernels", text, "--json"]
     environment = os.environ | {"DOTSKETCH_ISA": level}
     process = subprocess.run(command, env=environment, capture_output=True, text=True)
-    result: dict[str, list[float]] = json.loads(process.stdout) if process.returncode == 0 else {}
-    return result
+    if "this CPU lacks it" in process.stderr:
+        return {}
+    if process.returncode != 0:
+        raise RuntimeError(f"The process for {level} failed:\n{process.stderr}")
+    found: dict[str, list[float]] = json.loads(process.stdout)
+    return found
 
 
 def main() -> None:

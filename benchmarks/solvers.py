@@ -129,7 +129,7 @@ def crossover(options: argparse.Namespace) -> None:
 def scale(options: argparse.Namespace) -> None:
     split, _ = rows_of("protein")
     print("rows    columns   CPU s   iter  exponent   CPU s per iter  exponent   peak MiB so far")
-    # memory last grows with the columns, so that its peak belongs to the row of the table
+    # Columns last: only they need more memory, and the peak is that of the process so far
     for axis, sizes in (("rows", (5000, 10_000, 20_000, 40_000)), ("columns", options.columns)):
         before: dict[str, tuple[float, float]] = {}
         for size in sizes:

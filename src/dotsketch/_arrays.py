@@ -50,7 +50,7 @@ def dense(X: ArrayT) -> ArrayT:
 
 def evenly_spaced(n: int, most: int) -> np.ndarray:
     """The numbers of all n rows, or of `most` of them from the first to the last."""
-    return np.unique(np.linspace(0, n - 1, most).round().astype(int))
+    return np.unique(np.linspace(0, n - 1, min(n, most)).round().astype(int))
 
 
 def is_foreign(X: Array) -> bool:

@@ -167,6 +167,17 @@ def test_weights_noise_and_columns_with_other_chunks(data, tmp_path):
     assert_same_bits(found, local)
 
 
+def test_weights_are_counted_without_reading_the_rows(data):
+    def unread(block):
+        raise AssertionError("the rows are read")
+
+    X, weights = chunked(data[0], np.arange(N) % 3.0)
+    rows = rows_of(X.map_blocks(unread, dtype=float, meta=np.empty((0, 0))), None, None, weights)
+    assert rows.n_rows == N
+    assert sum(1 for _ in rows.numbered_parts()) == N // CHUNK
+    assert rows.numbered_parts()[1][2] == np.count_nonzero(np.arange(CHUNK) % 3)
+
+
 def test_sparse_blocks(data):
     X, y, _ = data
     sparse = scipy.sparse.csr_matrix(np.where(X > 0, X, 0.0))

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 
+from dotsketch._arrays import evenly_spaced
 from dotsketch.rows.sources import Rows, is_on_disk, is_stream, regroup
 
 
@@ -117,6 +118,12 @@ def test_sample_of_a_stream_gives_its_rows_back(columns):
     assert_same_blocks(rows.blocks(5), columns, 5)
     with pytest.raises(ValueError, match="function that returns a fresh iterator"):
         next(rows.blocks(5))
+
+
+def test_evenly_spaced_rows():
+    assert evenly_spaced(0, 3).tolist() == []
+    assert evenly_spaced(2, 5).tolist() == [0, 1]
+    assert evenly_spaced(9, 3).tolist() == [0, 4, 8]
 
 
 def test_sample_of_an_array_is_even(columns):

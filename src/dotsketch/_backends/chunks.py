@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import array_api_compat
 import numpy as np
@@ -36,25 +36,22 @@ def map_rows(
     temporaries of the chunks at work are in memory (with gradients in torch: those of the graph).
     """
     n = X.shape[0]
-    result: Any = None  # is of the library of X
     if is_numpy_array(X) or is_sparse(X):
         workers = 1 if n == 1 and n_jobs is None else effective_n_jobs(n_jobs)
         if workers > 1 and may_split:  # several for each, so that all end at about the same time
             least = max(1, LEAST_FEATURES // width)
             chunk = min(chunk, max(least, -(-n // (4 * workers))))
         fills = write or (lambda rows, out: fill(out, function(rows)))
-        result = _map_rows_host(fills, X, output, width, chunk, workers)
-        return result
+        return cast(ArrayT, _map_rows_host(fills, X, output, width, chunk, workers))
     if n <= chunk:
         Z: Any = join(function(X), output)
-        result = Z.contiguous() if is_torch_array(Z) else Z
-        return result
+        return cast(ArrayT, Z.contiguous() if is_torch_array(Z) else Z)
     if is_jax_array(X):
-        result = _map_rows_jax(function, X, output, chunk)
-        return result
+        return cast(ArrayT, _map_rows_jax(function, X, output, chunk))
     chunks = (join(function(X[a : min(a + chunk, n), :]), output) for a in range(0, n, chunk))
     if is_torch_array(X) and (X.requires_grad or is_traced(X)):
         return namespace(X).concat(list(chunks), axis=0)
+    result: Any = None  # is of the library of X
     for step, Z in enumerate(chunks):
         if result is None:
             device = array_api_compat.device(Z)

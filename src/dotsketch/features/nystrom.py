@@ -91,7 +91,7 @@ class NystromFeatures(FeatureMap):
         pivots of a randomly pivoted Cholesky factor of the kernel matrix of 5000 of them (or twice
         m): rows unlike the landmarks before them are more likely, so that small clusters and
         outliers are not missed; m² · 5000 operations more. "learned" is for Gaussian processes with
-        optimize=True: the search ends with moving up to 512 landmarks to where they serve the
+        optimize=True: the search ends with moving up to 512 landmarks to where they describe the
         targets best, about a minute of one core more, and replaces the word by the array of them
         (one landmark per column); without a search it is "uniform". An array of at least
         n_components rows is taken as it is, whatever n_landmarks says.

@@ -167,8 +167,8 @@ class FeatureGPClassifier(ClassFits):
 
         X, y, `sample_weight`, `target` and `checkpoint` are as for `FeatureGPRegressor.fit`, with
         labels of any kind (n,). Rows that are held out to choose α, prior variance and temperature
-        count by their weights, but are held out with all their copies: repeated rows are other rows
-        there, some of which may be held out.
+        count by their weights, but are held out with all their copies: repeated rows are separate
+        rows there, some of which may be held out.
         `classes` may name the classes of a stream, of which some may have no rows. `optimize` takes
         the place of the parameter if it is not None.
         """

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from .._arrays import is_sparse
+from .._arrays import evenly_spaced, is_sparse
 from .._support.threads import single_blas_thread
 from .dask_columns import aligned, is_frame, narrow, partitions, row_bytes
 from .dask_run import (
@@ -79,10 +79,12 @@ class DaskRows(Rows):
         """The number of rows of every partition, and of those whose weight is not zero."""
         if self._sizes is None:
             X, weights = self._collections[0], _column(self._collections, 3)
-            if weights is None and not is_frame(X) and not np.isnan(X.chunks[0]).any():
+            is_known = not is_frame(X) and not np.isnan(X.chunks[0]).any()
+            if weights is None and is_known:
                 self._sizes = [(n, n) for n in X.chunks[0]]
             else:
-                parts = partitions((narrow(X), None, None, weights))
+                # Weights are as long as known chunks: X need not be read
+                parts = partitions((weights if is_known else narrow(X), None, None, weights))
                 self._sizes = computed(self._mapped(_size, "count", parts))
             if not any(n for n, _ in self._sizes):
                 raise ValueError("The data have no rows: Found array with 0 sample(s).")
@@ -111,7 +113,7 @@ class DaskRows(Rows):
             self._hold()
         starts = np.array([0, *accumulate(n for n, _ in self._counts())])
         n = int(starts[-1])
-        places = np.unique(np.linspace(0, n - 1, min(size, n)).round().astype(int))
+        places = evenly_spaced(n, size)
         bounds = np.searchsorted(places, starts)
         parts = [
             (number, columns, places[a:b] - start)
