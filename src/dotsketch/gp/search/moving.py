@@ -1,4 +1,4 @@
-"""Landmarks that are moved to where they serve the targets best: `landmarks="learned"`.
+"""Landmarks that are moved to where they describe the targets best: `landmarks="learned"`.
 
 Rows make good landmarks for the kernel, whatever the targets are. With few columns, landmarks that
 are free to move, together with the lengthscales, describe the function itself much better. They
