@@ -279,9 +279,8 @@ def draw(rows: list[tuple[str, str, int, float, float]], path: str) -> None:
     import matplotlib.pyplot as plt
 
     names = list(dict.fromkeys(row[0] for row in rows))
-    figure, axes = plt.subplots(
-        1, len(names), figsize=(max(7.2, 4.2 * len(names)), 4.2), squeeze=False
-    )
+    size = max(7.2, 4.2 * len(names)), 4.8
+    figure, axes = plt.subplots(1, len(names), figsize=size, squeeze=False, layout="constrained")
     for axis, name in zip(axes[0], names, strict=True):
         for number, method in enumerate(dict.fromkeys(row[1] for row in rows)):
             points = [row[3:] for row in rows if row[:2] == (name, method)]
@@ -292,10 +291,10 @@ def draw(rows: list[tuple[str, str, int, float, float]], path: str) -> None:
             colour = plt.get_cmap("tab10")(number % 10)
             axis.plot(*zip(*points, strict=True), style, color=colour, label=label, markersize=4)
         axis.set(xscale="log", xlabel="processor seconds: tuning, fit and prediction (one thread)")
-        axis.set(title=name, ylabel="test error (root mean square, or share of wrong classes)")
+        axis.set(title=name, ylabel="test error (RMSE, or share wrong)")
         axis.grid(alpha=0.3)
-    axes[0][0].legend(frameon=False, fontsize=8)
-    figure.tight_layout()
+    handles, labels = axes[0][0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncol=2, frameon=False, fontsize=8)
     figure.savefig(path)
 
 
