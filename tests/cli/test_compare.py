@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from dotsketch import FourierFeatures, Gaussian, MaclaurinFeatures, load, plan
 from dotsketch.cli import modelling
 from dotsketch.cli.choice import Choice, choose
-from dotsketch.cli.compare import better_baseline, recommendation
+from dotsketch.cli.compare import better_baseline, name_of, recommendation
 from dotsketch.cli.main import main
 from dotsketch.cli.measure import (
     ERROR_DRAWS,
@@ -117,6 +117,24 @@ def test_the_command_fits_what_was_recommended(compared, folder, run_json):
     assert " " not in words[words.index("--features") + 1]
     assert fitted["kernel"] == "gaussian:3.0"
     assert set(fitted["categorical"]) == {"town"}
+
+
+def test_the_command_has_the_seed_of_the_comparison(folder, run_json):
+    words = ("--target", "price", "--kernel", "gaussian:3", "--components", "8", "--top", "1")
+    found = run_json("compare", "houses.csv", *words, "--no-report", "--seed", "3")
+    assert "--seed 3" in found["command"]
+
+
+@pytest.mark.parametrize(
+    ("data", "name"),
+    [("digits", "digits"), ("data/a.b.csv.gz", "a"), ("data/*.parquet", "data"), (".a.csv", "a")],
+)
+def test_the_report_is_named_after_the_data(folder, data, name):
+    assert name_of(data) == name
+
+
+def test_the_report_of_a_pattern_is_named_after_its_folder(folder):
+    assert name_of("*.parquet") == name_of(".") == folder.name
 
 
 def test_the_report_stands_alone(compared):

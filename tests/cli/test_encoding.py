@@ -7,10 +7,9 @@ import pytest
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from dotsketch.cli.encoding import (
+    EncodedTable,
     Wanted,
-    encode_chunks,
     frame_of,
-    make_encoder,
     make_imputation,
     target_of,
 )
@@ -36,9 +35,9 @@ def frame(rng):
 def all_rows(frame, impute=False, target="price", step=7):
     table = table_of(frame, step)
     schema = scan(table, target, impute=impute)
-    encoder = make_encoder(schema)
-    parts = list(encode_chunks(table, schema, encoder))
-    return np.concatenate([p[0] for p in parts]), np.concatenate([p[1] for p in parts]), encoder
+    rows = EncodedTable.of(table, schema, 0, standardise=True)
+    X, y, _ = zip(*rows.chunks(), strict=True)
+    return np.concatenate(X), np.concatenate(y), rows.encoder
 
 
 @pytest.mark.parametrize("as_text", [False, True])

@@ -1,6 +1,7 @@
 """The path of a new user: fit, predict in another process, predictions equal those in memory."""
 
 import importlib
+import shlex
 import subprocess
 import sys
 
@@ -346,3 +347,5 @@ def test_fingerprints_are_compared_as_they_are(folder, run_json):
     assert np.mean((mean - frame["y"]) ** 2) < 0.3 * frame["y"].var()
     found = run_json("compare", *words, "--no-report")
     assert "--kernel tanimoto" in found["command"]
+    _, *fit, _ = shlex.split(found["command"])  # which names features: they are looked up first
+    assert run_json(*fit, "again.model")["features"] == found["recommended"]

@@ -103,6 +103,38 @@ def test_a_target_is_asked_for(folder, fails):
     assert "Give --target, one of x, y" in fails("compare", "a.csv")
 
 
+@pytest.mark.parametrize("words", [FIT, COMPARE], ids=["fit", "compare"])
+@pytest.mark.parametrize(
+    ("content", "cause"),
+    [
+        ("x,y\n", "test.csv has no rows of data"),
+        ("z,y\n1,2\n", "test.csv lacks 1 column of the model: x."),
+        ("x,z\n1,2\n", "test.csv lacks 1 column of the model: y."),
+    ],
+)
+def test_tables_to_test_on(folder, fails, words, content, cause):
+    rows(30).to_csv("a.csv", index=False)
+    (folder / "test.csv").write_text(content)
+    assert cause in fails(*words, "--components", "8", "--test", "test.csv")
+    assert not (folder / "a.model").exists()
+
+
+def test_columns_that_csv_cannot_hold_are_not_kept(folder, fails, run):
+    rows(30).to_csv("a.csv", index=False)
+    run(*FIT, "--components", "8")
+    rows(30, tags=[["red", "blue"]] * 30).to_parquet("a.parquet")
+    words = ("predict", "a.model", "a.parquet", "--keep", "tags")
+    assert "--keep tags: values of type list" in fails(*words)
+    run(*words, "-o", "kept.parquet")
+    assert list(pd.read_parquet("kept.parquet")["tags"][0]) == ["red", "blue"]
+
+
+@pytest.mark.parametrize(("given", "named"), [((), "UTF-8"), (("--encoding", "ascii"), "ASCII")])
+def test_text_in_another_encoding(folder, fails, given, named):
+    (folder / "a.csv").write_bytes("x,y\né,1\nè,2\n".encode("latin-1"))
+    assert f"not {named} text: give --encoding latin-1" in fails(*FIT, *given)
+
+
 @pytest.mark.parametrize("command", ["fit", "predict"])
 def test_outputs_that_cannot_be_written(folder, fails, run, monkeypatch, command):
     rows(30).to_csv("a.csv", index=False)
@@ -123,6 +155,9 @@ def test_what_is_read_is_not_overwritten(folder, fails, run):
     rows(30).to_csv("a.csv", index=False)
     assert "a.csv is what is read" in fails(*FIT[:4], "-o", "../" + folder.name + "/a.csv")
     assert "a.csv is what is read" in fails(*COMPARE[:4], "--report", "a.csv")
+    rows(30).to_csv("test.csv", index=False)
+    test = ("--test", "test.csv", "--report", "test.csv")
+    assert "test.csv is what is read" in fails(*COMPARE[:4], *test)
     run(*FIT, "--components", "8")
     for name in ("a.csv", "a.model"):
         assert "is what is read" in fails("predict", "a.model", "a.csv", "-o", name)

@@ -15,12 +15,12 @@ import numpy as np
 
 from ..features import Study
 from ..kernels import Kernel
-from ..planning import Aim, Plan, PlannedCandidate, Selection, assess, select
-from .encoding import encode, make_encoder, make_imputation
+from ..planning import Aim, BestPossible, Plan, PlannedCandidate, Selection, assess, select
+from .encoding import EncodedTable, encode
 from .errors import UserMistake
 from .measure import Compared, Difference, HeldOut, compare_one, rank_measured, shortlist
 from .modelling import candidates_of, choose_kernel, plan_within, rank
-from .schema import RowSample, Schema
+from .schema import RowSample
 from .tables import Table
 
 TRAIN_ROWS = 10_000
@@ -54,6 +54,23 @@ class Choice:
     def row(self) -> PlannedCandidate:
         assert self.best.row is not None
         return self.best.row
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Measured candidates, the models that they are compared with, and what is possible."""
+
+    choice: Choice
+    references: list[Compared]
+    limit: BestPossible | None
+
+    @property
+    def best(self) -> Compared:
+        return self.choice.best
+
+    @property
+    def compared(self) -> list[Compared]:
+        return [*self.choice.measured, *self.references]
 
 
 def choose(
@@ -109,33 +126,27 @@ def try_fewer(
     return fewer if difference is not None and difference.is_tie else None
 
 
-def hold_out(
-    table: Table, schema: Schema, seed: int, test: Table | None = None, *, standardise: bool = True
-) -> HeldOut:
+def hold_out(rows: EncodedTable, seed: int, test: Table | None = None) -> HeldOut:
     """Rows to fit on and others to test on, from the sample; or the rows of `test`, or those that
     a data set sets aside."""
+    schema, X, y = rows.schema, rows.X, rows.y
     if schema.n_rows < LEAST_ROWS:
         raise TooFewRows(
-            f"{table.source} has {schema.n_rows} rows: comparing needs at least {LEAST_ROWS}."
+            f"{schema.source} has {schema.n_rows} rows: comparing needs at least {LEAST_ROWS}."
         )
-    encoder = make_encoder(schema, standardise=standardise)
-    imputation = make_imputation(schema, standardise=standardise)
-    X, y = encode(schema.sample, 1, schema, encoder)
-    order = np.random.default_rng(seed).permutation(len(X))
-    test = test or table.test
+    test = test or rows.table.test
     if test is not None:
         sample = RowSample(TEST_ROWS, seed)
         for batch, _, _ in test.chunks():
             sample.add(batch)
-        held = encode(sample.table(), 1, schema, encoder, test.source)
+        held = encode(sample.table(), 1, schema, rows.encoder, test.source)
     else:
         n_test = min(max(2, round(TEST_SHARE * len(X))), TEST_ROWS)
-        order, chosen = order[n_test:], order[:n_test]
-        held = X[chosen], y[chosen]
-    order = order[:TRAIN_ROWS]
-    if schema.task == "classification" and len(np.unique(y[order])) < 2:
+        held, X, y = (X[:n_test], y[:n_test]), X[n_test:], y[n_test:]
+    X, y = X[:TRAIN_ROWS], y[:TRAIN_ROWS]
+    if schema.task == "classification" and len(np.unique(y)) < 2:
         raise TooFewRows(
-            f"{table.source}: the rows that are left for fitting are of one class only: more rows "
+            f"{schema.source}: the rows that are left for fitting are of one class only: more rows "
             "of the others are needed."
         )
-    return HeldOut.of((X[order], y[order]), held, imputation)
+    return HeldOut.of((X, y), held, rows.imputation)

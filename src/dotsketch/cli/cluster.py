@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 
 from ..rows.dask_parts import arrays_of_parts, connect
-from .encoding import encode
+from .encoding import EncodedTable, encode
 from .errors import UserMistake
 from .parquet_files import ParquetPart
 from .schema import Schema
@@ -37,14 +37,15 @@ def cluster(address: str) -> Any:
         raise UserMistake(f"no scheduler answers at {address}: {error}") from error
 
 
-def rows_of_parts(table: Table, schema: Schema, encoder: Pipeline, width: int) -> tuple[Any, Any]:
+def rows_of_parts(rows: EncodedTable) -> tuple[Any, Any]:
     """Dask arrays X and y of the row groups of the table."""
+    schema, table = rows.schema, rows.table
     classes = schema.classes if schema.task == "classification" else [0.0]
     return arrays_of_parts(
-        partial(encoded_part, schema, encoder, table.names),
+        partial(encoded_part, schema, rows.encoder, table.names),
         list(table.parts),
         [part.n_rows for part in table.parts],
-        width,
+        rows.X.shape[1],
         np.asarray(classes).dtype,
     )
 

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import click
-import numpy as np
 
-from ..planning import BestPossible, PlannedCandidate, best_possible
-from .choice import TOP, Choice, choose, hold_out
-from .comparison_tables import caption, comparison_table, report_table
+from ..planning import PlannedCandidate, best_possible
+from .choice import TOP, Choice, Comparison, choose, hold_out
+from .comparison_tables import comparison_table
+from .encoding import EncodedTable
 from .errors import check_ending, check_output
 from .kernel_names import describe_kernel, kernel_words, parse_kernel
 from .measure import (
@@ -23,13 +23,16 @@ from .measure import (
     compare_baselines,
     compare_exact,
     error_curves,
+    mean_and_error,
 )
 from .modelling import describe_cap, is_capped, make_gp
 from .options import (
     components_option,
     kernel_option,
     learning,
+    number_option,
     objective_option,
+    open_both,
     option_words,
     scan_aloud,
     take_reading,
@@ -37,11 +40,11 @@ from .options import (
     working,
 )
 from .output import Output
+from .parquet_files import WILDCARDS
 from .python_source import imports_of, source_of
 from .relevance import relevances
 from .report import write_report
 from .schema import Schema
-from .tables import open_table
 
 
 @click.command()
@@ -49,14 +52,7 @@ from .tables import open_table
 @kernel_option
 @components_option
 @objective_option
-@click.option(
-    "--top",
-    default=TOP,
-    show_default=True,
-    metavar="N",
-    type=click.IntRange(min=1),
-    help="The number of candidates to measure.",
-)
+@number_option("--top", TOP, 1, "The number of candidates to measure.")
 @click.option(
     "--test", "test_path", metavar="FILE", help="Use the rows of this table as held-out rows."
 )
@@ -96,59 +92,49 @@ def compare(
       dotsketch compare digits --json
     """
     output = Output(as_json, verbose)
-    reading = take_reading(options)
     asked, _ = parse_kernel(kernel, 1)  # a mistake is reported before the table is read
-    table = open_table(data, **reading)
-    test = None if test_path is None else open_table(test_path, **reading)
-    path = None if no_report else Path(report or f"{Path(data).name.split('.')[0]}.compare.html")
+    reading = take_reading(options)
+    table, test = open_both(data, test_path, reading)
+    path = None if no_report else Path(report or f"{name_of(data)}.compare.html")
     if path is not None:
-        check_output(path, data)
+        check_output(path, data, test_path)
         check_ending(path, "the report", ".html", ".htm")
     with threads(jobs):
-        schema = scan_aloud(table, seed, output, **options)
-        split = hold_out(table, schema, seed, test, standardise=not asked.nonnegative)
-        choice, references = measured(
-            split, schema.task, kernel, components, objective, top, seed, output
-        )
-        n_rows = len(split.X)
-        capped = [row.family for row in choice.plan if is_capped(row, components, n_rows)]
-        output.note(describe_cap(capped, components, n_rows))
-        limit = best_possible(choice.study, choice.row.n_components)
-        rows = [one.row for one in choice.measured if one.row is not None]
-        curves = error_curves(rows, choice.study, components) if path else {}
-    best, compared = choice.best, [*choice.measured, *references]
-    model = make_gp(schema.task, best.features)
+        schema = scan_aloud(table, test, seed, output, **options)
+        encoded = EncodedTable.of(table, schema, seed, standardise=not asked.nonnegative)
+        split = hold_out(encoded, seed, test)
+        found = measured(split, schema.task, kernel, components, objective, top, seed, output)
+        rows = [one.row for one in found.choice.measured if one.row is not None]
+        curves = error_curves(rows, found.choice.study, components) if path else {}
+    model = make_gp(schema.task, found.best.features)
     lines = (imports_of(model), f"model = {source_of(model)}")
     summary = {
         "data": summary_of(schema, split),
-        **comparison_of(choice, references, components, objective, limit),
+        **summary_of_comparison(found, components, objective),
         "python": "\n".join(lines),
-        "command": fit_command(data, reading | options, schema, choice, components),
+        "command": fit_command(data, reading | options, schema, found.choice, components, seed),
         "report": None if path is None else str(path),
         "seed": seed,
     }
     if path is not None:
-        write_report(
-            path,
-            summary,
-            compared,
-            best,
-            table=report_table(compared, best, schema.task, limit),
-            caption=caption(summary),
-            curves=curves,
-            split=split,
-            relevance=relevances(best, split, schema),
-        )
+        write_report(path, summary, found, curves, split, relevances(found.best, split, schema))
     told = [
         f"\n{summary['recommendation']}",
         f"\nIn Python, on {'unscaled' if asked.nonnegative else 'standardised'} columns:",
         *lines,
         "\nOn the command line:",
         summary["command"],
+        *([] if path is None else [f"\nReport: {path}"]),
     ]
-    if path is not None:
-        told.append(f"\nReport: {path}")
-    output.result(summary, comparison_table(summary, compared, best, limit), *told)
+    output.result(summary, comparison_table(summary, found), *told)
+
+
+def name_of(data: str) -> str:
+    """What a report is named after: a file, a folder or a data set; the folder of a pattern."""
+    path = Path(data).absolute()
+    while not path.exists() and any(sign in path.name for sign in WILDCARDS):
+        path = path.parent
+    return path.name.lstrip(".").split(".")[0] or "table"
 
 
 def measured(
@@ -160,8 +146,9 @@ def measured(
     top: int,
     seed: int,
     output: Output,
-) -> tuple[Choice, list[Compared]]:
+) -> Comparison:
     """The best candidates, and the models that they are compared with, on the same rows."""
+    n_rows = len(split.X)
     with output.progress("Comparing") as advance:
         choice = choose(
             split,
@@ -174,40 +161,38 @@ def measured(
             advance=lambda fraction: advance(0.8 * fraction),
         )
         references = []
-        if len(split.X) <= EXACT_ROWS:
+        if n_rows <= EXACT_ROWS:
             references.append(compare_exact(choice.kernel, split, task))
         advance(0.85)
-        return choice, references + compare_baselines(split, task, seed)
+        references += compare_baselines(split, task, seed)
+    capped = [row.family for row in choice.plan if is_capped(row, components, n_rows)]
+    output.note(describe_cap(capped, components, n_rows))
+    limit = best_possible(choice.study, choice.row.n_components)
+    return Comparison(choice, references, limit)
 
 
-def comparison_of(
-    choice: Choice,
-    references: list[Compared],
-    components: int,
-    objective: str,
-    limit: BestPossible | None,
-) -> dict[str, Any]:
+def summary_of_comparison(found: Comparison, components: int, objective: str) -> dict[str, Any]:
     """What was compared and is recommended, for machines."""
-    best, compared = choice.best, [*choice.measured, *references]
+    choice, best = found.choice, found.best
     return {
         "kernel": source_of(choice.kernel),
         "kernel_in_short": describe_kernel(choice.kernel),
         "n_components": components,
         "objective": objective,
-        "candidates": [describe_candidate(one, best) for one in compared],
-        "best_possible": None if limit is None else asdict(limit),
+        "candidates": [describe_candidate(one, best) for one in found.compared],
+        "best_possible": None if found.limit is None else asdict(found.limit),
         "fewer": None if choice.fewer is None else describe_candidate(choice.fewer, best),
         "plan": [describe_planned(row) for row in choice.plan],
         "recommended": None if best.row is None else best.row.label,
-        "recommendation": recommendation(choice) + better_baseline(best, references),
+        "recommendation": recommendation(choice) + better_baseline(best, found.references),
     }
 
 
 def fit_command(
-    data: str, options: dict[str, Any], schema: Schema, choice: Choice, components: int
+    data: str, options: dict[str, Any], schema: Schema, choice: Choice, components: int, seed: int
 ) -> str:
     """The command line that fits what is recommended."""
-    decided = {"target": schema.target.name, "task": schema.task}
+    decided = {"target": schema.target.name, "task": schema.task, "seed": seed}
     words = ["dotsketch", "fit", data, *option_words(options | decided)]
     words += ["--kernel", kernel_words(choice.kernel)]
     words += ["--components", str(components), "--features", choice.best.name, "-o", "MODEL"]
@@ -249,9 +234,8 @@ def better_baseline(best: Compared, references: list[Compared]) -> str:
     """A sentence if a model of scikit-learn predicts better, by more than the standard error."""
     found = [one for one in references if one.is_baseline]
     for one in sorted(found, key=lambda one: one.error[0])[:1]:
-        difference = best.errors - one.errors
-        error = np.std(difference, ddof=1) / np.sqrt(len(difference)) if len(difference) > 1 else 0
-        if np.mean(difference) > error:
+        difference, error = mean_and_error(best.errors - one.errors)
+        if difference > error:
             name, key = ("accuracy", "accuracy") if "accuracy" in best.figures else ("R²", "r2")
             theirs, ours = one.figures[key] or 0.0, best.figures[key] or 0.0
             return f" {one.name} predicts better here: {name} {theirs:.3f} against {ours:.3f}."

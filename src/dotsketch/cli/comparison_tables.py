@@ -8,6 +8,7 @@ from rich import box
 from rich.table import Table as RichTable
 
 from ..planning import BestPossible
+from .choice import Comparison
 from .measure import Compared, Difference
 from .page import table as table_of
 
@@ -56,12 +57,11 @@ def caption(summary: dict[str, Any]) -> str:
     )
 
 
-def report_table(
-    compared: list[Compared], best: Compared, task: str, limit: BestPossible | None
-) -> str:
+def report_table(found: Comparison, task: str) -> str:
     """The comparison as HTML; the recommended candidate is marked."""
     rows: list[list[Any]] = []
-    for one in compared:
+    best, limit = found.best, found.limit
+    for one in found.compared:
         name, *figures = cells(one, best, task)
         mark = " best" if one is best else ""
         predicted = "" if one.predicted_error is None else f"{one.predicted_error:.2g}"
@@ -74,9 +74,7 @@ def report_table(
     return table_of((first, "predicted error", *others, "seconds to fit"), rows)
 
 
-def comparison_table(
-    summary: dict[str, Any], compared: list[Compared], best: Compared, limit: BestPossible | None
-) -> RichTable:
+def comparison_table(summary: dict[str, Any], found: Comparison) -> RichTable:
     """The comparison for people, on 80 columns; the recommended candidate stands in bold."""
     task = summary["data"]["task"]
     table = RichTable(
@@ -84,12 +82,12 @@ def comparison_table(
     )
     for position, heading in enumerate(HEADINGS[task]):
         table.add_column(heading, justify="right" if position else "left", no_wrap=True)
-    started = False
-    for one in compared:
-        if one.row is None and not started:
-            if limit is not None:
-                table.add_row(*limit_cells(limit), style="dim")
-            table.add_section()
-            started = True
+    best = found.best
+    for one in found.choice.measured:
         table.add_row(*cells(one, best, task), style="bold green" if one is best else None)
+    if found.limit is not None:
+        table.add_row(*limit_cells(found.limit), style="dim")
+    table.add_section()
+    for one in found.references:
+        table.add_row(*cells(one, best, task))
     return table

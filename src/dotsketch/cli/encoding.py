@@ -10,6 +10,7 @@ indicator for every column that has missing values.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -138,14 +139,6 @@ def target_of(
     return values.astype(like.dtype) if whole else values, np.isnan(values)
 
 
-def encode_chunks(
-    table: Table, schema: Schema, encoder: Pipeline
-) -> Iterator[tuple[np.ndarray, np.ndarray, float]]:
-    """The second pass: X (m, d) and y (m,) of every chunk, and the part that is read so far."""
-    for batch, first_row, fraction in table.chunks():
-        yield *encode(batch, first_row, schema, encoder), fraction
-
-
 def encode(
     batch: Batch, first_row: int, schema: Schema, encoder: Pipeline, source: str | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -157,3 +150,28 @@ def encode(
     y, missing = target_of(batch, first_row, name, like, source)
     Place(source, name, first_row).refuse(missing, NO_TARGET)
     return encoder.transform(frame), y
+
+
+@dataclass(frozen=True)
+class EncodedTable:
+    """The sample of a table as numbers, in random order, and what encodes all rows."""
+
+    table: Table
+    schema: Schema
+    encoder: Pipeline
+    imputation: Imputation | None
+    X: np.ndarray  # (n, d)
+    y: np.ndarray  # (n,)
+
+    @classmethod
+    def of(cls, table: Table, schema: Schema, seed: int, *, standardise: bool) -> EncodedTable:
+        encoder = make_encoder(schema, standardise=standardise)
+        imputation = make_imputation(schema, standardise=standardise)
+        X, y = encode(schema.sample, 1, schema, encoder)
+        order = np.random.default_rng(seed).permutation(len(y))  # a file may be sorted
+        return cls(table, schema, encoder, imputation, X[order], y[order])
+
+    def chunks(self) -> Iterator[tuple[np.ndarray, np.ndarray, float]]:
+        """The second pass: X (m, d) and y (m,) of every chunk, and the part that is read so far."""
+        for batch, first_row, fraction in self.table.chunks():
+            yield *encode(batch, first_row, self.schema, self.encoder), fraction

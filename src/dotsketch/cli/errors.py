@@ -86,7 +86,7 @@ def one_line(text: str, most: int = 500) -> str:
     return line if len(line) <= most else f"{line[:most]}…"
 
 
-def check_output(path: Path, *inputs: str) -> None:
+def check_output(path: Path, *inputs: str | None) -> None:
     """Raise, before any work is done, if a file cannot be written at this path, or if it is one
     of those that are read."""
     folder = path.resolve().parent
@@ -101,7 +101,8 @@ def check_output(path: Path, *inputs: str) -> None:
             pass
     except OSError as error:
         raise UserMistake(f"the folder {folder} cannot be written to: {error.strerror}.") from error
-    if any(path.exists() and Path(one).exists() and path.samefile(one) for one in inputs):
+    given = [Path(one) for one in inputs if one is not None]
+    if any(path.exists() and one.exists() and path.samefile(one) for one in given):
         raise UserMistake(f"{path} is what is read: give another name to what is written.")
 
 

@@ -10,11 +10,11 @@ from typing import Any
 
 import click
 import numpy as np
-from sklearn.pipeline import Pipeline
 
+from ..kernels import Kernel
 from .choice import Choice, TooFewRows, choose, hold_out
 from .cluster import check_cluster, cluster, rows_of_parts
-from .encoding import encode, encode_chunks, make_encoder, make_imputation
+from .encoding import EncodedTable, encode
 from .errors import UserMistake, check_output
 from .kernel_names import describe_kernel, parse_kernel
 from .measure import HeldOut
@@ -33,6 +33,7 @@ from .options import (
     kernel_option,
     learning,
     objective_option,
+    open_both,
     scan_aloud,
     take_reading,
     threads,
@@ -42,7 +43,7 @@ from .output import Output, facts
 from .python_source import source_of
 from .schema import Schema
 from .scoring import NumberPrediction, Score, describe_figures, predict_rows
-from .tables import Table, open_table
+from .tables import Table
 
 SCORED_ROWS = 5000  # that are left out one by one
 MOST_COLUMNS = 10_000  # for a tolerance, unless --components says otherwise
@@ -112,33 +113,18 @@ def fit(
       dotsketch fit 'data/*.parquet' --target y --scheduler tcp://host:8786 -o y.model
     """
     output = Output(as_json, verbose)
-    asked, _ = parse_kernel(kernel, 1)  # mistakes are reported before the table is read
-    check_features(features, kernel)
-    if tolerance is not None and objective != "error":
-        raise UserMistake(
-            f"--tolerance limits the error of the kernel: it does not go with --objective "
-            f"{objective}; give --components instead."
-        )
-    reading = take_reading(options)
-    table = open_table(data, **reading)
+    asked = check_request(kernel, features, tolerance, objective)
+    table, test = open_both(data, test_path, take_reading(options))
     if scheduler is not None:
         check_cluster(table, options["impute"])
-    test = None if test_path is None else open_table(test_path, **reading)
-    check_output(Path(path), data, *([] if test_path is None else [test_path]))
+    check_output(Path(path), data, test_path)
     if tolerance is not None and not is_given("components"):
         components = MOST_COLUMNS
     start = time.perf_counter()
     with nullcontext() if scheduler is None else cluster(scheduler), threads(jobs):
-        schema = scan_aloud(table, seed, output, **options)
-        standardise = not asked.nonnegative
-        encoder = make_encoder(schema, standardise=standardise)
-        imputation = make_imputation(schema, standardise=standardise)
-        sample = shuffled_sample(schema, encoder, seed)
-        has_held = True
-        try:
-            split = hold_out(table, schema, seed, standardise=standardise)
-        except TooFewRows:  # a model is made nevertheless, and not scored
-            split, has_held = HeldOut.of(sample, sample, imputation), False
+        schema = scan_aloud(table, test, seed, output, **options)
+        rows = EncodedTable.of(table, schema, seed, standardise=not asked.nonnegative)
+        split, has_held = hold_out_if_enough(rows, seed)
         with output.progress("Choosing features") as advance:
             choice = choose(
                 split,
@@ -151,55 +137,56 @@ def fit(
                 seed=seed,
                 advance=advance,
             )
-        estimator = choice.best.features
-        lift_cap(choice, components, len(split.X), len(sample[0]), output)
+        lift_cap(choice, components, len(split.X), len(rows.X), output)
         report_choice(choice, output)
-        gp = fitted_process(
-            estimator, sample, table, schema, encoder, imputation, scheduler, jobs, output
-        )
-        score = score_of(gp, sample, choice, split) if has_held else None
+        gp = fitted_process(choice.best.features, rows, scheduler, jobs, output)
+        score = score_of(gp, rows, choice, split) if has_held and test is None else None
         if test is not None:
-            score = score_on(test, gp, schema, encoder)
+            score = score_on(test, gp, rows)
     known = facts_of(schema, choice, kernel, seed, score)
-    save_model(path, encoder, gp, known)
+    save_model(path, rows.encoder, gp, known)
     seconds = time.perf_counter() - start
     lines = {"model": path, **lines_of(schema, choice, score), "time": f"{seconds:.1f} s"}
     output.result({"model": path, **known, "seconds": seconds}, facts(lines))
 
 
-def shuffled_sample(
-    schema: Schema, encoder: Pipeline, seed: int
-) -> tuple[np.ndarray, np.ndarray]:  # -> (n, d), (n,)
-    """A file may be sorted: the first rows of the sample are those of the whole file, too."""
-    X, y = encode(schema.sample, 1, schema, encoder)
-    order = np.random.default_rng(seed).permutation(len(y))
-    return X[order], y[order]
+def check_request(kernel: str, features: str, tolerance: float | None, objective: str) -> Kernel:
+    """The kernel that is asked for; mistakes are reported before the table is read."""
+    asked, _ = parse_kernel(kernel, 1)
+    check_features(features, kernel)
+    if tolerance is not None and objective != "error":
+        raise UserMistake(
+            f"--tolerance limits the error of the kernel: it does not go with --objective "
+            f"{objective}; give --components instead."
+        )
+    return asked
+
+
+def hold_out_if_enough(rows: EncodedTable, seed: int) -> tuple[HeldOut, bool]:
+    """Rows to fit on and others, and whether these are others: a model is made of few rows too."""
+    try:
+        return hold_out(rows, seed), True
+    except TooFewRows:
+        sample = rows.X, rows.y
+        return HeldOut.of(sample, sample, rows.imputation), False
 
 
 def fitted_process(
-    estimator: Any,
-    sample: tuple[np.ndarray, np.ndarray],
-    table: Table,
-    schema: Schema,
-    encoder: Pipeline,
-    imputation: Any,
-    scheduler: str | None,
-    jobs: int | None,
-    output: Output,
+    estimator: Any, rows: EncodedTable, scheduler: str | None, jobs: int | None, output: Output
 ) -> Any:
     """The process of all rows of the table, read chunk by chunk here or on a cluster."""
+    schema, sample = rows.schema, (rows.X, rows.y)
     classes = schema.classes if schema.task == "classification" else None
     with output.progress("Fitting") as advance:
 
         def stream() -> Iterator[tuple[np.ndarray, np.ndarray]]:
-            for X, y, fraction in encode_chunks(table, schema, encoder):
+            for X, y, fraction in rows.chunks():
                 yield X, y
                 advance(fraction)
 
         if scheduler is None:
-            return fit_stream(estimator, sample, stream, classes, jobs, imputation)
-        rows = rows_of_parts(table, schema, encoder, sample[0].shape[1])
-        return fit_on_cluster(estimator, sample, rows, classes)
+            return fit_stream(estimator, sample, stream, classes, jobs, rows.imputation)
+        return fit_on_cluster(estimator, sample, rows_of_parts(rows), classes)
 
 
 def lines_of(schema: Schema, choice: Choice, score: dict[str, Any] | None) -> dict[str, str]:
@@ -239,12 +226,10 @@ def report_choice(choice: Choice, output: Output) -> None:
         output.say(f"{n} columns do as well on rows held out: --components {n} is faster")
 
 
-def score_of(
-    gp: Any, sample: tuple[np.ndarray, np.ndarray], choice: Choice, split: HeldOut
-) -> dict[str, Any]:
+def score_of(gp: Any, rows: EncodedTable, choice: Choice, split: HeldOut) -> dict[str, Any]:
     """How good the model is on rows that it has not seen."""
     if hasattr(gp, "leave_one_out") and process_of(gp).solver_ == "cholesky":
-        X, y = (part[:SCORED_ROWS] for part in sample)
+        X, y = rows.X[:SCORED_ROWS], rows.y[:SCORED_ROWS]
         total = Score("regression")
         total.add(NumberPrediction(*gp.leave_one_out(X, y)), y)
         return {**total.figures(), "rows": total.n, "how": "left out one by one"}
@@ -253,11 +238,11 @@ def score_of(
     return {**choice.best.figures, "rows": held, "how": how}
 
 
-def score_on(test: Table, gp: Any, schema: Schema, encoder: Pipeline) -> dict[str, Any]:
+def score_on(test: Table, gp: Any, rows: EncodedTable) -> dict[str, Any]:
     """The score on the rows of another table, all of which have targets."""
-    total = Score(schema.task)
+    total = Score(rows.schema.task)
     for batch, first_row, _ in test.chunks():
-        X, y = encode(batch, first_row, schema, encoder, test.source)
+        X, y = encode(batch, first_row, rows.schema, rows.encoder, test.source)
         total.add(predict_rows(gp, X), y)
     return {**total.figures(), "rows": total.n, "how": f"of {test.source}"}
 

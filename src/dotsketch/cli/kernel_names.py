@@ -14,7 +14,7 @@ from .python_source import source_of
 
 FORMS = (
     "gaussian[:LENGTHSCALE,…], matern[:NU[,LENGTHSCALE]], poly:DEGREE[,GAMMA[,COEF0]], "
-    "exponential[:LENGTHSCALE] and tanimoto"
+    "exponential[:LENGTHSCALE]"
 )
 NAMES = {
     "gaussian": "gaussian",
@@ -50,8 +50,9 @@ def parse_kernel(text: str, dimension: int) -> tuple[Kernel, bool]:
     name = NAMES.get(given.strip().lower())
     if name is None or len(values) > MOST_VALUES.get(name, len(values)):
         raise UserMistake(
-            f"the kernel {text!r} is not known; there are {FORMS}. Other names: rbf for gaussian, "
-            "polynomial for poly, exp and softmax for exponential, jaccard for tanimoto."
+            f"the kernel {text!r} is not known; there are {FORMS} and tanimoto. Other names: "
+            "rbf for gaussian, polynomial for poly, exp and softmax for exponential, jaccard for "
+            "tanimoto."
         )
     if name == "tanimoto":
         return Tanimoto(), False

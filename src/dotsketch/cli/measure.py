@@ -94,13 +94,18 @@ class Compared:
     @property
     def error(self) -> tuple[float, float]:
         """The share that is wrong, or the unexplained variance; and its standard error."""
-        n = len(self.errors)
-        spread = float(np.std(self.errors, ddof=1)) if n > 1 else 0.0
-        return float(np.mean(self.errors)), spread / np.sqrt(n)
+        return mean_and_error(self.errors)
 
     @property
     def loss(self) -> float:
         return np.inf if self.losses is None else float(self.losses.mean())
+
+
+def mean_and_error(values: np.ndarray) -> tuple[float, float]:  # (n,)
+    """The mean of numbers, and its standard error."""
+    n = len(values)
+    error = float(np.std(values, ddof=1) / np.sqrt(n)) if n > 1 else 0.0
+    return float(np.mean(values)), error
 
 
 class Difference(NamedTuple):
@@ -114,10 +119,7 @@ class Difference(NamedTuple):
         """From the losses of the same rows; None where one has none, or an infinite one."""
         if one.losses is None or best.losses is None or not np.isfinite(one.loss + best.loss):
             return None
-        difference = one.losses - best.losses
-        n = len(difference)
-        error = float(np.std(difference, ddof=1) / np.sqrt(n)) if n > 1 else 0.0
-        return cls(float(np.mean(difference)), error)
+        return cls(*mean_and_error(one.losses - best.losses))
 
     @property
     def is_tie(self) -> bool:

@@ -167,12 +167,12 @@ def named_candidate(text: str, study: Study) -> FeatureMap:
 def check_features(text: str, kernel: str) -> None:
     """Raise, before a table is read, if no features are called so, or none fit the kernel.
 
-    Which candidates there are depends on the data only in that some need rows on a sphere: the
-    example has such rows.
+    Which candidates there are depends on the data only in that some need rows on a sphere, or
+    nonnegative ones: the example has such rows.
     """
     if text == "auto":
         return
-    rows = np.array([[0.6, 0.8], [0.8, -0.6]])
+    rows = np.array([[0.6, 0.8], [0.8, 0.6]])
     study = Study(parse_kernel(kernel, rows.shape[1])[0], rows)
     if text in FAMILIES:
         select(text, study)

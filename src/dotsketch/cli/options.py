@@ -10,9 +10,10 @@ import click
 import pyarrow as pa
 from threadpoolctl import threadpool_limits
 
+from .kernel_names import FORMS
 from .output import Output, count
 from .schema import Schema, scan
-from .tables import DATES, FORMATS, Table, list_names
+from .tables import DATES, FORMATS, Table, list_names, open_table
 
 REMEDIES = {DATES: ". To use one, write it as a number, such as days."}
 Command = Callable[..., Any]
@@ -27,6 +28,18 @@ def combine(*options: Callable[[Command], Command]) -> Callable[[Command], Comma
         return command
 
     return decorate
+
+
+def number_option(name: str, default: int, least: int, text: str) -> Callable[[Command], Command]:
+    """An option that is a whole number, not below the least."""
+    return click.option(
+        name,
+        default=default,
+        show_default=True,
+        metavar="N",
+        type=click.IntRange(min=least),
+        help=text,
+    )
 
 
 speaking = combine(
@@ -44,14 +57,7 @@ jobs_option = click.option(
 )
 
 working = combine(
-    click.option(
-        "--seed",
-        default=0,
-        show_default=True,
-        metavar="N",
-        type=click.IntRange(min=0),
-        help="Seed of all random draws.",
-    ),
+    number_option("--seed", 0, 0, "Seed of all random draws."),
     jobs_option,
     speaking,
 )
@@ -106,14 +112,7 @@ learning = combine(
         help="Treat this column as categorical (repeatable).",
     ),
     click.option("--impute", is_flag=True, help="Impute missing values instead of refusing them."),
-    click.option(
-        "--max-levels",
-        default=50,
-        show_default=True,
-        metavar="N",
-        type=click.IntRange(min=2),
-        help="The most levels of a categorical column.",
-    ),
+    number_option("--max-levels", 50, 2, "The most levels of a categorical column."),
     reading,
 )
 
@@ -122,18 +121,10 @@ kernel_option = click.option(
     default="gaussian",
     show_default=True,
     metavar="KERNEL",
-    help="gaussian[:LENGTHSCALE,…], matern[:NU[,LENGTHSCALE]], poly:DEGREE[,GAMMA[,COEF0]], "
-    "exponential[:LENGTHSCALE] or tanimoto (nonnegative columns, not standardised).",
+    help=f"{FORMS} or tanimoto (nonnegative columns, not standardised).",
 )
 
-components_option = click.option(
-    "--components",
-    default=1000,
-    show_default=True,
-    metavar="N",
-    type=click.IntRange(min=1),
-    help="The number of random features.",
-)
+components_option = number_option("--components", 1000, 1, "The number of random features.")
 
 objective_option = click.option(
     "--objective",
@@ -165,10 +156,19 @@ def option_words(values: dict[str, Any]) -> list[str]:
     return found
 
 
-def scan_aloud(table: Table, seed: int, output: Output, **learning: Any) -> Schema:
-    """Look through a table once, and report what was found."""
+def open_both(data: str, test: str | None, reading: dict[str, Any]) -> tuple[Table, Table | None]:
+    """The table to fit to, and that of --test, if there is one."""
+    return open_table(data, **reading), None if test is None else open_table(test, **reading)
+
+
+def scan_aloud(
+    table: Table, test: Table | None, seed: int, output: Output, **learning: Any
+) -> Schema:
+    """Look through a table once, and report what was found; the other has the same columns."""
     with output.progress(f"Reading {table.source}") as advance:
         schema = scan(table, seed=seed, advance=advance, **learning)
+    if test is not None:
+        test.require(column.name for column in (*schema.features, schema.target))
     lines = []
     for why in sorted({table.left_out[name] for name in schema.left_out}):
         names = sorted(name for name in schema.left_out if table.left_out[name] == why)

@@ -101,6 +101,6 @@ def facts(rows: dict[str, Any]) -> Table:
     return table
 
 
-def count(number: int, noun: str, plural: str | None = None) -> str:
+def count(number: int, noun: str) -> str:
     """`1 row`, `2,000 rows`."""
-    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+    return f"{number:,} {noun if number == 1 else noun + 's'}"

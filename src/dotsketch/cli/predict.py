@@ -15,6 +15,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute
 import pyarrow.parquet
+from sklearn.pipeline import Pipeline
 
 from .._support.files import atomic_write
 from ..gp import ImputedGPRegressor
@@ -91,39 +92,28 @@ def predict(
     """
     output = Output(as_json, verbose)
     fitted = load_model(model)
-    encoder, gp = fitted[:-1], fitted[-1]
-    wanted, target = wanted_of(encoder, fitted.facts_["impute"]), fitted.facts_["target"]
-    task = fitted.facts_["task"]
-    classes = gp.classes_ if task == "classification" else [0.0]
+    target, task = fitted.facts_["target"], fitted.facts_["task"]
     if quantiles and task == "classification":
         raise UserMistake("--quantiles are of numbers, and the model predicts classes.")
-    use_threads(process_of(gp).features_, jobs)
+    use_threads(process_of(fitted[-1]).features_, jobs)
     table = open_table(data, **options)
     kept = [table.column(name) for name in keep]
+    wanted = wanted_of(fitted[:-1], fitted.facts_["impute"])
     check_columns(wanted, table, {*kept, target}, output)
-    score = Score(task) if target in table.names else None
-    tally = Tally(score)
-    records: list[dict[str, Any]] | None = [] if path is None and as_json else None
     if path is not None:
         check_output(Path(path), model, data)
         # no ending stands for CSV
         check_ending(path, "predictions", "", ".csv", ".txt", ".parquet", ".pq")
+    tally = Tally(Score(task) if target in table.names else None)
+    records: list[dict[str, Any]] | None = [] if path is None and as_json else None
     with (
         threads(jobs),
         open_output(path, records) as write,
         output.progress(f"Predicting {table.source}") as advance,
     ):
-        for batch, first_row, fraction in table.chunks():
-            frame = frame_of(batch, first_row, wanted, table.source)
-            tally.add(frame, wanted)
-            prediction = predict_rows(gp, encoder.transform(frame))
-            if score is not None:
-                y, missing = target_of(batch, first_row, target, classes, table.source)
-                score.add(prediction.at(~missing), y[~missing])
+        for batch, prediction, fraction in predictions(fitted, wanted, table, tally):
             write(predicted_columns(prediction, batch, kept, quantiles))
             advance(fraction)
-        if not tally.rows:
-            raise UserMistake(f"{table.source} has no rows of data.")
     for note in tally.notes(target, task):
         output.say(f"{table.source}: {note}")
     told = {"rows": f"{tally.rows:,}"}
@@ -136,6 +126,22 @@ def predict(
     if records is not None:
         known["predictions"] = records
     output.result(known, facts({"output": path, **told}))
+
+
+def predictions(
+    fitted: Pipeline, wanted: Wanted, table: Table, tally: Tally
+) -> Iterator[tuple[Batch, Prediction, float]]:
+    """The chunks of a table, their predictions, and the part that is read; `tally` counts them."""
+    encoder, gp, target = fitted[:-1], fitted[-1], fitted.facts_["target"]
+    classes = gp.classes_ if fitted.facts_["task"] == "classification" else [0.0]
+    for batch, first_row, fraction in table.chunks():
+        frame = frame_of(batch, first_row, wanted, table.source)
+        tally.add(frame, wanted)
+        prediction = predict_rows(gp, encoder.transform(frame))
+        if tally.score is not None:
+            y, missing = target_of(batch, first_row, target, classes, table.source)
+            tally.score.add(prediction.at(~missing), y[~missing])
+        yield batch, prediction, fraction
 
 
 @dataclass
@@ -185,12 +191,7 @@ class Tally:
 def check_columns(wanted: Wanted, table: Table, others: set[str], output: Output) -> None:
     """Raise if a column of the model is missing; report those that are not used."""
     names = [*wanted.numeric, *wanted.categorical]
-    missing = [name for name in names if name not in table.names]
-    if missing:
-        raise UserMistake(
-            f"{table.source} lacks {count(len(missing), 'column')} of the model: "
-            f"{list_names(missing)}."
-        )
+    table.require(names)
     extra = [name for name in table.names if name not in {*names, *others}]
     if extra:
         output.say(f"{table.source}: not used by the model: {list_names(extra)}")
@@ -262,7 +263,14 @@ def csv_lines(batch: pa.RecordBatch, header: bool) -> bytes:
     that numbers of a CSV file, which are read as text, stay numbers."""
     compute = pa.compute
     columns = [pa.array(batch.schema.names)] if header else []
-    columns += [column.cast(pa.string()).fill_null("") for column in batch.columns]
+    for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        try:
+            columns.append(column.cast(pa.string()).fill_null(""))
+        except pa.ArrowNotImplementedError:  # lists, for one
+            raise UserMistake(
+                f"--keep {name}: values of type {column.type} have no form in CSV; write a Parquet "
+                "file, -o FILE.parquet."
+            ) from None
     cells = []
     for column in columns:
         doubled = compute.replace_substring(column, '"', '""')

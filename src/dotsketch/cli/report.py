@@ -13,6 +13,8 @@ import numpy as np
 from scipy.special import ndtri
 
 from .._support.files import atomic_write
+from .choice import Comparison
+from .comparison_tables import caption, report_table
 from .errors import one_line
 from .measure import Compared, Curves, Difference, HeldOut
 from .page import image, page
@@ -31,11 +33,7 @@ FEWEST_IN_BIN = 5
 def write_report(
     path: Path,
     summary: dict[str, Any],
-    compared: list[Compared],
-    best: Compared,
-    *,
-    table: str,
-    caption: str,
+    found: Comparison,
     curves: Curves,
     split: HeldOut,
     relevance: dict[str, float],
@@ -43,9 +41,42 @@ def write_report(
     """Write the page: table, recommendation, plots."""
     escape = html.escape
     data = summary["data"]
+    figures = "\n".join(
+        f"<h2>{escape(title)}</h2>\n{image(title, svg)}"
+        + (f'\n<p class="note">{escape(note)}</p>' if note else "")
+        for title, note, svg in plots_of(data, found, curves, split, relevance)
+        if svg
+    )
+    classes = f", {len(data['classes'])} classes" if data["classes"] else ""
+    body = f"""<h1>{escape(data["source"])}</h1>
+<p>{escape(data["task"])} of <b>{escape(data["target"])}</b>{classes}: {data["rows"]:,} rows,
+{data["numeric"]} numeric and {data["categorical"]} categorical columns
+({data["dimension"]} after encoding)</p>
+{report_table(found, data["task"])}
+<p class="note">{escape(caption(summary))}</p>
+<h2>{escape(summary["recommendation"])}</h2>
+<p>In Python, on the encoded columns:</p>
+<pre>{escape(summary["python"])}</pre>
+<p>On the command line:</p>
+<pre>{escape(summary["command"])}</pre>
+{figures}
+<p class="note">dotsketch {escape(version("dotsketch"))}, seed {summary["seed"]}</p>"""
+    with atomic_write(path) as file:
+        file.write(page(f"dotsketch: {data['source']}", body).encode())
+
+
+def plots_of(
+    data: dict[str, Any],
+    found: Comparison,
+    curves: Curves,
+    split: HeldOut,
+    relevance: dict[str, float],
+) -> list[tuple[str, str, bytes]]:
+    """Titles, notes and figures; a figure is empty where there is nothing to draw."""
+    compared, best = found.compared, found.best
     colours = {one.name: COLOURS[k % len(COLOURS)] for k, one in enumerate(compared)}
     lost = "accuracy" if data["task"] == "classification" else "R²"
-    plots = [
+    return [
         (
             "Error against time",
             "Left: share of wrong classes, or of the variance of the target that is not explained, "
@@ -68,28 +99,6 @@ def write_report(
         ("Error of the kernel", "", plot_errors(compared, colours)),
         ("Error against the number of columns", "", plot_curves(curves, colours)),
     ]
-    figures = "\n".join(
-        f"<h2>{escape(title)}</h2>\n{image(title, svg)}"
-        + (f'\n<p class="note">{escape(note)}</p>' if note else "")
-        for title, note, svg in plots
-        if svg
-    )
-    classes = f", {len(data['classes'])} classes" if data["classes"] else ""
-    body = f"""<h1>{escape(data["source"])}</h1>
-<p>{escape(data["task"])} of <b>{escape(data["target"])}</b>{classes}: {data["rows"]:,} rows,
-{data["numeric"]} numeric and {data["categorical"]} categorical columns
-({data["dimension"]} after encoding)</p>
-{table}
-<p class="note">{escape(caption)}</p>
-<h2>{escape(summary["recommendation"])}</h2>
-<p>In Python, on the encoded columns:</p>
-<pre>{escape(summary["python"])}</pre>
-<p>On the command line:</p>
-<pre>{escape(summary["command"])}</pre>
-{figures}
-<p class="note">dotsketch {escape(version("dotsketch"))}, seed {summary["seed"]}</p>"""
-    with atomic_write(path) as file:
-        file.write(page(f"dotsketch: {data['source']}", body).encode())
 
 
 def new_figure(height: float, columns: int = 1) -> tuple[Any, Any]:

@@ -224,32 +224,15 @@ def scan(
         n_imputed += int(gaps.sum())
         advance(fraction)
     if n_rows < 2:
-        raise UserMistake(
-            f"{table.source} has {'one row' if n_rows else 'no rows'} of data: at least two are "
-            "needed."
-        )
-    for column in columns:
-        if column.kind is None:
-            raise UserMistake(
-                f"{table.source}: column {column.name!r} has no value at all: leave it out with "
-                f"--ignore {quote(column.name)}."
-            )
+        raise UserMistake(f"{table.source} has one row of data: at least two are needed.")
+    check_values(columns, table.source)
     [of_target] = [column for column in columns if column.name == target]
     features = tuple(column for column in columns if column.name != target)
     decided, reason = decide_task(of_target, n_rows, task, table.task)
     check_target(of_target, decided, table.source)
-    sample = sampled.table()
+    kind = of_target, decided, reason
     return Schema(
-        table.source,
-        n_rows,
-        features,
-        of_target,
-        decided,
-        reason,
-        sample,
-        left_out,
-        impute,
-        n_imputed,
+        table.source, n_rows, features, *kind, sampled.table(), left_out, impute, n_imputed
     )
 
 
@@ -303,6 +286,16 @@ def decide_task(
     if target.whole and n_values <= min(FEW_VALUES, max(2, n_rows // 2)):
         return "classification", f"the target has {n_values} different whole numbers"
     return "regression", "the target is a number"
+
+
+def check_values(columns: list[Column], source: str) -> None:
+    """Raise if a column has nothing but missing values."""
+    for column in columns:
+        if column.kind is None:
+            raise UserMistake(
+                f"{source}: column {column.name!r} has no value at all: leave it out with --ignore "
+                f"{quote(column.name)}."
+            )
 
 
 def check_target(target: Column, task: str, source: str) -> None:

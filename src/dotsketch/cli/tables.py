@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import codecs
 import csv
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -25,7 +25,9 @@ from sklearn.datasets import load_svmlight_file
 
 from ..datasets import Dataset, list_datasets, load_dataset
 from ..datasets.folder import DAMAGE
+from .columns import is_number
 from .errors import UserMistake
+from .output import count
 from .parquet_files import ParquetPart, open_files, several_files
 
 FORMATS = {
@@ -76,12 +78,24 @@ class Table:
             seen.add(name)
 
     def chunks(self) -> Iterator[Chunk]:
+        """All rows; there is one at least."""
         row = 1
         with explain_errors(self.source):
             for batch, fraction in self.read():
                 if batch.num_rows:
                     yield Chunk(batch, row, fraction)
                     row += batch.num_rows
+        if row == 1:
+            raise UserMistake(f"{self.source} has no rows of data.")
+
+    def require(self, names: Iterable[str]) -> None:
+        """Raise if a column that a model takes is missing."""
+        missing = [name for name in names if name not in self.names]
+        if missing:
+            raise UserMistake(
+                f"{self.source} lacks {count(len(missing), 'column')} of the model: "
+                f"{list_names(missing)}."
+            )
 
     def column(self, wanted: str) -> str:
         """The name of a column that is given by its name or its position."""
@@ -113,7 +127,8 @@ def explain_errors(source: str) -> Iterator[None]:
     except UserMistake:
         raise
     except UnicodeDecodeError as error:
-        raise UserMistake(f"{source} is not UTF-8 text: give --encoding latin-1.") from error
+        kind = error.encoding.upper()
+        raise UserMistake(f"{source} is not {kind} text: give --encoding latin-1.") from error
     except pa.ArrowException as error:
         text = str(error).split("\n")[0]
         if "UTF8" in text or "UTF-8" in text:
@@ -222,14 +237,6 @@ def dates_of(schema: pa.Schema) -> dict[str, str]:
 def with_points(column: pa.Array) -> pa.Array:
     """Numbers with a decimal comma, written with a point; other texts stay."""
     return pa.compute.replace_substring_regex(column, DECIMAL_COMMA, r"\1.\2")
-
-
-def is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 def read_start(path: Path, encoding: str) -> str:
