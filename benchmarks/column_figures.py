@@ -82,6 +82,8 @@ def main() -> None:
             f"{name:8s} {'best possible':27s} " + "  ".join(f"{e:.2g}" for e in limit), flush=True
         )
         left.set(title=name, xlabel="columns")
+        left.set_xticks(COLUMNS, [str(D) for D in COLUMNS], minor=False)
+        left.minorticks_off()
         right.set(title=name, xlabel="microseconds per row")
     for figure, axes in ((by_columns, first), (by_time, second)):
         axes[0].set_ylabel("relative error of the kernel")

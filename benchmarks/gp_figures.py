@@ -59,7 +59,8 @@ def corrections(folder: Path) -> None:
         axis.plot(x, mean, color=GREY, label="exact")
         band(axis, x, gp, BLUE, "10 features")
         axis.plot(X[:, 0], y, ".", color="black", markersize=2)
-        axis.set(title=f"variance_correction={correction!r}", ylim=(-6, 9))
+        axis.set(title=f"variance_correction={correction!r}", ylim=(-6, 9), xlabel="x")
+    axes[0].set_ylabel("mean ± 2 standard deviations")
     axes[0].legend(frameon=False)
     figure.savefig(folder / "gp_corrections.svg")
 
@@ -94,10 +95,12 @@ def fields(folder: Path) -> None:
                 axis.plot(line, m, color=color, linewidth=1.2, label=label)
                 for sign in (-2, 2):
                     axis.plot(line, m + sign * s, color=color, linewidth=0.6)
-        axis.set(title=f'posterior="{posterior}"', ylim=(-3, 3.5))
+        axis.set(title=f'posterior="{posterior}"', ylim=(-3, 3.5), xlabel="first input")
         axis.legend(frameon=False)
         axes[2].plot(line, np.mean(deviations, axis=0), color=color, label=posterior)
-    axes[2].set(title="standard deviation, mean of 20 draws", ylim=(0, None))
+    axes[0].set_ylabel("mean ± 2 standard deviations")
+    axes[2].set(title="mean of 20 draws", ylim=(0, None), xlabel="first input")
+    axes[2].set_ylabel("standard deviation")
     axes[2].legend(frameon=False)
     figure.savefig(folder / "gp_posteriors.svg")
 
