@@ -186,12 +186,13 @@ def summarise(lines: list[Row]) -> list[Row]:
     for cell in dict.fromkeys(tuple(line[key] for key in keys) for line in lines):
         chosen = [line for line in lines if tuple(line[key] for key in keys) == cell]
         scores = [line["z_spread"] for line in chosen if math.isfinite(line["z_spread"])]
-        ratios = sorted(line["ours"] / line["theirs"] for line in chosen)
+        # errors of exactly 0 are in the authors' results (constant targets): no ratio
+        ratios = sorted(line["ours"] / line["theirs"] for line in chosen if line["theirs"])
         found.append(
             dict(zip(keys, cell, strict=True))
             | {
                 "cells": len(chosen),
-                "ours/theirs": ratios[len(ratios) // 2],
+                "ours/theirs": ratios[len(ratios) // 2] if ratios else math.nan,
                 "mean z": sum(scores) / len(scores) if scores else math.nan,
                 "|z| > 2": sum(abs(z) > 2 for z in scores),
                 "|z| > 3": sum(abs(z) > 3 for z in scores),

@@ -304,6 +304,14 @@ def test_comparison_by_hand(tmp_path):
     [summary] = summarise(lines)
     assert summary["cells"] == 2
     assert summary["|z| > 2"] == sum(abs(line["z_spread"]) > 2 for line in lines)
+    assert summary["ours/theirs"] == pytest.approx(max(row["ours"] / row["theirs"] for row in lines))
+
+
+def test_an_error_of_zero_in_the_reference_has_no_ratio():
+    line = {"dataset": "Boston", "kernel": "k", "preprocessing": "centred", "metric": "error"}
+    lines = [line | {"ours": 0.3, "theirs": theirs, "z_spread": 1.0} for theirs in (0.0, 0.2)]
+    assert summarise(lines)[0]["ours/theirs"] == pytest.approx(1.5)
+    assert math.isnan(summarise(lines[:1])[0]["ours/theirs"])
 
 
 def test_a_table_of_something_else_is_refused(tmp_path):
