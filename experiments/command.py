@@ -10,6 +10,7 @@ from types import NoneType
 from typing import Any, get_args, get_origin, get_type_hints
 
 import click
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import (
@@ -32,6 +33,13 @@ from .harness.runner import run_units
 from .harness.store import Store
 
 DEFAULT_SEEDS = {"full": 10, "quick": 2}
+
+SHORT = {  # metrics of the authors' table
+    "k_rel_frob_error": "Frobenius",
+    "test_kl": "KL",
+    "test_error": "error",
+    "test_mnll": "MNLL",
+}
 
 
 def chosen_experiments(names: tuple[str, ...]) -> list[Experiment]:
@@ -241,14 +249,15 @@ def show(console: Console, verdicts: list[tuple[Claim, Verdict]], lines: list[Ro
             table.add_row(claim.experiment, holds, claim.text, escape(verdict.numbers))
         console.print(table)
     if lines:
-        named = ("dataset", "kernel", "preprocessing")  # one column, which may wrap between words
-        summary = [
-            {"data, kernel": ", ".join(row.pop(key) for key in named), **row}
-            for row in summarise(lines)
-        ]
-        table = Table(title="Beside the authors' results")
-        for heading in summary[0]:
-            table.add_column(heading, no_wrap=heading != "data, kernel")
-        for row in summary:
-            table.add_row(*(f"{v:.3g}" if isinstance(v, float) else str(v) for v in row.values()))
+        table = Table(title="Beside the authors' results", box=SIMPLE_HEAD, pad_edge=False)
+        table.add_column("data, kernel", min_width=30)  # wraps between words, in 80 columns too
+        for heading in ("metric", "cells", "ratio", "mean z", "|z|>2", "|z|>3"):
+            table.add_column(heading, no_wrap=True)
+        last = ""
+        for row in summarise(lines):
+            data = ", ".join(row.pop(key) for key in ("dataset", "kernel", "preprocessing"))
+            metric = SHORT[row.pop("metric")]
+            numbers = (f"{v:.3g}" if isinstance(v, float) else str(v) for v in row.values())
+            table.add_row(data if data != last else "", metric, *numbers)
+            last = data
         console.print(table)
