@@ -304,7 +304,7 @@ def test_comparison_by_hand(tmp_path):
     [summary] = summarise(lines)
     assert summary["cells"] == 2
     assert summary["|z| > 2"] == sum(abs(line["z_spread"]) > 2 for line in lines)
-    assert summary["ours/theirs"] == pytest.approx(max(row["ours"] / row["theirs"] for row in lines))
+    assert summary["ours/theirs"] == pytest.approx(max(r["ours"] / r["theirs"] for r in lines))
 
 
 def test_an_error_of_zero_in_the_reference_has_no_ratio():
