@@ -105,7 +105,7 @@ def test_structured_orthogonal_projections(width, blocks, D, dtype, rng, monkeyp
     tolerance = (1e-5 if dtype == np.float32 else 1e-12) * d**1.5
     for available in (cpp.AVAILABLE, False):
         monkeypatch.setattr(cpp, "AVAILABLE", available)
-        prepared = _backends.sorf(signs, np.arange(D) + 1.0, rows=X)
+        prepared = _backends.backend_of(X).sorf(signs, np.arange(D) + 1.0, X)
         P, imaginary = prepared(X)
         assert imaginary is None
         np.testing.assert_allclose(P / (np.arange(D) + 1), expected, atol=tolerance)

@@ -1,9 +1,6 @@
 """How rows are multiplied by random weights: one interface, several implementations.
 
-`prepare` functions (`hadamard_product`, `sign_product`, `dense_product`, `count_product`, `sorf`,
-`linear`, `waves`) move, check and lay out weights once and return a `Prepared`, a function of one
-chunk of rows; `kept` keeps it with its weights. `rows` is an array like those chunks: it decides on
-the library, dtype and device, and `backend_of` on the implementation:
+The interface is `Backend`; `backend_of(rows)` chooses the module that implements it:
 
 | module      | rows                                                                               |
 |-------------|------------------------------------------------------------------------------------|
@@ -11,7 +8,9 @@ the library, dtype and device, and `backend_of` on the implementation:
 | `compiled`  | NumPy and CSR, if the C++ extension is available                                   |
 | `torch_cpu` | torch tensors, if it is available: portable around compiled transforms      |
 
-`transforms` holds the linear maps that these are made of, `chunks` the loop over chunks of rows.
+Weights are moved, checked and laid out once, as a `Prepared`, which is a function of one chunk of
+rows; `kept` keeps it with its weights. `transforms` holds the linear maps that these are made of,
+`chunks` the loop over chunks of rows.
 
 No other module knows that compiled code exists. `DOTSKETCH_FAST=0` turns it off, `DOTSKETCH_ISA`
 chooses its instruction set.
@@ -32,12 +31,15 @@ from .prepared import Prepared, dense_like, linear_on_parts, multiply, power_of_
 
 
 class Backend(Protocol):
-    """What a module that multiplies rows offers: the functions below, arguments by position.
+    """What a module that multiplies rows offers; arguments are given by position.
 
-    Arrays are `Any` here: each module takes those that `backend_of` hands to it, and no others.
+    `rows` is an array like the chunks that a `Prepared` will see: it decides on the library, dtype
+    and device. Arrays are `Any` here: each module takes those that `backend_of` hands to it.
     """
 
-    def hadamard(self, X: Any, /) -> Array: ...
+    def hadamard(self, X: Any, /) -> Array:
+        """Unnormalised Walsh–Hadamard transform of every row; the width is a power of two."""
+
     def hadamard_product(
         self,
         turns: Any,
@@ -47,15 +49,31 @@ class Backend(Protocol):
         scale: float,
         rows: Any,
         /,
-    ) -> Prepared: ...
-    def sign_product(
-        self, turns: Any, is_complex: bool, scale: float, rows: Any, /
-    ) -> Prepared: ...
-    def dense_product(self, real: Any, imaginary: Any, scale: float, rows: Any, /) -> Prepared: ...
+    ) -> Prepared:
+        """Products over p of projections by signed, permuted Hadamard blocks, times `scale`.
+
+        Weights iᵗ with turns (p, B, d), d a power of two; column l of a block is its coordinate
+        `places[…, l]`, (p, B, d); the first `n_columns` of all blocks are kept.
+        """
+
+    def sign_product(self, turns: Any, is_complex: bool, scale: float, rows: Any, /) -> Prepared:
+        """Products over p of dense projections by weights iᵗ, turns (p, D, d), times `scale`."""
+
+    def dense_product(self, real: Any, imaginary: Any, scale: float, rows: Any, /) -> Prepared:
+        """Products over p of projections by dense matrices (p, D, d), times `scale`."""
+
     def count_product(
         self, buckets: Any, turns: Any, n_columns: int, is_complex: bool, rows: Any, /
-    ) -> Prepared: ...
-    def sorf(self, signs: Any, scales: Any, rows: Any, /) -> Prepared: ...
+    ) -> Prepared:
+        """Convolution over p of count sketches, hashes (p, d) to n_columns buckets, signs iᵗ."""
+
+    def sorf(self, signs: Any, scales: Any, rows: Any, /) -> Prepared:
+        """Structured orthogonal projections H D₃ H D₂ H D₁ x, block by block.
+
+        `signs` (B, 3, d) are ±1, d a power of two, to which x is padded with zeros. The first D
+        columns of all blocks are kept and multiplied by `scales` (D,).
+        """
+
     def waves(
         self,
         frequencies: tuple[Any, ...],
@@ -65,13 +83,31 @@ class Backend(Protocol):
         is_complex: bool,
         rows: Any,
         /,
-    ) -> Prepared: ...
-    def linear(self, matrix: Any, rows: Any, /) -> Prepared: ...
-    def largest_entry(self, X: Any, /) -> float: ...
+    ) -> Prepared:
+        """Cosines and sines of the angles ωᵀx/l of D frequencies, times `scale`.
+
+        The frequencies are a dense matrix (D, d), or the signs and scales of `sorf`. The
+        lengthscale l is None, a number, or one number for each coordinate. Complex columns are
+        exp(iωᵀx/l); real ones are all cosines, then all sines, and with a `phase` (1,) instead of
+        (0,) the last angle has one column only, its cosine after the phase is added.
+        """
+
+    def linear(self, matrix: Any, rows: Any, /) -> Prepared:
+        """Projection by a dense real matrix (D, d)."""
+
+    def largest_entry(self, X: Any, /) -> float:
+        """max |x| over all entries of X (dense or sparse), or NaN."""
+
     @property
-    def pair_gram(self) -> Callable[..., tuple[np.ndarray, np.ndarray, np.ndarray]]: ...
+    def pair_gram(self) -> Callable[..., tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        """Sums over a block of pairs that decide a bias, see `portable.pair_gram`."""
+
     @property
-    def pair_terms(self) -> Callable[..., np.ndarray | None]: ...
+    def pair_terms(self) -> Callable[..., np.ndarray | None]:
+        """Sums of variance terms over a block of pairs, or None where the backend has none.
+
+        The arguments are those of the kernel `pair_terms`; `shape` is that of the sums.
+        """
 
 
 def backend_of(rows: Array) -> Backend:
@@ -120,116 +156,24 @@ def hadamard(X: Array) -> Array:  # (n, d) -> (n, d)
     return backend_of(X).hadamard(X)
 
 
-def hadamard_product(
-    turns: np.ndarray,
-    places: np.ndarray,
-    n_columns: int,
-    *,
-    is_complex: bool,
-    scale: float = 1.0,
-    rows: Array,
-) -> Prepared:
-    """Products over p of projections by signed, permuted Hadamard blocks, times `scale`.
-
-    Weights iᵗ with turns (p, B, d), d a power of two; column l of a block is its coordinate
-    `places[…, l]`, (p, B, d); the first `n_columns` of all blocks are kept.
-    """
-    return backend_of(rows).hadamard_product(turns, places, n_columns, is_complex, scale, rows)
-
-
-def sign_product(
-    turns: np.ndarray, *, is_complex: bool, scale: float = 1.0, rows: Array
-) -> Prepared:
-    """Products over p of dense projections by weights iᵗ, turns (p, D, d), times `scale`."""
-    return backend_of(rows).sign_product(turns, is_complex, scale, rows)
-
-
-def dense_product(
-    real: Array, imaginary: Array | None, *, scale: float = 1.0, rows: Array
-) -> Prepared:
-    """Products over p of projections by dense matrices (p, D, d), times `scale`."""
-    return backend_of(rows).dense_product(real, imaginary, scale, rows)
-
-
-def count_product(
-    buckets: np.ndarray, turns: np.ndarray, n_columns: int, *, is_complex: bool, rows: Array
-) -> Prepared:
-    """Convolution over p of count sketches into n_columns buckets, hashes (p, d) and signs iᵗ."""
-    return backend_of(rows).count_product(buckets, turns, n_columns, is_complex, rows)
-
-
-def sorf(signs: np.ndarray, scales: np.ndarray, *, rows: Array) -> Prepared:
-    """Structured orthogonal projections H D₃ H D₂ H D₁ x, block by block.
-
-    `signs` (B, 3, d) are ±1, d a power of two, to which x is padded with zeros. The first D columns
-    of all blocks are kept and multiplied by `scales` (D,).
-    """
-    return backend_of(rows).sorf(signs, scales, rows)
-
-
-def waves(
-    frequencies: tuple[np.ndarray, ...],
-    phase: np.ndarray,
-    *,
-    lengthscale: Any = None,
-    scale: Any = 1.0,
-    is_complex: bool,
-    rows: Array,
-) -> Prepared:
-    """Cosines and sines of the angles ωᵀx/l of D frequencies, times `scale`.
-
-    The frequencies are a dense matrix (D, d), or the signs and scales of `sorf`. The lengthscale l
-    is None, a number, or one number for each coordinate. Complex columns are exp(iωᵀx/l); real
-    ones are all cosines, then all sines, and with a `phase` (1,) instead of (0,) the last angle
-    has one column only, its cosine after the phase is added.
-    """
-    return backend_of(rows).waves(frequencies, phase, lengthscale, scale, is_complex, rows)
-
-
-def linear(matrix: Array, *, rows: Array) -> Prepared:
-    """Projection by a dense real matrix (D, d)."""
-    return backend_of(rows).linear(matrix, rows)
-
-
 def largest_entry(X: Array) -> float:
     """max |x| over all entries of X (dense or sparse), or NaN, without a temporary of its size."""
     return backend_of(X).largest_entry(X)
 
 
-def pair_gram(dot: np.ndarray, *arguments: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Sums over a block of pairs that decide a bias, see `portable.pair_gram`."""
-    return backend_of(dot).pair_gram(dot, *arguments)
-
-
-def pair_terms(dot: np.ndarray, *arguments: Any, shape: tuple[int, int]) -> np.ndarray | None:
-    """Sums of variance terms over a block of pairs, or None where the backend has none.
-
-    The arguments are those of the kernel `pair_terms`; `shape` is that of the sums.
-    """
-    return backend_of(dot).pair_terms(dot, *arguments, shape=shape)
-
-
 __all__ = [
+    "Backend",
     "Prepared",
     "backend_of",
-    "count_product",
     "dense_like",
-    "dense_product",
     "description",
     "hadamard",
-    "hadamard_product",
     "host_view",
     "keeps_prepared",
     "kept",
     "largest_entry",
-    "linear",
     "linear_on_parts",
     "multiply",
-    "pair_gram",
-    "pair_terms",
     "power_of_two",
     "scaled",
-    "sign_product",
-    "sorf",
-    "waves",
 ]

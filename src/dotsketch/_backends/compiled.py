@@ -14,7 +14,8 @@ from array_api_compat import is_numpy_array
 
 from .._arrays import Array, HostParts, Parts, is_foreign, is_sparse
 from . import cpp, portable, transforms
-from .portable import dense_product, linear
+from .portable import dense_product as dense_product
+from .portable import linear as linear
 from .prepared import Prepared, empty_parts
 
 LARGEST_FUSED = 64  # up to so many coordinates angles are computed with their waves, not by BLAS
@@ -330,18 +331,3 @@ def aligned(X: Any) -> np.ndarray:
     """X with contiguous, aligned rows, as the kernels need them."""
     contiguous = X.strides[-1] == X.itemsize or X.shape[-1] == 1
     return X if contiguous and X.flags.aligned else np.require(X, requirements=("C", "A"))
-
-
-__all__ = [
-    "count_product",
-    "dense_product",
-    "hadamard",
-    "hadamard_product",
-    "largest_entry",
-    "linear",
-    "pair_gram",
-    "pair_terms",
-    "sign_product",
-    "sorf",
-    "waves",
-]

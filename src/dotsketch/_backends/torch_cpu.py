@@ -18,7 +18,11 @@ from array_api_compat import is_torch_array
 from .._arrays import Array, ArrayT, HostParts, Parts, host, is_traced
 from .._support.threads import run_all
 from . import compiled, cpp, portable, transforms
-from .portable import dense_product, linear, pair_gram, pair_terms, sign_product
+from .portable import dense_product as dense_product
+from .portable import linear as linear
+from .portable import pair_gram as pair_gram
+from .portable import pair_terms as pair_terms
+from .portable import sign_product as sign_product
 from .prepared import Prepared, empty_parts, multiply
 
 if TYPE_CHECKING:
@@ -318,17 +322,3 @@ class TorchWaves(portable.Waves):
 
 
 waves = TorchWaves
-
-__all__ = [
-    "count_product",
-    "dense_product",
-    "hadamard",
-    "hadamard_product",
-    "largest_entry",
-    "linear",
-    "pair_gram",
-    "pair_terms",
-    "sign_product",
-    "sorf",
-    "waves",
-]

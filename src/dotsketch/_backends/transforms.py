@@ -119,10 +119,7 @@ def srht(
 
 def project(X: Array, real: Array, imaginary: Array | None) -> Parts:
     """Dense random projections, (n, d) and weights (D, d) -> (D, n) parts."""
-    if is_sparse(X):
-        X = X.T  # CSC: the product runs over the rows of the weights
-        return (real @ X), None if imaginary is None else (imaginary @ X)
-    X = X.T
+    X = X.T  # CSC, where X is CSR: the product runs over the rows of the weights
     return real @ X, None if imaginary is None else imaginary @ X
 
 

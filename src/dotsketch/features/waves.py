@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._arrays import OUTPUTS, Array, ArrayT, is_foreign
-from .._backends import Prepared, backend_of, keeps_prepared, kept, waves
+from .._backends import Prepared, backend_of, keeps_prepared, kept
 from .._backends.chunks import map_rows
 from ..projections import Frequencies
 from .base import Setup
@@ -125,14 +125,8 @@ class Waves:
 
     def _prepared(self, weights: WaveWeights, lengthscale: Any, scale: Any, X: Array) -> Prepared:
         def make() -> Prepared:
-            return waves(
-                weights.frequencies,
-                weights.phase,
-                lengthscale=lengthscale,
-                scale=scale,
-                is_complex=self.output == "complex",
-                rows=X,
-            )
+            is_complex = self.output == "complex"
+            return backend_of(X).waves(*weights, lengthscale, scale, is_complex, X)
 
         if is_foreign(lengthscale) or is_foreign(scale):  # they may have gradients
             return make()

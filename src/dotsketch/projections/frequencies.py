@@ -27,9 +27,7 @@ from .._backends import (
     backend_of,
     keeps_prepared,
     kept,
-    linear,
     power_of_two,
-    sorf,
 )
 
 PROJECTIONS = ("independent", "orthogonal", "sorf")
@@ -119,8 +117,8 @@ class Frequencies:
     def prepare(self, weights: Any, rows: Array) -> Prepared:
         """The weights as a function of chunks of rows like these: done once for all chunks."""
         if self.projection == "sorf":
-            return sorf(*weights, rows=rows)
-        return linear(weights.matrix, rows=rows)
+            return backend_of(rows).sorf(weights.signs, weights.scales, rows)
+        return backend_of(rows).linear(weights.matrix, rows)
 
     def prepared(self, weights: Any, rows: Array) -> Prepared:
         """What `prepare` makes, kept with the weights: it is made at the first call only."""

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .._arrays import Array
-from .._backends import Prepared, dense_product, keeps_prepared
+from .._backends import Prepared, backend_of, keeps_prepared
 from .base import Projection
 
 
@@ -38,4 +38,4 @@ class GaussianProjection(Projection):
     ) -> Prepared:
         values = weights.values
         imaginary = values[:, 1, :, :] if self.is_complex else None
-        return dense_product(values[:, 0, :, :], imaginary, scale=scale, rows=rows)
+        return backend_of(rows).dense_product(values[:, 0, :, :], imaginary, scale, rows)

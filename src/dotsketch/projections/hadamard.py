@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .._arrays import Array
-from .._backends import Prepared, hadamard_product, keeps_prepared, power_of_two
+from .._backends import Prepared, backend_of, keeps_prepared, power_of_two
 from .base import Projection
 from .rademacher import sample_turns
 
@@ -46,6 +46,4 @@ class HadamardProjection(Projection):
     def prepare(
         self, weights: SRHTWeights, n_rows: int, *, scale: float = 1.0, rows: Array
     ) -> Prepared:
-        return hadamard_product(
-            *weights, n_rows, is_complex=self.is_complex, scale=scale, rows=rows
-        )
+        return backend_of(rows).hadamard_product(*weights, n_rows, self.is_complex, scale, rows)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .._arrays import Array, namespace
-from .._backends import Prepared, dense_product, keeps_prepared, sign_product
+from .._backends import Prepared, backend_of, keeps_prepared
 from .base import Projection
 
 
@@ -48,10 +48,11 @@ class RademacherProjection(Projection):
     def prepare(
         self, weights: TurnWeights | AngleWeights, n_rows: int, *, scale: float = 1.0, rows: Array
     ) -> Prepared:
+        backend = backend_of(rows)
         if isinstance(weights, TurnWeights):
-            return sign_product(weights.turns, is_complex=self.is_complex, scale=scale, rows=rows)
+            return backend.sign_product(weights.turns, self.is_complex, scale, rows)
         angles, xp = weights.angles, namespace(weights.angles)
-        return dense_product(xp.cos(angles), xp.sin(angles), scale=scale, rows=rows)
+        return backend.dense_product(xp.cos(angles), xp.sin(angles), scale, rows)
 
 
 def sample_turns(rng: np.random.Generator, shape: tuple[int, ...], is_complex: bool) -> np.ndarray:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..._backends import pair_gram, pair_terms
+from ..._backends import backend_of
 from ...kernels import ExpandedKernel
 from ...pairs import PairStatistics
 from ...sketches.base import PairSumTerms, SeparableSketch
@@ -180,7 +180,9 @@ class _PairSums:
     def _add_powers(self, dot: np.ndarray, values: np.ndarray, block: _Block) -> None:
         """Add the sums of t t', t R, R² and k²."""
         left, right = self.weights[block.rows], self.weights[block.columns]
-        sums = pair_gram(dot, values, left, right, self.degrees, block.skips_diagonal)
+        sums = backend_of(dot).pair_gram(
+            dot, values, left, right, self.degrees, block.skips_diagonal
+        )
         for total, found in zip((self.gram, self.tail, self.rest_and_kernel), sums, strict=True):
             total += block.weight * found
 
@@ -211,7 +213,7 @@ class _PairSums:
         totals: list[Any],
     ) -> bool:
         """The same from a description of the terms; False where no backend sums these."""
-        found = pair_terms(
+        found = backend_of(pairs.dot).pair_terms(
             pairs.dot,
             pairs.squares,
             self.weights[block.rows],
