@@ -11,7 +11,6 @@ every library.
 from __future__ import annotations
 
 import math
-from numbers import Integral
 from typing import Any, TypeGuard, overload
 
 import array_api_compat
@@ -157,6 +156,12 @@ def double(X: ArrayT) -> ArrayT:
     return xp.astype(X, dtypes.get("float64", X.dtype))
 
 
+def nonnegative(X: ArrayT) -> ArrayT:
+    """X with zeros in the place of what is negative."""
+    xp = namespace(X)
+    return xp.maximum(X, xp.zeros_like(X))
+
+
 def without_gradient(X: ArrayT) -> ArrayT:
     """The values of X, through which no gradient flows."""
     values: Any = X
@@ -175,13 +180,6 @@ def square_root(value: Any) -> Any:
     if array_api_compat.is_array_api_obj(value):
         return namespace(value).sqrt(value)
     return math.sqrt(value)
-
-
-def positive_integer(name: str, value: Any) -> int:
-    """`value`, which may be an integer of NumPy, as a Python int; ValueError for all else."""
-    if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
-        raise ValueError(f"{name} must be a positive integer; got {value!r}.")
-    return int(value)
 
 
 def as_generator(random_state: Any) -> np.random.Generator:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Generic
 
-from ._arrays import ArrayT, double, namespace
+from ._arrays import ArrayT, double, namespace, nonnegative
 
 
 @dataclass(frozen=True)
@@ -55,8 +55,7 @@ class PairStatistics(Generic[ArrayT]):
     @property
     def beta(self) -> ArrayT:
         """β = N − S = Σ_{k≠l} x_k² y_l², never negative."""
-        xp = namespace(self.dot)
-        return xp.maximum(self.norms - self.squares, xp.zeros_like(self.norms))
+        return nonnegative(self.norms - self.squares)
 
     @property
     def gamma(self) -> ArrayT:

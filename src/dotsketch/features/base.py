@@ -30,9 +30,9 @@ from .._arrays import (
     is_sparse,
     is_traced,
     namespace,
-    positive_integer,
 )
 from .._backends import host_view, largest_entry
+from .._support.parameters import one_of, positive_integer
 from ..kernels import Kernel
 from ..rows.collections import at_hand, over_collections
 from ..rows.sources import Output, float_type
@@ -269,9 +269,7 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
     def _count_projections(self) -> int:
         """How many projections give n_components columns."""
         n = positive_integer("n_components", self.n_components)
-        if self.output not in OUTPUTS:
-            names = ", ".join(map(repr, OUTPUTS))
-            raise ValueError(f"output must be one of {names}; got {self.output!r}.")
+        one_of("output", self.output, OUTPUTS)
         if self.output != "complex_to_real":
             return n
         if n % 2:
@@ -318,11 +316,6 @@ def suited(candidates: Iterable[FeatureMap], study: Study) -> list[FeatureMap]:
         return True
 
     return [candidate for candidate in candidates if suits(candidate)]
-
-
-def check_option(name: str, value: Any, known: Iterable[Any]) -> None:
-    if value not in known:
-        raise ValueError(f"{name} must be one of {', '.join(map(repr, known))}; got {value!r}.")
 
 
 def check_fitted(estimator: Any) -> None:

@@ -23,13 +23,13 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from .._arrays import Array, ArrayT, as_generator, dense, double, host, like, plain, square_root
+from .._support.parameters import one_of
 from ..kernels import DistanceKernel, Gaussian, Kernel, Matern
 from ..projections import PROJECTIONS, orthogonal_covariance, sphere_mean
 from .base import (
     FeatureMap,
     Floor,
     Setup,
-    check_option,
     fitted_kernel,
     namespaced,
     suited,
@@ -71,8 +71,7 @@ class FourierMap(Waves):
     nu: float | None = None
 
     def __post_init__(self) -> None:
-        if self.norms not in NORMS:
-            raise ValueError(f"norms must be one of {NORMS}; got {self.norms!r}.")
+        one_of("norms", self.norms, NORMS)
         super().__post_init__()
 
     @property
@@ -294,8 +293,8 @@ class FourierFeatures(FeatureMap):
         return f"fourier: {self.projection}{norms}{output_suffix(self.output)}"
 
     def check_study(self, study: Study) -> None:
-        check_option("projection", self.projection, PROJECTIONS)
-        check_option("norms", self.norms, NORMS)
+        one_of("projection", self.projection, PROJECTIONS)
+        one_of("norms", self.norms, NORMS)
         if not isinstance(study.kernel, DistanceKernel):
             raise Unsuited("Fourier features are for kernels of the distance")
 

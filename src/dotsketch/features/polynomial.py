@@ -24,10 +24,11 @@ from .._arrays import (
     square_root,
 )
 from .._backends import largest_entry
+from .._support.parameters import one_of
 from ..kernels import DotProductKernel, Polynomial
 from ..pairs import PairStatistics
 from ..sketches import SKETCHES, Sketch, make_sketch
-from .base import FeatureMap, Floor, check_option, check_overflow, suited, warn_of_underflow
+from .base import FeatureMap, Floor, check_overflow, suited, warn_of_underflow
 from .errors import ExpectedError, Unsuited, relative_error
 from .study import Study
 
@@ -149,8 +150,8 @@ class PolynomialSketch(FeatureMap):
         )
 
     def check_study(self, study: Study) -> None:
-        check_option("sketch", self.sketch, SKETCHES)
-        check_option("output", self.output, OUTPUTS)
+        one_of("sketch", self.sketch, SKETCHES)
+        one_of("output", self.output, OUTPUTS)
         if not isinstance(study.kernel, Polynomial):
             raise Unsuited("a polynomial sketch is for polynomial kernels")
 
@@ -234,8 +235,7 @@ class PolynomialSketch(FeatureMap):
         """
         check_is_fitted(self)
         part = part or ("complex" if self.output_ == "complex" else "real")
-        if part not in ("real", "complex"):
-            raise ValueError(f'part must be "real" or "complex"; got {part!r}.')
+        one_of("part", part, ("real", "complex"))
         A = self._inputs(self._dense(X))
         B = A if Y is None else self._inputs(self._dense(Y))
         of = self.sketch_.variance if part == "complex" else self.sketch_.real_part_variance

@@ -36,9 +36,10 @@ from .._arrays import (
     plain,
 )
 from .._backends.chunks import map_rows
+from .._support.parameters import one_of
 from ..kernels import DotProductKernel, Exponential, Gaussian
 from ..projections import PROJECTIONS, Frequencies, orthogonal_covariance
-from .base import FeatureMap, Floor, Setup, check_option, fitted_kernel, suited
+from .base import FeatureMap, Floor, Setup, fitted_kernel, suited
 from .degenerate import warn_if_degenerate
 from .errors import ExpectedError, Unsuited, relative_error
 from .samples import data_centre
@@ -267,7 +268,7 @@ class PositiveFeatures(FeatureMap):
         return 2 if self.hyperbolic else 1
 
     def check_study(self, study: Study) -> None:
-        check_option("projection", self.projection, PROJECTIONS)
+        one_of("projection", self.projection, PROJECTIONS)
         # For the Gaussian kernel they are far worse than Fourier features
         if not isinstance(study.kernel, Exponential):
             raise Unsuited("positive features are planned for the exponential kernel")

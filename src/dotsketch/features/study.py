@@ -13,11 +13,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from .._arrays import (
-    Array,
-    as_generator,
-    positive_integer,
-)
+from .._arrays import Array, as_generator
+from .._support.parameters import positive_integer
 from ..kernels import Kernel
 from .errors import (
     OVERFLOW,

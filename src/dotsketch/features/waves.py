@@ -18,6 +18,7 @@ import numpy as np
 from .._arrays import OUTPUTS, Array, ArrayT, is_foreign
 from .._backends import Prepared, backend_of, keeps_prepared, kept
 from .._backends.chunks import map_rows
+from .._support.parameters import one_of
 from ..projections import Frequencies
 from .base import Setup
 
@@ -47,8 +48,7 @@ class Waves:
     output: str = "real"
 
     def __post_init__(self) -> None:
-        if self.output not in OUTPUTS:
-            raise ValueError(f"output must be one of {OUTPUTS}; got {self.output!r}.")
+        one_of("output", self.output, OUTPUTS)
         if self.output == "complex_to_real" and self.n_components % 2:
             raise ValueError(
                 f"complex_to_real returns pairs of columns: n_components={self.n_components} must "
@@ -158,6 +158,5 @@ def output_suffix(output: str) -> str:
 def check_part(part: str | None, default: str) -> str:
     """`part` as the user gave it, or the default: "real" or "complex"."""
     part = part or default
-    if part not in ("real", "complex"):
-        raise ValueError(f'part must be "real" or "complex"; got {part!r}.')
+    one_of("part", part, ("real", "complex"))
     return part

@@ -21,6 +21,7 @@ from sklearn.utils.validation import (
 )
 
 from .._arrays import Array, host
+from .._support.parameters import one_of
 from ..features.base import FeatureMap, is_valid
 from ..rows.collections import rows_of
 from ..rows.copies import copies
@@ -81,13 +82,8 @@ class FeatureGP(TunedProcess):
                 "features must be a transformer, such as MaclaurinFeatures(Gaussian()); got "
                 f"{self.features!r}."
             )
-        if self.posterior not in ("real", "complex"):
-            raise ValueError(f'posterior must be "real" or "complex"; got {self.posterior!r}.')
-        if self.variance_correction not in corrections:
-            raise ValueError(
-                f"variance_correction must be one of {corrections}; got "
-                f"{self.variance_correction!r}."
-            )
+        one_of("posterior", self.posterior, ("real", "complex"))
+        one_of("variance_correction", self.variance_correction, corrections)
         rows = self.chunk_rows
         if rows is not None and (not isinstance(rows, Integral) or rows < 1):
             raise ValueError(f"chunk_rows must be a positive integer or None; got {rows!r}.")

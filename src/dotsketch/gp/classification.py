@@ -9,7 +9,8 @@ from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from .._arrays import as_generator, host, positive_integer
+from .._arrays import as_generator, host
+from .._support.parameters import positive_integer
 from ..rows.collections import split_target
 from ..rows.sources import SAMPLE_ROWS, Rows, is_on_disk, is_stream, sample_weights
 from .base import DTYPES

@@ -19,6 +19,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from .._support.parameters import check_positive, one_of
 from ..rows.collections import over_collections
 from ..rows.sources import Output
 from .choice import (
@@ -32,7 +33,6 @@ from .choice import (
     penalty,
 )
 from .softmax import PROBABILITIES, expected_softmax
-from .targets import check_positive
 
 
 @dataclass(frozen=True)
@@ -161,13 +161,10 @@ class DirichletClassifier(ClassifierMixin):
         return self._log_evidence(self.labels_, self.prior_variance_)
 
     def _check_classifier(self) -> None:
-        check_positive("alpha", self.alpha, ("auto", "evidence"))
-        check_positive("prior_variance", self.prior_variance, ("auto", "labels"))
-        check_positive("temperature", self.temperature, ("auto",))
-        if self.probabilities not in PROBABILITIES:
-            raise ValueError(
-                f"probabilities must be one of {PROBABILITIES}; got {self.probabilities!r}."
-            )
+        check_positive("alpha", self.alpha, "auto", "evidence")
+        check_positive("prior_variance", self.prior_variance, "auto", "labels")
+        check_positive("temperature", self.temperature, "auto")
+        one_of("probabilities", self.probabilities, PROBABILITIES)
         if self.n_samples < 1:
             raise ValueError(f"n_samples must be positive; got {self.n_samples!r}.")
 

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from .._arrays import as_generator, positive_integer
+from .._arrays import as_generator
+from .._support.parameters import positive_integer
 from ..features.base import check_fitted
 from ..rows.collections import over_collections
 from ..rows.sources import Output, Rows

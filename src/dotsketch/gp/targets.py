@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import validate_data
 
 from .._arrays import Array, host
+from .._support.parameters import check_positive, one_of
 from .base import DTYPES
 
 NORMALIZATIONS = ("standard", "mean", None)
@@ -53,12 +53,9 @@ class GaussianRegressor(RegressorMixin, MultiOutputMixin):
         return mean[..., None] + std[..., None] * ndtri(levels)
 
     def _check_regressor(self) -> None:
-        check_positive("noise_variance", self.noise_variance, ("auto",))
-        check_positive("prior_variance", self.prior_variance, ("auto",))
-        if self.normalize_y not in NORMALIZATIONS:
-            raise ValueError(
-                f"normalize_y must be one of {NORMALIZATIONS}; got {self.normalize_y!r}."
-            )
+        check_positive("noise_variance", self.noise_variance, "auto")
+        check_positive("prior_variance", self.prior_variance, "auto")
+        one_of("normalize_y", self.normalize_y, NORMALIZATIONS)
 
     def _check_rows(self, X: Any, y: Any, *, reset: bool = True) -> tuple[Array, np.ndarray]:
         """Training rows in memory and their targets."""
@@ -127,16 +124,6 @@ class GaussianRegressor(RegressorMixin, MultiOutputMixin):
 def is_rounding(deviations: np.ndarray, means: np.ndarray) -> np.ndarray:  # (m,), (m,) -> (m,)
     """Whether targets are constant up to the rounding of their mean."""
     return deviations <= 10 * np.finfo(np.float64).eps * np.abs(means)
-
-
-def check_positive(name: str, value: Any, words: tuple[str, ...]) -> None:
-    """Raise unless the value is a positive finite number or one of the words."""
-    if isinstance(value, str) and value in words:
-        return
-    number = isinstance(value, Real) and not isinstance(value, bool)
-    if not number or not np.isfinite(value) or value <= 0:
-        options = "".join(f' or "{word}"' for word in words)
-        raise ValueError(f"{name} must be a positive number{options}; got {value!r}.")
 
 
 def check_targets(y: Any) -> tuple[np.ndarray, bool]:  # (n,) or (n, m) -> (n, m), was it (n,)

@@ -75,7 +75,7 @@ class Kernel(BaseEstimator):
             size = int(np.prod(shape))
             found[name] = values[:size].reshape(shape) if shape else float(values[0])
             values = values[size:]
-        return type(self)(**{**self.get_params(), **found})
+        return self.changed(**found)
 
     def with_pullback(
         self, X: FloatArray, Y: FloatArray | None = None
@@ -126,7 +126,11 @@ class Kernel(BaseEstimator):
     def times(self, factor: Any) -> Any:
         """The kernel times a positive number: this one with another variance."""
         check_positive("the factor of a kernel", factor)
-        return type(self)(**{**self.get_params(deep=False), "variance": factor * self.variance})
+        return self.changed(variance=factor * self.variance)
+
+    def changed(self, **parameters: Any) -> Any:
+        """A copy with other values of these parameters."""
+        return type(self)(**{**self.get_params(deep=False), **parameters})
 
     # -- plumbing --------------------------------------------------------------------------------
 
@@ -271,8 +275,7 @@ class GammaKernel(DotProductKernel):
         return times_root(X, self.gamma)
 
     def stretched(self, factor: float) -> Any:
-        changed = {"gamma": self.gamma / factor**2}
-        return type(self)(**{**self.get_params(), **changed})
+        return self.changed(gamma=self.gamma / factor**2)
 
     def range_of(self, name: str, X: FloatArray) -> FloatArray:
         """gamma x·x is typically 1."""
@@ -330,49 +333,6 @@ def matching(X: ArrayT, Y: ArrayT | None) -> tuple[ArrayT, ArrayT | None]:
 
 def times_root(X: ArrayT, gamma: Any) -> ArrayT:
     return X if isinstance(gamma, (int, float)) and gamma == 1 else X * square_root(gamma)
-
-
-def lengthscale_of(value: Any, X: ArrayT) -> Any:
-    """A number as it is; an array of lengthscales in the library of X."""
-    value = plain(value)
-    if not isinstance(value, (np.ndarray, list, tuple)):
-        return value
-    if len(value) != X.shape[1]:
-        raise ValueError(f"lengthscale has {len(value)} values for {X.shape[1]} features.")
-    xp = namespace(X)
-    return xp.asarray(np.asarray(value), dtype=X.dtype, device=array_api_compat.device(X))
-
-
-def column_lengthscales(lengthscale: Any, dimension: int) -> FloatArray | str:
-    """One lengthscale for every column; a rule such as "median" stays."""
-    if isinstance(lengthscale, str):
-        return lengthscale
-    return np.broadcast_to(host(lengthscale), (dimension,)).astype(float)
-
-
-def column_deviations(X: FloatArray) -> FloatArray:  # (n, d) -> (d,)
-    """The standard deviations of the columns; those of constant columns are a typical one."""
-    deviations = np.std(X, axis=0)
-    varies = varying_columns(X)
-    typical = float(np.median(deviations[varies])) if np.any(varies) else 1.0
-    return np.where(varies, deviations, typical)
-
-
-def varying_columns(X: FloatArray) -> FloatArray:  # (n, d) -> (d,)
-    """Which columns are not constant, up to rounding."""
-    return np.ptp(X, axis=0) > 1e-12 * np.max(np.abs(X), axis=0)
-
-
-def fixed_if_constant(ranges: FloatArray, X: FloatArray) -> FloatArray:  # (d, 3), (n, d) -> (d, 3)
-    """The greatest lengthscale for constant columns: there is nothing to search."""
-    return np.where(varying_columns(X)[:, None], ranges, ranges[:, 2:])
-
-
-def inverse_square(lengthscale: Any) -> FloatArray:
-    """1/lengthscale² on the host; NaN if it is set from data."""
-    if isinstance(lengthscale, str):
-        return np.array(np.nan)
-    return np.asarray(host(lengthscale), dtype=float) ** -2.0
 
 
 def check_positive(name: str, value: Any, most_dimensions: int = 0) -> None:

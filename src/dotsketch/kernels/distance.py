@@ -16,19 +16,12 @@ from .._arrays import (
     evenly_spaced,
     host,
     namespace,
+    nonnegative,
     plain,
     without_gradient,
 )
-from .base import (
-    Kernel,
-    Pullback,
-    check_positive,
-    column_deviations,
-    column_lengthscales,
-    fixed_if_constant,
-    lengthscale_of,
-    matching,
-)
+from .base import Pullback, check_positive, matching
+from .lengthscales import LengthscaleKernel, column_deviations, fixed_if_constant, lengthscale_of
 
 # Squared distances from a product lose their digits to the norms. Those below this share of the
 # norms are computed again from differences wherever the kernel sees the distance itself: its
@@ -36,7 +29,7 @@ from .base import (
 _NEAR = 1e-5
 
 
-class DistanceKernel(Kernel):
+class DistanceKernel(LengthscaleKernel):
     """variance · f(|s(x) − s(y)|²) with s(x) = x / lengthscale.
 
     A subclass says what f is (`profile_of_halves`, of half the squared distance) and what its
@@ -44,9 +37,7 @@ class DistanceKernel(Kernel):
     """
 
     shift_invariant = True
-    searched = ("lengthscale", "variance")
     needs_small_distances = False  # whether f is not a smooth function of the square at 0
-    lengthscale: Any
 
     def validate(self) -> None:
         if isinstance(self.lengthscale, str):
@@ -60,7 +51,7 @@ class DistanceKernel(Kernel):
 
     def resolve(self, X: ArrayT) -> Any:
         if isinstance(self.lengthscale, str):
-            return type(self)(**{**self.get_params(), "lengthscale": median_distance(X)})
+            return self.changed(lengthscale=median_distance(X))
         return self
 
     def scale(self, X: ArrayT) -> ArrayT:
@@ -69,7 +60,7 @@ class DistanceKernel(Kernel):
                 f"lengthscale={self.lengthscale!r} is set from data: call kernel.resolve(X) first, "
                 "or give a number."
             )
-        return X / lengthscale_of(self.lengthscale, X)
+        return super().scale(X)
 
     def profile_of_halves(self, halves: ArrayT) -> ArrayT:
         """f, where halves are |s(x) − s(y)|²/2 ≥ 0: an array of any library."""
@@ -98,8 +89,7 @@ class DistanceKernel(Kernel):
         squares = squares * xp.minimum(unit, 1e15 * xp.ones_like(unit)) ** 2
         # Rounding may leave less than zero where rows are equal. To clamp the value must not cut
         # off the derivatives: at equal rows the second one is −1/lengthscale².
-        clamped = xp.maximum(squares, xp.zeros_like(squares))
-        squares = squares + without_gradient(clamped - squares)
+        squares = squares + without_gradient(nonnegative(squares) - squares)
         if Y is None:
             same = xp.eye(
                 squares.shape[0], dtype=squares.dtype, device=array_api_compat.device(squares)
@@ -159,17 +149,9 @@ class DistanceKernel(Kernel):
                 K[:start, start:stop] = block[:, :start].T
         return K
 
-    def per_column(self, dimension: int) -> Any:
-        values = column_lengthscales(self.lengthscale, dimension)
-        return type(self)(**{**self.get_params(), "lengthscale": values})
-
-    def stretched(self, factor: float) -> Any:
-        values = plain(factor * np.asarray(host(self.lengthscale)))
-        return type(self)(**{**self.get_params(), "lengthscale": values})
-
     def range_of(self, name: str, X: FloatArray) -> FloatArray:
         """Distances grow with √d if all columns matter; a column may matter not at all."""
-        if np.ndim(plain(self.lengthscale)) == 0:
+        if self.is_common:
             return median_distance(X) * np.array([[1e-2, 1.0, 1e2]])
         deviations = column_deviations(X)
         typical = np.sqrt(X.shape[1]) * deviations
@@ -209,11 +191,9 @@ class DistanceKernel(Kernel):
             # Σ_ij G_ij (s_ik − t_jk)² for every k, by one product
             squares = sums @ (S * S) + np.sum(G, axis=0) @ (T * T)
             lengthscales = -variance * (squares - 2 * np.sum(S * products, axis=0))
-            if np.ndim(plain(self.lengthscale)) == 0:
-                lengthscales = lengthscales.sum(keepdims=True)
             of_rows = variance * (sums[:, None] * S - products)  # with respect to S
             of_rows /= lengthscale_of(self.lengthscale, X)
-            return np.append(lengthscales, np.sum(M * K)), of_rows
+            return self.slopes(lengthscales, np.sum(M * K)), of_rows
 
         return K, pullback_to_rows
 

@@ -7,27 +7,18 @@ from typing import Any
 import numpy as np
 from scipy.special import gammaln
 
-from .._arrays import ArrayT, FloatArray, host, namespace, plain
-from .base import (
-    DotProductKernel,
-    Pullback,
-    check_positive,
-    column_lengthscales,
-    fixed_if_constant,
-    inverse_square,
-    lengthscale_of,
-)
+from .._arrays import ArrayT, FloatArray, namespace, plain
+from .base import DotProductKernel, Pullback, check_positive
+from .lengthscales import LengthscaleKernel, fixed_if_constant
 
 
-class Exponential(DotProductKernel):
+class Exponential(LengthscaleKernel, DotProductKernel):
     """variance · exp(x·y / lengthscale²), the kernel of softmax attention.
 
     >>> import numpy as np
     >>> Exponential().coefficients(3) * [1, 1, 2, 6]
     array([1., 1., 1., 1.])
     """
-
-    searched = ("lengthscale", "variance")
 
     def __init__(self, *, lengthscale: Any = 1.0, variance: float = 1.0):
         self.lengthscale = lengthscale
@@ -38,13 +29,6 @@ class Exponential(DotProductKernel):
         check_positive("lengthscale", self.lengthscale, most_dimensions=1)
         check_positive("variance", self.variance)
 
-    @property
-    def metric(self) -> tuple[str, Any]:
-        return "rows", inverse_square(self.lengthscale)
-
-    def scale(self, X: ArrayT) -> ArrayT:
-        return X / lengthscale_of(self.lengthscale, X)
-
     def series(self, max_degree: int) -> FloatArray:
         n = np.arange(max_degree + 1)
         return np.exp(-gammaln(n + 1.0))
@@ -52,19 +36,10 @@ class Exponential(DotProductKernel):
     def profile(self, t: ArrayT) -> ArrayT:
         return plain(self.variance) * namespace(t).exp(t)
 
-    def per_column(self, dimension: int) -> Any:
-        values = column_lengthscales(self.lengthscale, dimension)
-        return type(self)(lengthscale=values, variance=self.variance)
-
-    def stretched(self, factor: float) -> Any:
-        values = plain(factor * np.asarray(host(self.lengthscale)))
-        return type(self)(lengthscale=values, variance=self.variance)
-
     def range_of(self, name: str, X: FloatArray) -> FloatArray:
         """Exponents are at most 50² and typically 1 for rows of the usual norm."""
         largest, usual = np.max(np.abs(X), axis=0), np.sqrt(np.mean(X * X, axis=0))
-        is_common = np.ndim(plain(self.lengthscale)) == 0
-        if is_common:
+        if self.is_common:
             largest, usual = (np.sqrt([np.sum(size**2)]) for size in (largest, usual))
         else:  # the exponent is a sum over columns
             largest, usual = (np.sqrt(X.shape[1]) * size for size in (largest, usual))
@@ -72,7 +47,7 @@ class Exponential(DotProductKernel):
         least = np.maximum(largest / 25, 1e-2 * usual)
         typical = np.maximum(usual, least)
         ranges = np.stack([least, typical, 1e3 * typical], axis=1)
-        return ranges if is_common else fixed_if_constant(ranges, X)
+        return ranges if self.is_common else fixed_if_constant(ranges, X)
 
     def with_pullback(
         self, X: FloatArray, Y: FloatArray | None = None
@@ -84,8 +59,6 @@ class Exponential(DotProductKernel):
         def pullback(M: FloatArray) -> FloatArray:
             weighted = M * K
             lengthscales = -2 * np.sum(S * (weighted @ T), axis=0)
-            if np.ndim(plain(self.lengthscale)) == 0:
-                lengthscales = lengthscales.sum(keepdims=True)
-            return np.append(lengthscales, np.sum(weighted))
+            return self.slopes(lengthscales, np.sum(weighted))
 
         return K, pullback

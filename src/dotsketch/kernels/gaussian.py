@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .._arrays import ArrayT, FloatArray, namespace, plain
-from .base import DotProductKernel, inverse_square
+from .base import DotProductKernel
 from .distance import DistanceKernel
 from .exponential import Exponential
 
@@ -51,10 +51,6 @@ class Gaussian(DistanceKernel, DotProductKernel):
     # -- as a series of the dot product ----------------------------------------------------------
 
     decay = 0.5
-
-    @property
-    def metric(self) -> tuple[str, Any]:
-        return "rows", inverse_square(self.lengthscale)
 
     def series(self, max_degree: int) -> FloatArray:
         return Exponential().series(max_degree)

@@ -57,7 +57,7 @@ class Matern(DistanceKernel):
         super().validate()
 
     def resolve(self, X: ArrayT) -> Any:
-        settled = self if self.nu != "auto" else self._smooth(USUAL)
+        settled: Matern = self if self.nu != "auto" else self.changed(nu=USUAL)
         return super(Matern, settled).resolve(X)
 
     def alternatives(self) -> list[Any]:
@@ -65,10 +65,7 @@ class Matern(DistanceKernel):
             return [self]
         limit = Gaussian(lengthscale=self.lengthscale, variance=self.variance)
         # the usual one first: a search may run out of time
-        return [self._smooth(USUAL), limit, self._smooth(0.5), self._smooth(2.5)]
-
-    def _smooth(self, nu: float) -> Matern:
-        return Matern(nu, lengthscale=self.lengthscale, variance=self.variance)
+        return [self.changed(nu=USUAL), limit, self.changed(nu=0.5), self.changed(nu=2.5)]
 
     def scale(self, X: ArrayT) -> ArrayT:
         if self.nu == "auto":

@@ -6,7 +6,8 @@ import math
 
 import numpy as np
 
-from .._arrays import ArrayT, FloatArray, host, plain, positive_integer
+from .._arrays import ArrayT, FloatArray, host, plain
+from .._support.parameters import positive_integer
 from .base import GammaKernel, check_nonnegative, check_positive
 
 

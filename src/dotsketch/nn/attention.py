@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from .._arrays import positive_integer
+from .._support.parameters import one_of, positive_integer
 from .functional import LOCAL, AttentionState, linear_attention
 from .maps import PolynomialMap, SoftmaxMap
 from .weights import Seed
@@ -67,8 +67,7 @@ class SketchAttention(nn.Module):
             raise ValueError(
                 f"embed_dim must be a multiple of num_heads; got {embed_dim} and {num_heads}."
             )
-        if local not in LOCAL:
-            raise ValueError(f"local must be one of {LOCAL}; got {local!r}.")
+        one_of("local", local, LOCAL)
         self.embed_dim, self.num_heads = embed_dim, num_heads
         self.head_dim = embed_dim // num_heads
         self.causal, self.local = causal, local

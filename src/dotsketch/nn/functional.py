@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from .._arrays import positive_integer
+from .._support.parameters import one_of, positive_integer
 from .weights import full_precision
 
 Tensor = torch.Tensor
@@ -231,8 +231,7 @@ def _check(q: Tensor, k: Tensor, v: Tensor, causal: bool, local: str, mask: Tens
         raise ValueError(f"Causal attention needs one key for every query; got {shapes}.")
     if k.shape[1] == 0:
         raise ValueError(f"There are no keys; got {shapes}.")
-    if local not in LOCAL:
-        raise ValueError(f"local must be one of {LOCAL}; got {local!r}.")
+    one_of("local", local, LOCAL)
     if local == "exact" and not causal:
         raise ValueError('local="exact" is for causal=True: there are no chunks on a diagonal.')
     if mask is not None and (mask.dtype != torch.bool or mask.shape != k.shape[:2]):

@@ -7,7 +7,8 @@ from typing import Any, Self
 
 import torch
 
-from .._arrays import OUTPUTS, Array, join, positive_integer
+from .._arrays import OUTPUTS, Array, join
+from .._support.parameters import one_of, positive_integer
 from ..features.base import FeatureMap, check_fitted
 from ..sketches import make_sketch
 from .weights import Seed, Weighted, full_precision, host_generator, working_rows
@@ -66,8 +67,7 @@ class SketchLayer(Weighted):
         super().__init__()
         self.in_features = positive_integer("in_features", in_features)
         self.out_features = positive_integer("out_features", out_features)
-        if output not in OUTPUTS:
-            raise ValueError(f"output must be one of {OUTPUTS}; got {output!r}.")
+        one_of("output", output, OUTPUTS)
         if output == "complex_to_real" and out_features % 2:
             raise ValueError(
                 f"complex_to_real returns pairs of columns: out_features={out_features} must be "

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from .._arrays import positive_integer
+from .._support.parameters import positive_integer
 from ..features import MaclaurinFeatures, PositiveFeatures
 from ..kernels import Exponential
 from .layers import FeatureLayer, SketchLayer

@@ -6,7 +6,7 @@ from typing import Any, Self
 
 import torch
 
-from .._arrays import positive_integer
+from .._support.parameters import positive_integer
 from ..sketches import BalancedTensorSketch, TensorSketch
 from ..sketches.tensor_sketch import HashWeights
 from .weights import Seed, Weighted, full_precision, host_generator

@@ -12,7 +12,8 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
-from .._arrays import Array, ArrayT, as_generator, positive_integer
+from .._arrays import Array, ArrayT, as_generator
+from .._support.parameters import positive_integer
 from ..features.base import FeatureMap
 from ..features.study import Study, check_kernel
 from ..kernels import Kernel

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from .._arrays import positive_integer
+from .._support.parameters import positive_integer
 from ..features import FeatureMap
 from ..features.study import Study
 from .posterior import FITTED_ROWS, PosteriorReference

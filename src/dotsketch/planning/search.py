@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Sequence
 from numbers import Real
 from typing import Any, NamedTuple
 
-from .._arrays import Array, positive_integer
+from .._arrays import Array
+from .._support.parameters import positive_integer
 from .._support.progress import progress
 from ..features import FAMILIES, FeatureMap, MaclaurinFeatures
 from ..features.base import Setup

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._arrays import Array, positive_integer
+from .._arrays import Array
 from .._backends import (
     Prepared,
     backend_of,
@@ -29,6 +29,7 @@ from .._backends import (
     kept,
     power_of_two,
 )
+from .._support.parameters import one_of, positive_integer
 
 PROJECTIONS = ("independent", "orthogonal", "sorf")
 
@@ -74,9 +75,7 @@ class Frequencies:
 
     def __post_init__(self) -> None:
         positive_integer("n_frequencies", self.n_frequencies)
-        if self.projection not in PROJECTIONS:
-            names = ", ".join(map(repr, PROJECTIONS))
-            raise ValueError(f"projection must be one of {names}; got {self.projection!r}.")
+        one_of("projection", self.projection, PROJECTIONS)
 
     def ambient_dimension(self, dimension: int) -> int:
         """Where the directions live: R^d, or R^p with p the next power of two for "sorf"."""

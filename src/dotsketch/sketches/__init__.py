@@ -15,7 +15,7 @@ TensorSketch, and compositions.
 projection down to fewer features.
 """
 
-from .._arrays import positive_integer
+from .._support.parameters import one_of, positive_integer
 from .base import SeparableSketch, Sketch
 from .compact import CompactSketch
 from .monomials import MonomialSketch
@@ -51,9 +51,7 @@ def make_sketch(
     >>> make_sketch("tensor_srht", 3, 64, "complex")
     TensorSRHT(degree=3, n_projections=64, field='complex')
     """
-    is_name = isinstance(name, str)
-    if not is_name or name not in SKETCHES:
-        raise ValueError(f"sketch must be one of {', '.join(map(repr, SKETCHES))}; got {name!r}.")
+    one_of("sketch", name, SKETCHES)
     if compact is not None:
         more = positive_integer("compact", compact) * n_projections
         inner = make_sketch(name, degree, more, field, weights=weights)

@@ -15,9 +15,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._arrays import Array, ArrayT, from_host, namespace, positive_integer
+from .._arrays import Array, ArrayT, from_host, nonnegative
 from .._backends import Prepared, backend_of, host_view, kept
 from .._backends.chunks import map_rows
+from .._support.parameters import one_of, positive_integer
 from ..pairs import PairStatistics
 from .moments import VectorMoments
 
@@ -55,8 +56,7 @@ class Sketch:
     def __post_init__(self) -> None:
         for name in ("degree", "n_projections"):
             object.__setattr__(self, name, positive_integer(name, getattr(self, name)))
-        if self.field not in FIELDS:
-            raise ValueError(f'field must be "real" or "complex"; got {self.field!r}.')
+        one_of("field", self.field, FIELDS)
 
     @property
     def is_complex(self) -> bool:
@@ -83,9 +83,7 @@ class Sketch:
 
     def variance(self, pairs: PairStatistics[ArrayT]) -> ArrayT:
         """E|k̂ − ⟨x, y⟩ᵖ|², in the shape of the pairs."""
-        xp = namespace(pairs.dot)
-        excess = self.moments(pairs).overlap - pairs.dot ** (2 * self.degree)
-        return xp.maximum(excess, xp.zeros_like(excess))
+        return nonnegative(self.moments(pairs).overlap - pairs.dot ** (2 * self.degree))
 
     def pseudo_variance(self, pairs: PairStatistics[ArrayT]) -> ArrayT:
         """E(k̂ − ⟨x, y⟩ᵖ)² without the modulus; it is the variance itself for real features."""
@@ -97,9 +95,7 @@ class Sketch:
 
     def real_part_variance(self, pairs: PairStatistics[ArrayT]) -> ArrayT:
         """Var Re k̂ = (variance + Re pseudo_variance)/2: what remains when Im k̂ is dropped."""
-        xp = namespace(pairs.dot)
-        half = (self.variance(pairs) + self.pseudo_variance(pairs)) / 2
-        return xp.maximum(half, xp.zeros_like(half))
+        return nonnegative((self.variance(pairs) + self.pseudo_variance(pairs)) / 2)
 
     def apply(
         self,
@@ -207,9 +203,7 @@ class SeparableSketch(Sketch):
         return self.combine(terms, n_projections, dimension)
 
     def variance(self, pairs: PairStatistics[ArrayT]) -> ArrayT:
-        xp = namespace(pairs.dot)
-        variance = self._combined(pairs, "complex")
-        return xp.maximum(variance, xp.zeros_like(variance))
+        return nonnegative(self._combined(pairs, "complex"))
 
     def pseudo_variance(self, pairs: PairStatistics[ArrayT]) -> ArrayT:
         return self._combined(pairs, "pseudo") if self.is_complex else self.variance(pairs)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from .._arrays import Array, ArrayT, namespace
+from .._arrays import Array, ArrayT, nonnegative
 from .._backends import Prepared
 from ..pairs import PairStatistics
 from ..projections import (
@@ -68,8 +68,7 @@ class ProductSketch(SeparableSketch):
         beta, gamma, squares, clip = self.excess_weights("pseudo" if pseudo else "complex")[0]
         excess = beta * pairs.beta + gamma * pairs.gamma + squares * pairs.squares
         if clip:
-            xp = namespace(excess)
-            excess = xp.maximum(excess, xp.zeros_like(excess))
+            excess = nonnegative(excess)
         squared_dot = pairs.dot * pairs.dot
         singles = power_differences(squared_dot + excess, squared_dot, excess, max_degree)
         block = self.block(pairs.dimension)

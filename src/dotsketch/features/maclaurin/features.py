@@ -11,8 +11,9 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from ..._arrays import OUTPUTS, Array, ArrayT, as_generator, dense, is_foreign, positive_integer
+from ..._arrays import OUTPUTS, Array, ArrayT, as_generator, dense, is_foreign
 from ..._backends.chunks import map_rows
+from ..._support.parameters import one_of, positive_integer
 from ...kernels import DotProductKernel, ExpandedKernel
 from ...sketches import (
     SKETCHES,
@@ -20,7 +21,7 @@ from ...sketches import (
     make_sketch,
     separable_sketch,
 )
-from ..base import NO_SERIES, FeatureMap, Floor, check_option, suited
+from ..base import NO_SERIES, FeatureMap, Floor, suited
 from ..degenerate import warn_if_degenerate
 from ..errors import ExpectedError, Unsuited, relative_error
 from ..study import FitStudy, Study, check_kernel
@@ -212,7 +213,7 @@ class MaclaurinFeatures(FeatureMap):
         if not isinstance(study.kernel, ExpandedKernel):
             raise Unsuited("Maclaurin features are for kernels with an expansion")
         separable_sketch(self.sketch)
-        check_option("output", self.output, OUTPUTS)
+        one_of("output", self.output, OUTPUTS)
         self._check_parameters()
         if self.mean_split and study.kernel.shift_invariant:
             raise Unsuited("a shift-invariant kernel centres its data: there is no mean to split")
@@ -377,9 +378,8 @@ class MaclaurinFeatures(FeatureMap):
                 )
         for name in ("min_degree", "max_degree", "n_pairs_sample"):
             positive_integer(name, getattr(self, name))
-        for name, known in (("coefficients", COEFFICIENTS), ("solver", SOLVERS)):
-            if getattr(self, name) not in known:
-                raise ValueError(f"{name} must be one of {known}; got {getattr(self, name)!r}.")
+        one_of("coefficients", self.coefficients, COEFFICIENTS)
+        one_of("solver", self.solver, SOLVERS)
         if not isinstance(self.exact_monomials, (bool, np.bool_)):
             positive_integer("exact_monomials, unless it is True or False,", self.exact_monomials)
         if self.min_degree > self.max_degree:

@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 from sklearn.isotonic import isotonic_regression
 
+from ..._support.parameters import one_of
 from .allocation import Allocation, evaluate, fitted_coefficients, highest_exact
 from .moments import ExpansionMoments
 
@@ -36,10 +37,8 @@ def allocate(
     nothing; every other degree up to the truncation gets at least one projection.
     `exact_monomials` is False, True, or the largest degree that may be written out.
     """
-    if solver not in SOLVERS:
-        raise ValueError(f"solver must be one of {SOLVERS}; got {solver!r}.")
-    if coefficients not in COEFFICIENTS:
-        raise ValueError(f"coefficients must be one of {COEFFICIENTS}; got {coefficients!r}.")
+    one_of("solver", solver, SOLVERS)
+    one_of("coefficients", coefficients, COEFFICIENTS)
     top = int(moments.degrees.max())
     lowest = min(min_degree, max(top, 1))
     truncations = range(lowest, min(max_degree, top) + 1)

@@ -24,7 +24,7 @@ from functools import lru_cache
 import numpy as np
 from scipy.optimize import nnls
 
-from ..._arrays import ArrayT, host, namespace
+from ..._arrays import ArrayT, host, namespace, nonnegative
 from ...kernels import DotProductKernel
 from ...projections import Frequencies, sphere_mean
 from ..waves import Waves, WaveWeights, check_part
@@ -213,8 +213,7 @@ class SphericalMoments:
 
     def variance(self, dots: ArrayT) -> ArrayT:
         """Var k̂; below about 1e-13 it is rounding."""
-        xp = namespace(dots)
-        return xp.maximum(evaluate_chebyshev(self.variance_series, dots), xp.zeros_like(dots))
+        return nonnegative(evaluate_chebyshev(self.variance_series, dots))
 
 
 @dataclass(frozen=True)

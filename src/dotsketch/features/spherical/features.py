@@ -25,9 +25,10 @@ from ..._arrays import (
     namespace,
     square_root,
 )
+from ..._support.parameters import one_of
 from ...kernels import DotProductKernel, Polynomial, directions
 from ...projections import PROJECTIONS, Frequencies
-from ..base import NO_SERIES, FeatureMap, Setup, check_option, suited
+from ..base import NO_SERIES, FeatureMap, Setup, suited
 from ..degenerate import warn_if_degenerate
 from ..errors import ExpectedError, Unsuited
 from ..study import Study, check_kernel
@@ -169,7 +170,7 @@ class SphericalFeatures(FeatureMap):
         return f"spherical: {self.projection}{output_suffix(self.output)}"
 
     def check_study(self, study: Study) -> None:
-        check_option("projection", self.projection, ("auto", *PROJECTIONS))
+        one_of("projection", self.projection, ("auto", *PROJECTIONS))
         kernel = study.kernel
         if not (isinstance(kernel, Polynomial) and kernel.coef0 >= kernel.gamma):
             # Others become negative, or grow again, for opposite rows: no mixture fits them well
