@@ -6,8 +6,8 @@ the dot product x·y, the product of squared norms |x|²|y|², and Σ x_k² y_k�
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Generic
+from dataclasses import dataclass, replace
+from typing import Any, Generic
 
 from ._arrays import ArrayT, double, namespace, nonnegative
 
@@ -50,6 +50,12 @@ class PairStatistics(Generic[ArrayT]):
             norms=norms_X[:, None] * norms_Y[None, :],
             squares=squared_X @ squared_Y.T,
             dimension=X.shape[1],
+        )
+
+    def at(self, chosen: Any) -> PairStatistics[ArrayT]:
+        """Those of some of the pairs, by an index of the arrays."""
+        return replace(
+            self, dot=self.dot[chosen], norms=self.norms[chosen], squares=self.squares[chosen]
         )
 
     @property

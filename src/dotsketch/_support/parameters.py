@@ -29,3 +29,10 @@ def check_positive(name: str, value: Any, *words: str) -> None:
     if not is_number or not 0 < value < float("inf"):
         options = "".join(f' or "{word}"' for word in words)
         raise ValueError(f"{name} must be a positive number{options}; got {value!r}.")
+
+
+def check_even(n_components: int, why: str) -> None:
+    """Raise ValueError for an odd number of columns where they come in pairs."""
+    if n_components % 2:
+        more = n_components + 1
+        raise ValueError(f"{why}: n_components={n_components} must be even; use {more}.")

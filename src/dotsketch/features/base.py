@@ -1,4 +1,4 @@
-"""What all feature maps share: the interface, validation of input, columns and output, tags.
+"""What all feature maps share: the interface, columns and output, tags.
 
 A feature map is described by the parameters of its estimator, and an unfitted estimator is a
 candidate of a plan: `expected_error(study)` predicts its error, `fit` never calls it.
@@ -6,38 +6,34 @@ candidate of a plan: `expected_error(study)` predicts its error, `fit` never cal
 
 from __future__ import annotations
 
-import math
-import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from copy import copy
-from typing import Any, ClassVar, NamedTuple, Self, TypeGuard
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
 from sklearn.utils._set_output import _get_output_config
-from sklearn.utils.validation import _check_n_features, check_is_fitted, validate_data
+from sklearn.utils.validation import validate_data
 
 from .._arrays import (
     OUTPUTS,
     Array,
     ArrayT,
     dense,
-    double,
     from_host,
     host,
     is_foreign,
-    is_sparse,
-    is_traced,
     namespace,
 )
-from .._backends import host_view, largest_entry
-from .._support.parameters import one_of, positive_integer
+from .._backends import host_view
+from .._support.parameters import check_even, one_of, positive_integer
 from ..kernels import Kernel
 from ..rows.collections import at_hand, over_collections
 from ..rows.sources import Output, float_type
 from .errors import ExpectedError, Unsuited
 from .study import Study
+from .validation import check_fitted, check_foreign, is_plain, is_valid
 
 NO_SERIES = (
     "These features are for dot product kernels, which have a Maclaurin series: use "
@@ -272,11 +268,7 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         one_of("output", self.output, OUTPUTS)
         if self.output != "complex_to_real":
             return n
-        if n % 2:
-            raise ValueError(
-                f"complex_to_real returns pairs of columns: n_components={n} must be even; "
-                f"use {n + 1}."
-            )
+        check_even(n, "complex_to_real returns pairs of columns")
         return n // 2
 
     @property
@@ -298,11 +290,16 @@ def namespaced(X: Array) -> Array:
     return X if is_foreign(X) else np.empty(0)
 
 
+def owned(kernel: Kernel) -> Kernel:
+    """A copy, as later changes of the given kernel are not ours; itself if gradients flow to it."""
+    return kernel if kernel.is_differentiable else clone(kernel)
+
+
 def fitted_kernel(kernel: Kernel, X: Array) -> Kernel:
-    """The kernel with its parameters set from X; later changes of the given one are not ours."""
+    """The kernel with its parameters set from X."""
     resolved = kernel.resolve(X)
     resolved.scale(dense(X[:1, :]))  # refuses lengthscales that are not one a column
-    return resolved if resolved.is_differentiable else clone(resolved)
+    return owned(resolved)
 
 
 def suited(candidates: Iterable[FeatureMap], study: Study) -> list[FeatureMap]:
@@ -316,94 +313,3 @@ def suited(candidates: Iterable[FeatureMap], study: Study) -> list[FeatureMap]:
         return True
 
     return [candidate for candidate in candidates if suits(candidate)]
-
-
-def check_fitted(estimator: Any) -> None:
-    """scikit-learn's `check_is_fitted`, which builds all tags first, only if it may raise."""
-    if "n_features_in_" not in vars(estimator):
-        check_is_fitted(estimator)
-
-
-def is_plain(estimator: Any, X: Any) -> TypeGuard[np.ndarray]:
-    """Whether scikit-learn's `validate_data` would return X itself if its entries are finite."""
-    return (
-        type(X) is np.ndarray
-        and X.ndim == 2
-        and X.dtype in (np.float32, np.float64)
-        and X.shape[0] > 0
-        and X.shape[1] == estimator.n_features_in_
-        and not hasattr(estimator, "feature_names_in_")
-        and not get_config()["array_api_dispatch"]
-    )
-
-
-def is_valid(estimator: Any, X: Any) -> bool:
-    """Whether `validate_data` would return X itself: it looks for data frames first, which takes
-    longer than the features of one row."""
-    return is_plain(estimator, X) and (
-        bool(get_config()["assume_finite"]) or math.isfinite(largest_entry(X))
-    )
-
-
-def check_foreign(estimator: Any, X: ArrayT, *, reset: bool) -> ArrayT:
-    """The checks of scikit-learn's `validate_data` for arrays of other libraries."""
-    xp = namespace(X)
-    name = type(estimator).__name__
-    if X.ndim != 2:
-        raise ValueError(
-            f"Expected 2D array, got {X.ndim}D array of shape {tuple(X.shape)} instead. "
-            "Reshape it to (rows, features)."
-        )
-    if xp.isdtype(X.dtype, "complex floating"):
-        raise ValueError(f"Complex data not supported by {name}: X has dtype {X.dtype}.")
-    if not xp.isdtype(X.dtype, "real floating"):
-        X = double(X)
-    for count, what in zip(X.shape, ("sample", "feature"), strict=True):
-        if count == 0:
-            raise ValueError(
-                f"Found array with 0 {what}(s) (shape={tuple(X.shape)}) while a minimum of 1 is "
-                f"required by {name}."
-            )
-    _check_n_features(estimator, X, reset=reset)
-    if is_traced(X) or get_config()["assume_finite"]:
-        return X
-    if not math.isfinite(largest_entry(X)):
-        raise ValueError(f"Input X contains NaN or infinity; {name} needs finite values.")
-    return X
-
-
-def check_overflow(Z: ArrayT, X: Array, log_bound: Callable[[], float]) -> ArrayT:
-    """Z, unless it holds values beyond its dtype: products of many projections overflow.
-
-    The features are looked through only if a bound on their size allows an overflow.
-    """
-    if is_traced(X) or is_traced(Z):
-        return Z
-    limits = np.finfo(X.dtype) if is_sparse(X) else namespace(X).finfo(X.dtype)
-    xp = namespace(Z)
-    if log_bound() > math.log(float(limits.max)) and not bool(xp.all(xp.isfinite(Z))):
-        raise ValueError(
-            f"The features overflow {X.dtype}: scale the rows of X to about unit norm, "
-            "lower gamma, or use float64."
-        )
-    return Z
-
-
-def warn_of_underflow(Z: ArrayT, X: Array, log_size: Callable[[], float]) -> ArrayT:
-    """Z; a warning if all of it is below the normal numbers of its dtype, so that digits are lost.
-
-    As above, the features are looked through only if their usual size allows it.
-    """
-    if is_traced(X) or is_traced(Z):
-        return Z
-    limits = np.finfo(X.dtype) if is_sparse(X) else namespace(X).finfo(X.dtype)
-    least = float(limits.smallest_normal)
-    xp = namespace(Z)
-    if log_size() < math.log(least) and float(xp.max(xp.abs(Z))) < least:
-        warnings.warn(
-            f"The features underflow {X.dtype}, so that they are zero or have lost their digits: "
-            "scale the rows of X to about unit norm, raise gamma, or use float64.",
-            UserWarning,
-            stacklevel=7,  # the caller of transform, which is wrapped twice
-        )
-    return Z

@@ -102,3 +102,9 @@ def off_diagonal_mean(values: np.ndarray) -> float:
     distinct = values.copy()
     np.fill_diagonal(distinct, 0.0)  # subtracting a large trace would cancel
     return float(np.sum(distinct) / (n * (n - 1)))
+
+
+def largest_sixteenth(values: np.ndarray) -> np.ndarray:  # (n,) -> (⌈n/16⌉,)
+    """Where the largest of some values stand: of pairs, those that have most of the error."""
+    rest = len(values) - -(-len(values) // 16)
+    return np.argpartition(values, rest)[rest:]

@@ -29,7 +29,6 @@ from ..projections import PROJECTIONS, orthogonal_covariance, sphere_mean
 from .base import (
     FeatureMap,
     Floor,
-    Setup,
     fitted_kernel,
     namespaced,
     suited,
@@ -37,7 +36,7 @@ from .base import (
 from .degenerate import warn_if_degenerate
 from .errors import ExpectedError, Unsuited, relative_error
 from .study import Study
-from .waves import Waves, WaveWeights, check_part, frequency_setup, output_suffix
+from .waves import FrequencyFeatures, Waves, WaveWeights, check_part, output_suffix
 
 NORMS = ("auto", "random", "constant")
 _FLOOR_PAIRS = 2000  # about so many pairs tell an error to 10 %, and half of it is a safe floor
@@ -199,7 +198,7 @@ def sphere_mean_cosine(squared_length: np.ndarray, dimension: int) -> np.ndarray
     return sphere_mean(np.sqrt(dimension * s), dimension)
 
 
-class FourierFeatures(FeatureMap):
+class FourierFeatures(FrequencyFeatures):
     """Random Fourier features of the Gaussian kernel and of Matérn kernels.
 
     Parameters
@@ -284,10 +283,6 @@ class FourierFeatures(FeatureMap):
         self.weights_ = self.map_.sample(self.n_features_in_, as_generator(self.random_state))
         return self
 
-    def redrawn(self, X: Array | None, random_state: Any) -> FourierFeatures:
-        weights = self.map_.sample(self.n_features_in_, as_generator(random_state))
-        return self._with_weights(random_state, weights)
-
     def label(self) -> str:
         norms = "" if self.norms == "auto" else f", {self.norms} norms"
         return f"fourier: {self.projection}{norms}{output_suffix(self.output)}"
@@ -328,9 +323,6 @@ class FourierFeatures(FeatureMap):
             return Floor(half, features.cost(study.dimension))
 
         return study.once(("fourier floor", features), compute)
-
-    def setup(self, dimension: int) -> Setup:
-        return frequency_setup(self.projection, self.n_components, dimension)
 
     @classmethod
     def variants(cls, study: Study) -> list[FeatureMap]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
@@ -28,9 +29,10 @@ from .._support.parameters import one_of
 from ..kernels import DotProductKernel, Polynomial
 from ..pairs import PairStatistics
 from ..sketches import SKETCHES, Sketch, make_sketch
-from .base import FeatureMap, Floor, check_overflow, suited, warn_of_underflow
-from .errors import ExpectedError, Unsuited, relative_error
+from .base import FeatureMap, Floor, suited
+from .errors import ExpectedError, Unsuited, largest_sixteenth, relative_error
 from .study import Study
+from .validation import check_overflow, warn_of_underflow
 
 
 class PolynomialSketch(FeatureMap):
@@ -157,8 +159,7 @@ class PolynomialSketch(FeatureMap):
 
     def expected_error(self, study: Study) -> ExpectedError:
         sketch = self._make_sketch(self._count_projections())
-        of = sketch.variance if self.output == "complex" else sketch.real_part_variance
-        pairs = homogeneous(study)
+        of, pairs = self._variance_of(sketch), homogeneous(study)
         kernel = study.kernel
         variance = float(kernel.variance) ** 2 * float(np.mean(of(pairs)))
         return study.error(0.0, variance, float(sketch.cost(pairs.dimension)), kernel.degree)
@@ -166,11 +167,13 @@ class PolynomialSketch(FeatureMap):
     def floor(self, study: Study) -> Floor:
         """The error of the pairs with the largest norms alone: it has most of the variance."""
         sketch = self._make_sketch(self._count_projections())
-        of = sketch.variance if self.output == "complex" else sketch.real_part_variance
-        cost = float(sketch.cost(homogeneous(study).dimension))
+        of, every = self._variance_of(sketch), homogeneous(study)
+        cost = float(sketch.cost(every.dimension))
 
         def compute() -> float:
-            pairs = study.once("largest homogeneous pairs", lambda: largest_pairs(study))
+            pairs = study.once(
+                "largest homogeneous pairs", lambda: every.at(largest_sixteenth(every.norms))
+            )
             share = len(pairs.dot) / len(study.kernel_values)
             variance = float(study.kernel.variance) ** 2 * share * float(np.mean(of(pairs)))
             return relative_error(max(variance, 0.0), study.kernel_square)
@@ -188,6 +191,10 @@ class PolynomialSketch(FeatureMap):
             ),
             study,
         )
+
+    def _variance_of(self, sketch: Sketch) -> Callable[..., Any]:
+        """The variance of the kernel value that the user gets."""
+        return sketch.variance if self.output == "complex" else sketch.real_part_variance
 
     def _make_sketch(self, n_projections: int) -> Sketch:
         return make_sketch(
@@ -292,25 +299,12 @@ def homogeneous(study: Study) -> PairStatistics[np.ndarray]:
     return study.once("homogeneous pairs", lambda: homogeneous_pairs(study))
 
 
-def largest_pairs(study: Study) -> PairStatistics[np.ndarray]:
-    """The sixteenth of these pairs that has the largest norms."""
-    pairs = homogeneous(study)
-    n = -(-len(pairs.norms) // 16)
-    chosen = np.argpartition(pairs.norms, len(pairs.norms) - n)[len(pairs.norms) - n :]
-    return PairStatistics(
-        pairs.dot[chosen], pairs.norms[chosen], pairs.squares[chosen], pairs.dimension
-    )
-
-
 def homogeneous_pairs(study: Study) -> PairStatistics[np.ndarray]:
     """Of √gamma x with √coef0 appended, whose dot product is the base of a polynomial."""
     kernel, chosen = study.kernel, study.distinct
     scaled = kernel.scale(study.sample)
     column = np.full((len(scaled), 1 if kernel.coef0 else 0), np.sqrt(kernel.coef0))
-    pairs = PairStatistics.between(np.hstack([scaled, column]))
-    return PairStatistics(
-        pairs.dot[chosen], pairs.norms[chosen], pairs.squares[chosen], pairs.dimension
-    )
+    return PairStatistics.between(np.hstack([scaled, column])).at(chosen)
 
 
 def is_number_zero(value: Any) -> bool:

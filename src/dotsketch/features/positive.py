@@ -36,15 +36,15 @@ from .._arrays import (
     plain,
 )
 from .._backends.chunks import map_rows
-from .._support.parameters import one_of
+from .._support.parameters import check_even, one_of
 from ..kernels import DotProductKernel, Exponential, Gaussian
 from ..projections import PROJECTIONS, Frequencies, orthogonal_covariance
-from .base import FeatureMap, Floor, Setup, fitted_kernel, suited
+from .base import FeatureMap, Floor, fitted_kernel, suited
 from .degenerate import warn_if_degenerate
-from .errors import ExpectedError, Unsuited, relative_error
+from .errors import ExpectedError, Unsuited, largest_sixteenth, relative_error
 from .samples import data_centre
 from .study import Study
-from .waves import frequency_setup
+from .waves import FrequencyFeatures
 
 
 @dataclass(frozen=True)
@@ -75,11 +75,8 @@ class PositiveMap:
     hyperbolic: bool = False
 
     def __post_init__(self) -> None:
-        if self.hyperbolic and self.n_components % 2:
-            raise ValueError(
-                f"hyperbolic features come in pairs: n_components={self.n_components} must be "
-                f"even; use {self.n_components + 1}."
-            )
+        if self.hyperbolic:
+            check_even(self.n_components, "hyperbolic features come in pairs")
         _ = self.frequencies  # refuses what has no meaning
 
     @cached_property
@@ -153,13 +150,13 @@ class PositiveMap:
             total = total + pairs * orthogonal_covariance(s / 2, ambient, sign=1)
         return np.maximum(total, 0)
 
-    def summed_variance(self, lengths: np.ndarray, values: np.ndarray, dimension: int) -> float:
-        """Σ Var[k̂] over pairs with |x + y| and k."""
-        relative = self.relative_variance(lengths**2, dimension)
+    def variance(self, squared_sum: Any, values: np.ndarray, dimension: int) -> np.ndarray:
+        """Var[k̂] of pairs with |x + y|² and k, arrays of one shape."""
+        relative = self.relative_variance(squared_sum, dimension)
         with np.errstate(over="ignore", invalid="ignore"):
-            variances = values**2 * relative
+            variance = values**2 * relative
         # 0 · ∞: a kernel that underflows, times a variance that overflows
-        return float(np.sum(np.where(np.isnan(variances), np.inf, variances)))
+        return np.where(np.isnan(variance), np.inf, variance)
 
     def cost(self, dimension: int) -> float:
         """About how many arithmetic operations the features of one row take."""
@@ -172,7 +169,7 @@ class Shift(NamedTuple):
     centre: np.ndarray  # (d,)
 
 
-class PositiveFeatures(FeatureMap):
+class PositiveFeatures(FrequencyFeatures):
     """Positive random features of exp(x·y/l²), the kernel of softmax attention (FAVOR+).
 
     z(x) = exp(ωᵀx/l − |x/l|²/2)/√D is positive, so that sums of k̂ over keys are never negative
@@ -245,7 +242,7 @@ class PositiveFeatures(FeatureMap):
                 "MaclaurinFeatures supports every dot product kernel."
             )
         self._begin_fit()
-        self.map_ = PositiveMap(self.n_components, self.projection, bool(self.hyperbolic))
+        self.map_ = self._map()
         X = self._validate(X, reset=True)
         self.kernel_ = fitted_kernel(self.kernel, X)
         warn_if_degenerate(self.kernel_, X)
@@ -255,10 +252,6 @@ class PositiveFeatures(FeatureMap):
         )
         self.weights_ = self.map_.sample(self.n_features_in_, as_generator(self.random_state))
         return self
-
-    def redrawn(self, X: Array | None, random_state: Any) -> PositiveFeatures:
-        weights = self.map_.sample(self.n_features_in_, as_generator(random_state))
-        return self._with_weights(random_state, weights)
 
     def label(self) -> str:
         return f"positive: {self.projection}{', hyperbolic' if self.hyperbolic else ''}"
@@ -276,26 +269,28 @@ class PositiveFeatures(FeatureMap):
     def expected_error(self, study: Study) -> ExpectedError:
         """By formula, also for "sorf", which gets that of orthogonal frequencies: the error has
         heavy tails, and a few draws would nearly always flatter it."""
-        features = PositiveMap(self.n_components, self.projection, bool(self.hyperbolic))
-        total = features.summed_variance(study.lengths(1), study.kernel_values, study.dimension)
-        variance = total / len(study.kernel_values)
+        features, squared_sum = self._map(), study.lengths(1) ** 2
+        total = np.sum(features.variance(squared_sum, study.kernel_values, study.dimension))
+        variance = float(total) / len(study.kernel_values)
         return study.error(0.0, variance, features.cost(study.dimension))
+
+    def _map(self) -> PositiveMap:
+        return PositiveMap(self.n_components, self.projection, bool(self.hyperbolic))
 
     def floor(self, study: Study) -> Floor:
         """The error of the pairs with the largest |x + y|, a sixteenth: it has most of it."""
-        features = PositiveMap(self.n_components, self.projection, bool(self.hyperbolic))
+        features = self._map()
 
         def compute() -> float:
-            lengths, values = study.once("longest sums", lambda: longest_sums(study))
-            total = features.summed_variance(lengths, values, study.dimension)
+            lengths = study.lengths(1)
+            chosen = study.once("longest sums", lambda: largest_sixteenth(lengths))
+            squared_sum, values = lengths[chosen] ** 2, study.kernel_values[chosen]
+            total = float(np.sum(features.variance(squared_sum, values, study.dimension)))
             return relative_error(total / len(study.kernel_values), study.kernel_square)
 
         error = study.once(("positive floor", features), compute)
         # Less by a hair: sums differ by their roundings
         return Floor((1 - 1e-9) * error, features.cost(study.dimension))
-
-    def setup(self, dimension: int) -> Setup:
-        return frequency_setup(self.projection, self.n_components, dimension)
 
     @classmethod
     def variants(cls, study: Study) -> list[FeatureMap]:
@@ -357,20 +352,9 @@ class PositiveFeatures(FeatureMap):
         S, T = kernel.scale(A), kernel.scale(B)
         squares = np.sum(S * S, axis=1)[:, None] + np.sum(T * T, axis=1)[None, :]
         squared_sum = np.maximum(squares + 2 * S @ T.T, 0)
-        with np.errstate(over="ignore", invalid="ignore"):
-            variance = kernel(A, B) ** 2 * self.map_.relative_variance(
-                squared_sum, self.n_features_in_
-            )
-        # 0 · ∞: a kernel that underflows, times a variance that overflows
-        return like(np.where(np.isnan(variance), np.inf, variance), X)
-
-
-def longest_sums(study: Study) -> tuple[np.ndarray, np.ndarray]:
-    """|x + y| and k of the sixteenth of the pairs where |x + y| is largest."""
-    lengths = study.lengths(1)
-    rest = len(lengths) - -(-len(lengths) // 16)
-    chosen = np.argpartition(lengths, rest)[rest:]
-    return lengths[chosen], study.kernel_values[chosen]
+        with np.errstate(over="ignore"):
+            values = kernel(A, B)
+        return like(self.map_.variance(squared_sum, values, self.n_features_in_), X)
 
 
 def check_range(Z: Array, dtype: Any) -> None:

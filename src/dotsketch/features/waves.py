@@ -11,16 +11,16 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from .._arrays import OUTPUTS, Array, ArrayT, is_foreign
+from .._arrays import OUTPUTS, Array, ArrayT, as_generator, is_foreign
 from .._backends import Prepared, backend_of, keeps_prepared, kept
 from .._backends.chunks import map_rows
-from .._support.parameters import one_of
+from .._support.parameters import check_even, one_of
 from ..projections import Frequencies
-from .base import Setup
+from .base import FeatureMap, Setup
 
 
 @keeps_prepared
@@ -49,11 +49,8 @@ class Waves:
 
     def __post_init__(self) -> None:
         one_of("output", self.output, OUTPUTS)
-        if self.output == "complex_to_real" and self.n_components % 2:
-            raise ValueError(
-                f"complex_to_real returns pairs of columns: n_components={self.n_components} must "
-                f"be even; use {self.n_components + 1}."
-            )
+        if self.output == "complex_to_real":
+            check_even(self.n_components, "complex_to_real returns pairs of columns")
         _ = self.frequencies  # refuses what has no meaning
 
     @cached_property
@@ -142,12 +139,22 @@ class Waves:
         return math.sqrt((1 if self.output == "complex" else 2) / self.n_components)
 
 
-def frequency_setup(projection: str, n_components: int, dimension: int) -> Setup:
-    """Of orthogonal frequencies: QR decompositions of blocks of d; others are drawn only."""
-    if projection != "orthogonal":
-        return Setup()
-    D, d = float(n_components), dimension
-    return Setup(4 * D * d * min(D, d), 16 * D * d)
+class FrequencyFeatures(FeatureMap):
+    """Features whose description, `map_`, draws random frequencies."""
+
+    projection: str
+    map_: Any
+
+    def redrawn(self, X: Array | None, random_state: Any) -> Self:
+        weights = self.map_.sample(self.n_features_in_, as_generator(random_state))
+        return self._with_weights(random_state, weights)
+
+    def setup(self, dimension: int) -> Setup:
+        """Of orthogonal frequencies: QR decompositions of blocks of d; others are drawn only."""
+        if self.projection != "orthogonal":
+            return Setup()
+        D, d = float(self.n_components), dimension
+        return Setup(4 * D * d * min(D, d), 16 * D * d)
 
 
 def output_suffix(output: str) -> str:

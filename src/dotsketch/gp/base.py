@@ -22,7 +22,8 @@ from sklearn.utils.validation import (
 
 from .._arrays import Array, host
 from .._support.parameters import one_of
-from ..features.base import FeatureMap, is_valid
+from ..features.base import FeatureMap
+from ..features.validation import is_valid
 from ..rows.collections import rows_of
 from ..rows.copies import copies
 from ..rows.fold import Checkpoint, fingerprint

@@ -19,7 +19,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from .._arrays import Array, as_generator, host
-from ..features.base import check_fitted
+from ..features.validation import check_fitted
 from ..rows import Rows
 from ..rows.copies import copies
 from ..spectrum import Spectrum, best_variances, log_density

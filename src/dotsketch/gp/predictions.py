@@ -8,7 +8,7 @@ import numpy as np
 
 from .._arrays import as_generator
 from .._support.parameters import positive_integer
-from ..features.base import check_fitted
+from ..features.validation import check_fitted
 from ..rows.collections import over_collections
 from ..rows.sources import Output, Rows
 from .base import check_test_rows

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..features.base import check_fitted
+from ..features.validation import check_fitted
 from ..rows.collections import split_target
 from ..rows.copies import copies
 from ..rows.sources import SAMPLE_ROWS, Block, Rows, is_on_disk, is_stream

@@ -9,7 +9,8 @@ import torch
 
 from .._arrays import OUTPUTS, Array, join
 from .._support.parameters import one_of, positive_integer
-from ..features.base import FeatureMap, check_fitted
+from ..features.base import FeatureMap
+from ..features.validation import check_fitted
 from ..sketches import make_sketch
 from .weights import Seed, Weighted, full_precision, host_generator, working_rows
 

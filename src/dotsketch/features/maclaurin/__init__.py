@@ -6,7 +6,7 @@
 - `search`: the best of all allocations
 - `design`: what the data of a study decide
 - `blocks`: sketches of the powers, drawn, and what they make of rows
-- `features`: the estimator
+- `features`: the estimator; `parameters`: what it accepts
 """
 
 from .allocation import Allocation

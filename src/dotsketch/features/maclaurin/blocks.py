@@ -56,6 +56,33 @@ def draw_blocks(
     return blocks
 
 
+def blocks_cost(table: Allocation, sketch: str, output: str, dimension: int) -> float:
+    """About how many arithmetic operations the sketches of one row take."""
+    field = "real" if output == "real" else "complex"
+    sketched = (table.degrees > 0) & (table.projections > 0) & ~table.exact
+    counts = zip(table.degrees[sketched], table.projections[sketched], strict=True)
+    costs = (make_sketch(sketch, int(n), int(D), field).cost(dimension) for n, D in counts)
+    return float(sum(costs))
+
+
+def blocks_diagonal(
+    expansion: Expansion, blocks: list[SketchedBlock], X: Array
+) -> np.ndarray:  # (n, d) -> (n,)
+    """Σ over the blocks of coefficient · ω(x)² |u(x)|²ⁿ, in float64."""
+    numbers = [block.number for block in blocks]
+    degrees = np.array([block.degree for block in blocks])
+    roots = np.array([block.root for block in blocks])
+    total = np.empty(X.shape[0])
+    step = 1 + (1 << 19) // X.shape[1]
+    for start in range(0, len(total), step):  # sparse rows are made dense a few at a time
+        rows = np.asarray(dense(X[start : start + step]), dtype=np.float64)
+        inputs = expansion.inputs(rows, numbers)
+        lengths = np.sum(inputs.unit**2, axis=1)  # one, or zero for a zero row
+        squares = (roots * inputs.weights) ** 2
+        total[start : start + step] = np.sum(squares * lengths[:, None] ** degrees, axis=1)
+    return total
+
+
 class BlockColumns:
     """The columns of all blocks of rows like X, and zeros for what is left of the budget.
 

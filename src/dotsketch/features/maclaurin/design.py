@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...kernels import ExpandedKernel
 from ...sketches import separable_sketch
+from ..errors import Unsuited
 from ..study import Study
-from .allocation import Allocation
+from .allocation import Allocation, evaluate, random_projections
 from .eigenfunctions import Inputs
 from .moments import ExpansionMoments
 from .series import Expansion, expand
@@ -106,6 +108,20 @@ def median_share(
         held = inputs.weights**2 @ allocation.coefficients
         share = np.divide(held, exact, out=np.ones_like(exact), where=exact > 0)
     return float(np.median(share))
+
+
+def drawn_degrees(moments: ExpansionMoments, budget: int, rng: np.random.Generator) -> Allocation:
+    """Degrees n drawn with probabilities ∝ 2^−(n+1), beside the constant (Kar and Karnick)."""
+    degrees = moments.degrees
+    rest = budget - int(np.sum(degrees == 0))
+    if rest < 0 or (rest == 0 and np.any(degrees > 0)):
+        raise Unsuited(
+            f"{budget} projections leave none to draw: the constant takes {budget - rest}; raise "
+            "n_components."
+        )
+    projections, theta = random_projections(degrees, rest, 2.0, rng)
+    found = evaluate(moments, projections, np.zeros(len(degrees), dtype=bool), theta)
+    return replace(found, unused=budget - int(projections.sum()))
 
 
 def given_projections(

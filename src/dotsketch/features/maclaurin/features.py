@@ -8,28 +8,34 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from ..._arrays import OUTPUTS, Array, ArrayT, as_generator, dense, is_foreign
+from ..._arrays import OUTPUTS, Array, ArrayT, as_generator
 from ..._backends.chunks import map_rows
-from ..._support.parameters import one_of, positive_integer
-from ...kernels import DotProductKernel, ExpandedKernel
+from ..._support.parameters import one_of
+from ...kernels import ExpandedKernel
 from ...sketches import (
     SKETCHES,
     SeparableSketch,
-    make_sketch,
     separable_sketch,
 )
-from ..base import NO_SERIES, FeatureMap, Floor, suited
+from ..base import FeatureMap, Floor, owned, suited
 from ..degenerate import warn_if_degenerate
 from ..errors import ExpectedError, Unsuited, relative_error
-from ..study import FitStudy, Study, check_kernel
-from .allocation import Allocation, evaluate, least_squared_error, random_projections
-from .blocks import BlockColumns, SketchedBlock, draw_blocks
-from .design import MaclaurinDesign, SeriesOptions, given_projections, median_share, prepare_moments
+from ..study import FitStudy, Study
+from .allocation import Allocation, evaluate, least_squared_error
+from .blocks import BlockColumns, SketchedBlock, blocks_cost, blocks_diagonal, draw_blocks
+from .design import (
+    MaclaurinDesign,
+    SeriesOptions,
+    drawn_degrees,
+    given_projections,
+    median_share,
+    prepare_moments,
+)
 from .moments import ExpansionMoments
-from .search import COEFFICIENTS, SOLVERS, allocate
+from .parameters import check_parameters
+from .search import COEFFICIENTS, allocate
 
 
 class MaclaurinFeatures(FeatureMap):
@@ -137,39 +143,42 @@ class MaclaurinFeatures(FeatureMap):
 
     def fit(self, X: Array, y: Any = None) -> MaclaurinFeatures:
         """Choose truncation, projections and coefficients on a sample of X (n, d); draw weights."""
-        self._begin_fit()
-        self._check_parameters()
-        X = self._validate(X, reset=True)
-        sample_rng, allocation_rng, weights_rng = as_generator(self.random_state).spawn(3)
+        X, (sample_rng, *rngs) = self._begin(X)
         study = FitStudy(
             self.kernel, X, n_pairs_sample=self.n_pairs_sample, random_state=sample_rng
         )
-        share = self._fit_design(study, self.design(study, allocation_rng), weights_rng)
-        warn_if_degenerate(study.kernel, X, share, degree=self.allocation_.max_degree)
-        return self
+        return self._fit_study(X, study, *rngs)
 
     def fit_planned(self, X: Array, study: Study) -> MaclaurinFeatures:
         """`fit` with the allocation that the plan has found."""
-        self._begin_fit()
-        self._check_parameters()
-        X = self._validate(X, reset=True)
-        _, allocation_rng, weights_rng = as_generator(self.random_state).spawn(3)  # as in fit
-        share = self._fit_design(study, self.design(study, allocation_rng), weights_rng)
-        warn_if_degenerate(study.kernel, X, share, degree=self.allocation_.max_degree)
-        return self
+        X, (_, *rngs) = self._begin(X)
+        return self._fit_study(X, study, *rngs)
 
-    def _fit_design(self, study: Study, design: MaclaurinDesign, rng: np.random.Generator) -> float:
-        """Draw the weights of a design; the median share of k(x, x) that the features hold."""
-        self.kernel_ = study.resolved
-        if not self.kernel_.is_differentiable:
-            self.kernel_ = clone(self.kernel_)  # later changes of the given kernel are not ours
+    def _begin(self, X: Array) -> tuple[Array, list[np.random.Generator]]:
+        """Validated rows, and the generators of the sample, the allocation and the weights."""
+        self._begin_fit()
+        check_parameters(self)
+        return self._validate(X, reset=True), as_generator(self.random_state).spawn(3)
+
+    def _fit_study(
+        self,
+        X: Array,
+        study: Study,
+        allocation_rng: np.random.Generator,
+        weights_rng: np.random.Generator,
+    ) -> MaclaurinFeatures:
+        """Make the design for a study, and draw its weights."""
+        design = self.design(study, allocation_rng)
+        self.kernel_ = owned(study.resolved)
         self.expansion_ = replace(design.expansion, kernel=self.kernel_)
         self.allocation_ = design.allocation
         self.expected_squared_error_ = self.allocation_.expected_squared_error
         self.expected_relative_error_ = self.allocation_.expected_relative_error
-        self.blocks_ = self._draw(rng)
+        self.blocks_ = self._draw(weights_rng)
         inputs = self._series.inputs(study, "fitting")
-        return median_share(study.kernel, study.fitting, inputs, self.allocation_)
+        share = median_share(study.kernel, study.fitting, inputs, self.allocation_)
+        warn_if_degenerate(study.kernel, X, share, degree=self.allocation_.max_degree)
+        return self
 
     # -- what the data decide --------------------------------------------------------------------
 
@@ -182,7 +191,7 @@ class MaclaurinFeatures(FeatureMap):
         expansion = self._series.expansion(study)
         moments = self._series.moments(study, "fitting")
         if isinstance(self.allocation, str) and self.allocation == "random":
-            return MaclaurinDesign(expansion, self._draw_degrees(moments, budget, rng))
+            return MaclaurinDesign(expansion, drawn_degrees(moments, budget, as_generator(rng)))
         # The rows are those of the study, whatever number this estimator would look at
         options = {k: v for k, v in self.options().items() if k != "n_pairs_sample"}
         key = ("maclaurin design", repr(sorted(options.items())), budget)
@@ -214,7 +223,7 @@ class MaclaurinFeatures(FeatureMap):
             raise Unsuited("Maclaurin features are for kernels with an expansion")
         separable_sketch(self.sketch)
         one_of("output", self.output, OUTPUTS)
-        self._check_parameters()
+        check_parameters(self)
         if self.mean_split and study.kernel.shift_invariant:
             raise Unsuited("a shift-invariant kernel centres its data: there is no mean to split")
         if not study.kernel.has_terms(self.max_degree):
@@ -225,7 +234,7 @@ class MaclaurinFeatures(FeatureMap):
         moments = self._series.moments(study, "sample")
         if isinstance(self.allocation, str) and self.allocation == "random":
             rng = np.random.default_rng(self._count_projections())
-            draws = [self._draw_degrees(moments, self._count_projections(), rng) for _ in range(16)]
+            draws = [drawn_degrees(moments, self._count_projections(), rng) for _ in range(16)]
             return self._error(study, moments, draws)
         allocation = _evaluated(moments, self.design(study).allocation)
         if self.coefficients == "fitted":
@@ -280,19 +289,8 @@ class MaclaurinFeatures(FeatureMap):
         return study.error(
             float(np.mean([draw.squared_bias for draw in draws])),
             float(np.mean([draw.variance for draw in draws])),
-            self._cost(draws[0], moments.dimension),
+            self.n_components + blocks_cost(draws[0], self.sketch, self.output, moments.dimension),
             draws[0].max_degree,
-        )
-
-    def _cost(self, allocation: Allocation, dimension: int) -> float:
-        """About how many arithmetic operations the features of one row take."""
-        field = "real" if self.output == "real" else "complex"
-        sketched = (allocation.degrees > 0) & (allocation.projections > 0) & ~allocation.exact
-        return float(self.n_components) + sum(
-            make_sketch(self.sketch, int(n), int(D), field).cost(dimension)
-            for n, D in zip(
-                allocation.degrees[sketched], allocation.projections[sketched], strict=True
-            )
         )
 
     @classmethod
@@ -331,19 +329,7 @@ class MaclaurinFeatures(FeatureMap):
         prepare_moments(study, bounded, "outermost")
 
     def expected_diagonal(self, X: Array, Z: Array) -> np.ndarray:  # (n, d), (n, D) -> (n,)
-        """Σ over the blocks in use of coefficient · ω(x)² |u(x)|²ⁿ, in float64."""
-        numbers = [block.number for block in self.blocks_]
-        degrees = np.array([block.degree for block in self.blocks_])
-        roots = np.array([block.root for block in self.blocks_])
-        total = np.empty(X.shape[0])
-        step = 1 + (1 << 19) // X.shape[1]
-        for start in range(0, len(total), step):  # sparse rows are made dense a few at a time
-            rows = np.asarray(dense(X[start : start + step]), dtype=np.float64)
-            inputs = self.expansion_.inputs(rows, numbers)
-            lengths = np.sum(inputs.unit**2, axis=1)  # one, or zero for a zero row
-            squares = (roots * inputs.weights) ** 2
-            total[start : start + step] = np.sum(squares * lengths[:, None] ** degrees, axis=1)
-        return total
+        return blocks_diagonal(self.expansion_, self.blocks_, X)
 
     def redrawn(self, X: Array | None, random_state: Any) -> MaclaurinFeatures:
         """A copy with the same allocation, which is expensive, and other weights."""
@@ -367,41 +353,6 @@ class MaclaurinFeatures(FeatureMap):
             n_jobs=self.n_jobs,
         )
 
-    def _check_parameters(self) -> None:
-        check_kernel(self.kernel, ExpandedKernel, NO_SERIES)
-        parameters = self.kernel.get_params()
-        for name in self.kernel.constants:
-            if is_foreign(parameters[name]):
-                raise TypeError(
-                    f"{name} is a constant of the series, to which no gradient flows here: give a "
-                    "number, or use PolynomialSketch or NystromFeatures."
-                )
-        for name in ("min_degree", "max_degree", "n_pairs_sample"):
-            positive_integer(name, getattr(self, name))
-        one_of("coefficients", self.coefficients, COEFFICIENTS)
-        one_of("solver", self.solver, SOLVERS)
-        if not isinstance(self.exact_monomials, (bool, np.bool_)):
-            positive_integer("exact_monomials, unless it is True or False,", self.exact_monomials)
-        if self.min_degree > self.max_degree:
-            raise ValueError(
-                f"min_degree must not exceed max_degree; got {self.min_degree} and "
-                f"{self.max_degree}."
-            )
-        if isinstance(self.allocation, str) and self.allocation not in ("optimal", "random"):
-            raise ValueError(
-                f'allocation must be "optimal", "random" or a list of projections for the '
-                f"degrees 1, 2, …; got {self.allocation!r}."
-            )
-        if not isinstance(self.allocation, str) or self.allocation == "random":
-            if self.coefficients == "fitted":
-                raise ValueError('coefficients="fitted" is for allocation="optimal".')
-            if self.mean_split and isinstance(self.allocation, str):
-                raise ValueError('mean_split is for allocation="optimal".')
-            if not isinstance(self.kernel, DotProductKernel):
-                raise Unsuited(
-                    f'{self.kernel} has several terms of every degree: use allocation="optimal".'
-                )
-
     def _allocate(self, moments: ExpansionMoments, budget: int) -> Allocation:
         if not isinstance(self.allocation, str):
             projections, exact = given_projections(self.allocation, moments.degrees, budget)
@@ -415,21 +366,6 @@ class MaclaurinFeatures(FeatureMap):
             coefficients=self.coefficients,
             exact_monomials=self.exact_monomials,
         )
-
-    def _draw_degrees(
-        self, moments: ExpansionMoments, budget: int, rng: np.random.Generator | None
-    ) -> Allocation:
-        """Degrees n drawn with probabilities ∝ 2^−(n+1), beside the constant (Kar and Karnick)."""
-        degrees = moments.degrees
-        rest = budget - int(np.sum(degrees == 0))
-        if rest < 0 or (rest == 0 and np.any(degrees > 0)):
-            raise Unsuited(
-                f"n_components={self.n_components} leaves no projection to draw: the constant "
-                f"takes {budget - rest}."
-            )
-        projections, theta = random_projections(degrees, rest, 2.0, as_generator(rng))
-        found = evaluate(moments, projections, np.zeros(len(degrees), dtype=bool), theta)
-        return replace(found, unused=budget - int(projections.sum()))
 
     def _draw(self, rng: np.random.Generator) -> list[SketchedBlock]:
         return draw_blocks(self.allocation_, self.sketch, self.n_features_in_, self.output_, rng)

@@ -43,7 +43,7 @@ class MaclaurinExpansion:
     def inputs(self, X: Array, blocks: Sequence[int] | None = None) -> Inputs[np.ndarray]:  # (n, d)
         """What the expansion makes of rows; the weights of these blocks only, if some are given."""
         used = self.degrees if blocks is None else [self.degrees[b] for b in blocks]
-        S = self.kernel.scale(_centred(X, self.mean))
+        S = self.kernel.scale(X if self.mean is None else X - like(self.mean, X))
         unit, radius = directions(S)
         log_weight = self.kernel.log_weight(S)
         logs = np.log(self.kernel.series(max(self.degrees))[list(used)])
@@ -160,7 +160,3 @@ def expand(
         if split.degrees:  # none where the kernel is zero on the sample
             return split
     return MaclaurinExpansion.of(kernel, max_degree)
-
-
-def _centred(X: Array, mean: np.ndarray | None) -> Array:
-    return X if mean is None else X - like(mean, X)

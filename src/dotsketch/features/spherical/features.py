@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 from array_api_compat import is_jax_array
-from sklearn.base import clone
 from sklearn.preprocessing import normalize as normalize_rows
 from sklearn.utils.validation import check_is_fitted
 
@@ -28,11 +27,11 @@ from ..._arrays import (
 from ..._support.parameters import one_of
 from ...kernels import DotProductKernel, Polynomial, directions
 from ...projections import PROJECTIONS, Frequencies
-from ..base import NO_SERIES, FeatureMap, Setup, suited
+from ..base import NO_SERIES, FeatureMap, owned, suited
 from ..degenerate import warn_if_degenerate
 from ..errors import ExpectedError, Unsuited
 from ..study import Study, check_kernel
-from ..waves import Waves, frequency_setup, output_suffix
+from ..waves import FrequencyFeatures, Waves, output_suffix
 from .density import (
     RadialDensity,
     SphericalMap,
@@ -50,7 +49,7 @@ PLANNED_TOLERANCE = 1e-5  # of rows "on the sphere" in a plan, which nobody clai
 POOR_FIT = 0.1  # root mean square of k̃ − k relative to k(x, x), from which on we warn
 
 
-class SphericalFeatures(FeatureMap):
+class SphericalFeatures(FrequencyFeatures):
     """Spherical random features: Fourier features of a dot product kernel on unit vectors.
 
     On the unit sphere the kernel is a function of the distance z = |x − y|. The polynomial kernel
@@ -148,9 +147,7 @@ class SphericalFeatures(FeatureMap):
         X = self._validate(X, reset=True)
         self.normalize_ = self.normalize
         unit = self._unit(X)
-        resolved = self.kernel.resolve(unit)
-        # later changes of the given kernel are not ours
-        self.kernel_ = resolved if resolved.is_differentiable else clone(resolved)
+        self.kernel_ = owned(self.kernel.resolve(unit))
         self.projection_ = choose_projection(self.projection, self.n_features_in_)
         ambient = Frequencies(1, self.projection_).ambient_dimension(self.n_features_in_)
         self.density_ = kernel_density(self.kernel_.detached(), ambient)
@@ -161,10 +158,6 @@ class SphericalFeatures(FeatureMap):
         )
         self.weights_ = self.map_.sample(self.n_features_in_, as_generator(self.random_state))
         return self
-
-    def redrawn(self, X: Array | None, random_state: Any) -> SphericalFeatures:
-        weights = self.map_.sample(self.n_features_in_, as_generator(random_state))
-        return self._with_weights(random_state, weights)
 
     def label(self) -> str:
         return f"spherical: {self.projection}{output_suffix(self.output)}"
@@ -196,9 +189,6 @@ class SphericalFeatures(FeatureMap):
             output=self.output,
         )
         return study.error(float(np.mean(squared_bias)), float(np.mean(variance)), cost)
-
-    def setup(self, dimension: int) -> Setup:
-        return frequency_setup(self.projection, self.n_components, dimension)
 
     @classmethod
     def variants(cls, study: Study) -> list[FeatureMap]:

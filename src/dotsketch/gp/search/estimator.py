@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from ..._arrays import host
-from ...features.base import check_fitted
+from ...features.validation import check_fitted
 from .journal import Journal
 from .record import Recorder, Search
 
