@@ -152,7 +152,7 @@ def test_variance_by_part_and_between_two_sets(X, rng):
     np.testing.assert_allclose(complex_.variance(X, part="real"), both.variance(X))
     np.testing.assert_allclose(complex_.variance(X), both.variance(X, part="complex"))
     assert np.all(both.variance(X) <= complex_.variance(X) * (1 + 1e-12))
-    with pytest.raises(ValueError, match='part must be "real" or "complex"; got \'imaginary\''):
+    with pytest.raises(ValueError, match="part must be one of 'real', 'complex'; got 'imaginary'"):
         both.variance(X, part="imaginary")
 
 

@@ -294,7 +294,7 @@ def test_refusals(rng):
     density = kernel_density(kernel_of(3), 8)
     with pytest.raises(ValueError, match="needs a density in R\\^5"):
         SphericalMap(4, "orthogonal", density=density).sample(5, rng)
-    with pytest.raises(ValueError, match='part must be "real" or "complex"'):
+    with pytest.raises(ValueError, match="part must be one of 'real', 'complex'"):
         SphericalMap(4, density=density).moments("imaginary")
     with pytest.raises(ValueError, match="projection must be one of"):
         predicted_errors(kernel_of(3), np.ones(1), 4, n_components=4, projection="dense")

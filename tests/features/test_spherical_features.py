@@ -287,7 +287,7 @@ def test_refusals(X):
         SphericalFeatures(KERNEL, projection="dense").fit(X)
     with pytest.raises(ValueError, match="n_components=5 must be even"):
         SphericalFeatures(KERNEL, output="complex_to_real", n_components=5).fit(X)
-    with pytest.raises(ValueError, match='part must be "real" or "complex"'):
+    with pytest.raises(ValueError, match="part must be one of 'real', 'complex'"):
         SphericalFeatures(KERNEL).fit(X).variance(X, part="imaginary")
     torch = pytest.importorskip("torch")
     with pytest.raises(TypeError, match="no gradient flows to gamma"):

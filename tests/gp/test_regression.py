@@ -373,7 +373,7 @@ def test_constant_targets():
         ({"features": 3}, TypeError, "features must be a transformer"),
         ({"noise_variance": 0.0}, ValueError, 'noise_variance must be a positive number or "auto"'),
         ({"prior_variance": "big"}, ValueError, "prior_variance must be"),
-        ({"posterior": "both"}, ValueError, 'posterior must be "real" or "complex"'),
+        ({"posterior": "both"}, ValueError, "posterior must be one of 'real', 'complex'"),
         ({"variance_correction": "all"}, ValueError, "variance_correction must be one of"),
         ({"normalize_y": True}, ValueError, "normalize_y must be one of"),
         ({"chunk_rows": 0}, ValueError, "chunk_rows must be a positive integer"),

@@ -216,39 +216,30 @@ def _in_blocks(values: np.ndarray, dtype: Any) -> np.ndarray:  # (..., m) -> (bl
     return np.ascontiguousarray(np.moveaxis(blocks, -2, 0), dtype=dtype)
 
 
-def hadamard_product(
-    turns: np.ndarray,
-    places: np.ndarray,
-    n_columns: int,
-    is_complex: bool,
-    scale: float,
-    rows: Array,
-) -> Prepared:
-    arguments = (turns, places, n_columns, is_complex, scale)
-    if turns.shape[2] > cpp.LARGEST_HADAMARD:
-        return portable.hadamard_product(*arguments, rows)
-    return CompiledHadamardProduct(*arguments, rows)
+def hadamard_product(turns: np.ndarray, *others: Any) -> Prepared:
+    is_long = turns.shape[2] > cpp.LARGEST_HADAMARD
+    return (portable.HadamardProduct if is_long else CompiledHadamardProduct)(turns, *others)
 
 
 def sign_product(turns: np.ndarray, is_complex: bool, scale: float, rows: Array) -> Prepared:
-    if is_sparse(rows):  # a sparse product does less work than any dense one
-        return portable.sign_product(turns, is_complex, scale, rows)
-    return CompiledSignProduct(turns, is_complex, scale, rows)
+    # a sparse product does less work than any dense one
+    kind = portable.SignProduct if is_sparse(rows) else CompiledSignProduct
+    return kind(turns, is_complex, scale, rows)
 
 
 def count_product(
     buckets: np.ndarray, turns: np.ndarray, n_columns: int, is_complex: bool, rows: Array
 ) -> Prepared:
     if is_sparse(rows):
-        return portable.count_product(buckets, turns, n_columns, is_complex, rows)
+        return portable.CountProduct(buckets, turns, n_columns, is_complex, rows)
     if len(buckets) == 1 or not cpp.has_small_factors(n_columns):
         return SpectralCountProduct(buckets, turns, n_columns, is_complex)
     return CompiledCountProduct(buckets, turns, n_columns, is_complex, rows)
 
 
-def sorf(signs: np.ndarray, scales: np.ndarray, rows: Array) -> Prepared:
-    kind = portable.Sorf if signs.shape[2] > cpp.LARGEST_HADAMARD else CompiledSorf
-    return kind(signs, scales, rows)
+def sorf(signs: np.ndarray, *others: Any) -> Prepared:
+    is_long = signs.shape[2] > cpp.LARGEST_HADAMARD
+    return (portable.Sorf if is_long else CompiledSorf)(signs, *others)
 
 
 def waves(

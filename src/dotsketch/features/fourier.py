@@ -115,8 +115,8 @@ class FourierMap(Waves):
 
         `part` is "real" for Re k̂ (the default but for output="complex") or "complex". For "sorf"
         this is the expression for orthogonal frequencies in R^p: an approximation, as good as
-        docs/fourier.md shows; `measured_squared_error` measures it. For a Matérn kernel it is that
-        of independent frequencies, with k(2x, 2y) in the place of k⁴: (1 + k(2x, 2y))/2 − k².
+        docs/fourier.md shows. For a Matérn kernel it is that of independent frequencies, with
+        k(2x, 2y) in the place of k⁴: (1 + k(2x, 2y))/2 − k².
         """
         part = check_part(part, self.part)
         s = np.asarray(squared_distance, dtype=np.float64)
@@ -141,7 +141,7 @@ class FourierMap(Waves):
     def bias(self, squared_distance: Any, dimension: int) -> np.ndarray:
         """E[k̂] − k from |x − y|²: zero for random norms; for "sorf" an approximation.
 
-        Not known for Matérn kernels with constant norms: `measured_squared_error` measures it.
+        Not known for Matérn kernels with constant norms.
         """
         s = np.asarray(squared_distance, dtype=np.float64)
         if not self.has_constant_norms:
@@ -159,31 +159,6 @@ class FourierMap(Waves):
         """E|k̂ − k|² = variance + bias²."""
         variance = self.variance(squared_distance, dimension, part=part)
         return variance + self.bias(squared_distance, dimension) ** 2
-
-    def measured_squared_error(
-        self,
-        X: np.ndarray,
-        Y: np.ndarray | None = None,
-        *,
-        n_draws: int = 100,
-        rng: np.random.Generator,
-    ) -> tuple[np.ndarray, np.ndarray]:  # (n, d), (m, d) -> (n, m), (n, m)
-        """E|k̂ − k|² between rows of X and of Y over `n_draws` maps, and its standard error.
-
-        It needs no formula, where `expected_squared_error` is only an approximation: for "sorf".
-        """
-        Y = X if Y is None else Y
-        kernel = self.kernel(X, Y)
-        total, squares = np.zeros_like(kernel), np.zeros_like(kernel)
-        for _ in range(n_draws):
-            weights = self.sample(X.shape[1], rng)
-            Z, V = self.apply(X, weights), self.apply(Y, weights)
-            error = np.abs(Z @ V.conj().T - kernel) ** 2
-            total += error
-            squares += error**2
-        mean = total / n_draws
-        spread = np.maximum(squares / n_draws - mean**2, 0)
-        return mean, np.sqrt(spread / max(n_draws - 1, 1))
 
 
 def sphere_mean_cosine(squared_length: np.ndarray, dimension: int) -> np.ndarray:

@@ -70,10 +70,9 @@ class CompactSketch(Sketch):
         return self.up.log_largest(log_sum) + math.log(self.up.n_projections)
 
     def moments(self, pairs: PairStatistics[ArrayT]) -> VectorMoments:
-        block = self.down.block(self.up.n_projections)
-        features = self.up.moments(pairs)
-        down = projection_moments(features, kappa2=self.down.kappa2, block=block)
-        return down.vector(self.n_projections, block)
+        E = self.up.n_projections
+        down = projection_moments(self.up.moments(pairs), self.down, E)
+        return down.vector(self.n_projections, self.down.block(E))
 
 
 class PreparedCompact(Prepared):

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 from .._arrays import Array, ArrayT
 from ..pairs import PairStatistics
+from ..projections import Projection
 
 
 class VectorMoments(NamedTuple):
@@ -110,13 +111,14 @@ def correlated_pairs(n_rows: Any, block: int) -> Any:
 
 
 def projection_moments(
-    u: VectorMoments, *, kappa2: float, m4: float = 1.0, block: int = 1
+    u: VectorMoments, projection: Projection, dimension: int
 ) -> ProjectionMoments:
     """Moments of random projections of u: independent rows, or signed Hadamard blocks (m4 = 1).
 
     With u = x not random: single = m4·S + β + (1 + κ²)γ, and within a block the overlap is
     s² − V₁/(d−1) with V₁ = β + κ²γ, the theorem on the variance of TensorSRHT.
     """
+    kappa2, m4, block = projection.kappa2, projection.m4, projection.block(dimension)
     beta = u.norms - u.squares
     gamma = u.overlap - u.squares
     delta = kappa2 * (u.transpose - u.squares)

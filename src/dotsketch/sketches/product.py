@@ -119,10 +119,9 @@ class ProductSketch(SeparableSketch):
         )
 
     def moments(self, pairs: PairStatistics[ArrayT]) -> VectorMoments:
-        block = self.block(pairs.dimension)
         inputs = VectorMoments.of_inputs(pairs)
-        one = projection_moments(inputs, kappa2=self.kappa2, m4=self.m4, block=block)
-        return (one**self.degree).vector(self.n_projections, block)
+        one = projection_moments(inputs, self.projection, pairs.dimension)
+        return (one**self.degree).vector(self.n_projections, self.block(pairs.dimension))
 
 
 @dataclass(frozen=True)

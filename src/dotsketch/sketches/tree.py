@@ -21,7 +21,7 @@ from .._backends import (
 from ..pairs import PairStatistics
 from ..projections import HadamardProjection, Projection, RademacherProjection
 from .base import Sketch
-from .moments import ProjectionMoments, VectorMoments, projection_moments
+from .moments import VectorMoments, projection_moments
 
 
 @keeps_prepared
@@ -64,7 +64,8 @@ class TreeSketch(Sketch):
     def moments(self, pairs: PairStatistics[ArrayT]) -> VectorMoments:
         first = PairStatistics(*(1 + 0 * pairs.dot,) * 3, pairs.dimension)  # the unit vector
         leaf, padding = (
-            self.project_moments(VectorMoments.of_inputs(p), p.dimension) for p in (pairs, first)
+            projection_moments(VectorMoments.of_inputs(p), self.projection, p.dimension)
+            for p in (pairs, first)
         )
         D, block = self.n_projections, self.projection.block(pairs.dimension)
         n_leaves = power_of_two(self.degree)
@@ -74,21 +75,20 @@ class TreeSketch(Sketch):
             if len(joined) == 1:
                 level = joined
                 break
-            level = [self.project_moments(node.vector(D, block), D) for node in joined]
+            level = [
+                projection_moments(node.vector(D, block), self.projection, D) for node in joined
+            ]
             block = self.projection.block(D)
         root = level[0].vector(D, block)
         if not self.projects_root:
             return root
-        return self.project_moments(root, D).vector(D, self.projection.block(D))
+        again = projection_moments(root, self.projection, D)
+        return again.vector(D, self.projection.block(D))
 
     @property
     def _inner_projections(self) -> int:
         """Projections of products."""
         return max(power_of_two(self.degree) - 2, 0) + self.projects_root
-
-    def project_moments(self, u: VectorMoments, dimension: int) -> ProjectionMoments:
-        kind = self.projection
-        return projection_moments(u, kappa2=kind.kappa2, m4=kind.m4, block=kind.block(dimension))
 
     def cost(self, dimension: int) -> float:
         D, of = self.n_projections, self.projection.cost
