@@ -143,7 +143,7 @@ def test_streams_are_recognised(columns):
     [
         (np.ones((2, 2)), TypeError, "A stream gives batches"),
         ((np.ones((2, 2)),), TypeError, "A stream gives batches"),
-        ((np.ones((2, 2)), np.ones(3)), ValueError, "lengths"),
+        ((np.ones((2, 2)), np.ones(3)), ValueError, "inconsistent numbers"),
     ],
 )
 def test_wrong_batches(batch, error, message):

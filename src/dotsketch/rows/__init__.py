@@ -1,6 +1,7 @@
 """Where rows come from, and one fold over blocks of them.
 
 - `sources`: `Rows` over arrays, sparse matrices, memory maps, h5py, zarr, streams
+- `mapped`: blocks that went through a function, for many folds
 - `parquet`: batches of a Parquet file, which need not fit in memory
 - `fold`: sums over blocks in a fixed order, with a checkpoint and a progress bar
 - `dask`: the same fold on Dask collections (`dask_columns`: their partitions; `dask_map`: lazy

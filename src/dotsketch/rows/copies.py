@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .sources import SAMPLE_ROWS, Block, pick, sample_weights
+from .sources import SAMPLE_ROWS, Block, each, pick, sample_weights
 
 _PER_ROW = 10  # copies of a row of mean weight, where weights are not whole numbers
 _EXACT = 2**53  # whole numbers up to here are floating-point numbers, also when they are added
@@ -22,7 +22,7 @@ def copies(block: Block) -> Block:
     if weights is None or np.all(weights == weights[0]):
         return block
     numbers = copied_rows(weights, max(SAMPLE_ROWS, len(weights)))
-    return tuple(None if c is None else pick(c, numbers) for c in block[:3])
+    return each(block[:3], pick, numbers)
 
 
 def copied_rows(weights: np.ndarray, most: int) -> np.ndarray:  # (n,) -> (at most `most`,)

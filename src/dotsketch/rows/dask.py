@@ -32,7 +32,8 @@ from .dask_run import (
     well_placed,
 )
 from .fold import FAN_IN, Checkpoint
-from .sources import COLUMNS, Block, MappedRows, Rows, counted, join, len_of, pick, regroup
+from .mapped import MappedRows
+from .sources import COLUMNS, Block, Rows, check_lengths, counted, each, join, len_of, pick, regroup
 
 KEPT_SHARE = 0.25  # of the memory of all workers: rows that take no more are kept there
 AT_ONCE = 4  # states that one task adds: more would have to be in the memory of one worker
@@ -292,9 +293,7 @@ def _in_partition(function: Callable[..., Any], number: int, columns: Any, *othe
 
 def _checked(columns: Any) -> Block:
     """The columns of a partition, of one length."""
-    lengths = {len_of(c) for c in columns if c is not None}
-    if len(lengths) > 1:
-        raise ValueError(f"X, y and the other columns have {sorted(lengths)} rows.")
+    check_lengths(columns)
     return tuple(columns)
 
 
@@ -353,7 +352,7 @@ def _block(columns: Any) -> Block:
 
 def _picked(columns: Any, places: np.ndarray) -> Block:
     """Some rows of a partition, whose numbers are finite: a sample has no number of partitions."""
-    found = tuple(None if c is None else pick(c, places) for c in _checked(columns))
+    found = each(_checked(columns), pick, places)
     for name, column in zip(COLUMNS, found, strict=False):
         if column is None:
             continue

@@ -23,7 +23,8 @@ from .._support.files import atomic_write
 from .._support.progress import progress as progress_bar
 
 if TYPE_CHECKING:  # `Rows.fold` is this module's function
-    from .sources import Block, MappedRows, Rows
+    from .mapped import MappedRows
+    from .sources import Block, Rows
 
 FAN_IN = 16  # nodes of a tree that are added to one of the next level
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import mmap
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -17,6 +17,7 @@ import scipy.sparse
 
 from .._arrays import Array, evenly_spaced, host, is_sparse
 from .fold import Checkpoint, fold
+from .mapped import MappedRows
 
 Block: TypeAlias = tuple[Any, ...]  # columns of one block of rows: (X, y), or more of those below
 COLUMNS = ("X", "y", "noise_variance", "sample_weight")
@@ -56,25 +57,19 @@ class Rows:
     def __init__(self, columns: Block | None = None, stream: Any = None):
         if (columns is None) == (stream is None):
             raise ValueError("Give either columns or a stream.")
-        self.columns = None if columns is None else tuple(_sliceable(c) for c in columns)
+        self.columns = None if columns is None else each(columns, _sliceable)
         self._stream = stream
         self._taken = False
         if self.columns is not None:
-            shapes = [c.shape for c in self.columns if c is not None]
-            if () in shapes:
+            if any(c is not None and c.shape == () for c in self.columns):
                 raise ValueError("A number was given where one for every row is needed.")
-            lengths = {shape[0] for shape in shapes}
-            if len(lengths) > 1:
-                raise ValueError(
-                    "Found input variables with inconsistent numbers of samples: "
-                    f"{sorted(lengths)}."
-                )
-            if not is_on_disk(self.columns[0]) and lengths != {0}:
-                self.columns = counted(self.columns)
-                if self.columns[0].shape[0] == 0:
-                    raise ValueError("All weights of the rows are zero: there are no rows.")
-            if lengths == {0}:
+            check_lengths(self.columns)
+            if self.n_rows == 0:
                 raise ValueError("The data have no rows: Found array with 0 sample(s).")
+            if not is_on_disk(self.columns[0]):
+                self.columns = counted(self.columns)
+                if self.n_rows == 0:
+                    raise ValueError("All weights of the rows are zero: there are no rows.")
 
     @property
     def n_rows(self) -> int | None:
@@ -100,9 +95,7 @@ class Rows:
             yield from regroup(self._batches(), size)
             return
         for start in range(0, self.columns[0].shape[0], size):
-            block = counted(
-                tuple(None if c is None else _rows(c, start, start + size) for c in self.columns)
-            )
+            block = counted(each(self.columns, _rows, start, start + size))
             if block[0].shape[0]:
                 yield block
             for column in self.columns:
@@ -115,7 +108,7 @@ class Rows:
             if n <= size:
                 return _first(self.blocks(max(n, 1)))
             places = evenly_spaced(n, size)
-            found = counted(tuple(None if c is None else pick(c, places) for c in self.columns))
+            found = counted(each(self.columns, pick, places))
             # all of them may have a weight of zero
             return found if found[0].shape[0] else _first(self.blocks(size))
         batches = self._batches()
@@ -194,64 +187,6 @@ class Rows:
         return map(as_batch, self._stream)
 
 
-class MappedRows:
-    """Blocks of rows that went through a function; `Rows.mapped` makes them."""
-
-    def __init__(
-        self, rows: Rows, function: Callable[[Block], Block], block_rows: int, memory: int
-    ):
-        self._rows, self._function, self._block_rows = rows, function, block_rows
-        self._memory = memory
-        self._kept: list[Block] | None = None
-
-    @property
-    def n_rows(self) -> int | None:
-        return self._rows.n_rows
-
-    @property
-    def is_kept(self) -> bool:
-        """Whether the results are in memory."""
-        return self._kept is not None
-
-    def blocks(self, size: int) -> Iterator[Block]:
-        """The results of all blocks, whose size is given already."""
-        if self._kept is not None:
-            yield from self._kept
-            return
-        kept: list[Block] = []
-        left = self._memory
-        for block in self._rows.blocks(self._block_rows):
-            found = self._function(block)
-            left -= sum(column.nbytes for column in found)
-            if left >= 0:
-                kept.append(found)
-            else:
-                kept.clear()
-            yield found
-        if left >= 0:
-            self._kept = kept
-        else:
-            self._memory = 0  # the next fold need not try
-
-    def fold(
-        self,
-        zero: Callable[[], Any],
-        add: Callable[[Any, Any, int], Any],
-        *,
-        group_blocks: int = 1,
-        progress: str | None = None,
-    ) -> Any:
-        """As `Rows.fold`, of the results."""
-        return fold(
-            self,
-            zero,
-            add,
-            block_rows=self._block_rows,
-            group_blocks=group_blocks,
-            progress=progress,
-        )
-
-
 def _first(blocks: Iterator[Block]) -> Block:
     for block in blocks:
         return block
@@ -269,9 +204,9 @@ def regroup(batches: Iterator[Block], size: int) -> Iterator[Block]:
             continue
         joined = join(waiting)
         for start in range(0, count - size + 1, size):
-            yield tuple(None if c is None else _rows(c, start, start + size) for c in joined)
+            yield each(joined, _rows, start, start + size)
         done = count - count % size
-        waiting = [tuple(None if c is None else _rows(c, done, count) for c in joined)]
+        waiting = [each(joined, _rows, done, count)]
         count -= done
     if count:
         yield join(waiting)
@@ -289,11 +224,23 @@ def as_batch(batch: Any) -> Block:
             "A stream gives batches (X, y), (X, y, noise_variance) or dictionaries of columns "
             f"{COLUMNS}; got {type(batch).__name__}."
         )
-    columns = tuple(None if c is None else _sliceable(c) for c in batch)
-    lengths = {len_of(c) for c in columns if c is not None}
-    if len(lengths) != 1:
-        raise ValueError(f"The columns of a batch have lengths {sorted(lengths)}; they must agree.")
+    columns = each(batch, _sliceable)
+    check_lengths(columns)
     return counted(columns)
+
+
+def each(columns: Iterable[Any], function: Callable[..., Any], *arguments: Any) -> Block:
+    """function(column, …) of every column that there is."""
+    return tuple(None if column is None else function(column, *arguments) for column in columns)
+
+
+def check_lengths(columns: Iterable[Any]) -> None:
+    """Raise unless all columns have as many rows."""
+    lengths = {len_of(column) for column in columns if column is not None}
+    if len(lengths) > 1:
+        raise ValueError(
+            f"Found input variables with inconsistent numbers of samples: {sorted(lengths)}."
+        )
 
 
 def sample_weights(block: Block) -> np.ndarray | None:
@@ -311,12 +258,10 @@ def counted(block: Block) -> Block:
             "sample_weight must hold one number for every row, none of them negative, NaN or "
             f"infinite; its shape is {weights.shape} for {len_of(block[0])} rows."
         )
-    kept = np.flatnonzero(weights)
+    kept, block = np.flatnonzero(weights), (*block[:3], weights)
     if len(kept) == 0:
-        return tuple(None if c is None else c[:0] for c in (*block[:3], weights))
-    if len(kept) == len(weights):
-        return (*block[:3], weights)
-    return tuple(None if c is None else pick(c, kept) for c in (*block[:3], weights))
+        return each(block, lambda column: column[:0])
+    return block if len(kept) == len(weights) else each(block, pick, kept)
 
 
 def is_stream(X: Any) -> bool:
@@ -365,7 +310,7 @@ def _map_of(X: Any) -> mmap.mmap | None:
 
 
 def _sliceable(column: Any) -> Any:
-    if column is None or is_on_disk(column):
+    if is_on_disk(column):
         return column
     if is_sparse(column):
         return column.tocsr()
