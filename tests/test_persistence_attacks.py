@@ -181,8 +181,8 @@ def test_every_class_of_the_list_has_a_check():
 
 def test_every_class_that_an_estimator_holds_is_in_the_list():
     abstract = {"DistanceKernel", "DotProductKernel", "ExpandedKernel", "GammaKernel"}
-    abstract |= {"CompositeKernel", "DotProductComposite"}
-    abstract |= {"ProductSketch", "SeparableSketch", "TreeSketch"}
+    abstract |= {"CompositeKernel", "DotProductComposite", "LengthscaleKernel"}
+    abstract |= {"ProductSketch", "SeparableSketch", "TreeSketch", "FrequencyFeatures"}
     bases = (Kernel, FeatureMap, Sketch)
     expected = {
         name

@@ -80,29 +80,50 @@ def best_variances(
     spectrum = find_spectrum()
     count = spectrum.n * spectrum.n_outputs
     energy = (float(np.sum(spectrum.energies)) + spectrum.rest) / count or 1.0
-    largest = float(spectrum.eigenvalues.max(initial=0.0)) or 1.0
-    if prior_variance is None and not spectrum.eigenvalues.max(initial=0.0) > 0:
+    largest = float(spectrum.eigenvalues.max(initial=0.0))
+    if prior_variance is None and not largest > 0:
         # no feature sees any row: the likelihood does not depend on s, and the level of y stands in
         return (energy if noise_variance is None else noise_variance), energy
-    if noise_variance is None and prior_variance is not None:
-        fixed = prior_variance
-        span = energy * 1e-10, energy * 10
-        return maximise(lambda value: spectrum.log_likelihood(value, fixed), span), fixed
+
+    def profile(ratio: float) -> tuple[float, float]:
+        residual = np.sum(spectrum.energies / (1 + ratio * spectrum.eigenvalues)) + spectrum.rest
+        noise = max(float(residual) / count, energy * 1e-10)
+        return noise, spectrum.log_likelihood(noise, ratio * noise)
+
+    return search_variances(
+        noise_variance, prior_variance, energy, largest or 1.0, spectrum.log_likelihood, profile
+    )
+
+
+def search_variances(
+    noise_variance: float | None,
+    prior_variance: float | None,
+    energy: float,
+    largest: float,
+    log_likelihood: Callable[[float, float], float],
+    profile: Callable[[float], tuple[float, float]],
+    *,
+    level: float | None = None,
+    **options: Any,
+) -> tuple[float, float]:
+    """Noise and prior variance of the greatest likelihood, of which one at least is free (None).
+
+    `energy` is the mean square of the targets and `largest` about the largest eigenvalue of K̂,
+    which say where to search. `log_likelihood(noise, prior)` is searched along one of them;
+    `profile(ratio)` is the best noise variance where prior = ratio · noise, and the likelihood
+    there. `level` is the noise that a prior variance is compared with, if it is not that given.
+    """
+    if prior_variance is not None:
+        prior, span = prior_variance, (energy * 1e-10, energy * 10)
+        return maximise(lambda noise: log_likelihood(noise, prior), span, **options), prior
     if noise_variance is not None:
         noise = noise_variance
-        span = noise / largest * 1e-4, max(noise, energy) / largest * 1e12
-        return noise, maximise(lambda value: spectrum.log_likelihood(noise, value), span)
-
-    def profile(ratio: float) -> float:
-        residual = np.sum(spectrum.energies / (1 + ratio * spectrum.eigenvalues)) + spectrum.rest
-        return max(float(residual) / count, energy * 1e-10)
-
-    def along(ratio: float) -> float:
-        noise = profile(ratio)
-        return spectrum.log_likelihood(noise, ratio * noise)
-
-    ratio = maximise(along, (1e-4 / largest, 1e13 / largest))
-    noise = profile(ratio)
+        level = noise if level is None else level
+        span = level / largest * 1e-4, max(level, energy) / largest * 1e12
+        return noise, maximise(lambda prior: log_likelihood(noise, prior), span, **options)
+    span = 1e-4 / largest, 1e13 / largest
+    ratio = maximise(lambda ratio: profile(ratio)[1], span, **options)
+    noise = profile(ratio)[0]
     return noise, ratio * noise
 
 

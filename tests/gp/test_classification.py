@@ -6,7 +6,7 @@ from scipy.special import softmax
 from scipy.stats import multivariate_normal
 from sklearn.gaussian_process.kernels import RBF
 
-import dotsketch.gp.exact
+import dotsketch.gp.exact_classification
 from dotsketch import (
     ExactGPClassifier,
     FeatureGPClassifier,
@@ -321,8 +321,9 @@ def test_exact_alpha_by_evidence():
 def test_the_gram_matrix_is_computed_once(monkeypatch):
     """Of all values of α and of the prior variance."""
     X, y = class_data()
-    calls, gram = [], dotsketch.gp.exact.gram
-    monkeypatch.setattr(dotsketch.gp.exact, "gram", lambda *a: calls.append(1) or gram(*a))
+    module = dotsketch.gp.exact_classification
+    calls, gram = [], module.gram
+    monkeypatch.setattr(module, "gram", lambda *a: calls.append(1) or gram(*a))
     ExactGPClassifier(Gaussian(lengthscale=1.5), alpha="evidence").fit(X, y)
     assert len(calls) == 1
 

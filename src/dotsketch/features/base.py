@@ -192,7 +192,7 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
 
     def expected_diagonal(self, X: Array, Z: Array) -> np.ndarray:  # (n, d), (n, D) -> (n,)
         """E k̂(x, x) on the host, of validated rows X with features Z: |z(x)|² stands in for it."""
-        return np.asarray(np.sum(np.abs(host(Z)) ** 2, axis=1, dtype=np.float64))
+        return squared_norms(host(Z))
 
     def _validate(self, X: ArrayT, *, reset: bool) -> ArrayT:
         """X as a real floating matrix of its own library (NumPy or CSR for everything else).
@@ -288,6 +288,11 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
 def namespaced(X: Array) -> Array:
     """X, or an array of NumPy where X is none of an array library: where results belong."""
     return X if is_foreign(X) else np.empty(0)
+
+
+def squared_norms(Z: np.ndarray) -> np.ndarray:  # (n, D) -> (n,)
+    """|z|² of every row, in float64."""
+    return np.asarray(np.sum(np.abs(Z) ** 2, axis=1, dtype=np.float64))
 
 
 def owned(kernel: Kernel) -> Kernel:

@@ -11,13 +11,14 @@ time, and work in the dimension of the features from there on. `ExactGPRegressor
 - `functions`: functions drawn from a posterior, as values
 - `iterative`: rows for the solver that passes over them many times
 - `base`: features and blocks of rows; `targets`, `dirichlet`, `multinomial`: y and labels
-- `regression`, `classification` (with `class_fits`), `exact`: the estimators; `missing`: rows with
-  missing values
+- `regression`, `classification` (with `class_fits`), `exact`, `exact_classification`: the
+  estimators; `missing`: rows with missing values
 """
 
 from .classification import FeatureGPClassifier
 from .evidence import log_marginal_likelihood
-from .exact import ExactGPClassifier, ExactGPRegressor
+from .exact import ExactGPRegressor
+from .exact_classification import ExactGPClassifier
 from .functions import SampledFunctions
 from .missing import ImputedGPRegressor
 from .posterior import Posterior

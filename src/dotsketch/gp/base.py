@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator
 from copy import copy
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -21,8 +20,8 @@ from sklearn.utils.validation import (
 )
 
 from .._arrays import Array, host
-from .._support.parameters import one_of
-from ..features.base import FeatureMap
+from .._support.parameters import one_of, positive_integer
+from ..features.base import FeatureMap, squared_norms
 from ..features.validation import is_valid
 from ..rows.collections import rows_of
 from ..rows.copies import copies
@@ -85,9 +84,8 @@ class FeatureGP(TunedProcess):
             )
         one_of("posterior", self.posterior, ("real", "complex"))
         one_of("variance_correction", self.variance_correction, corrections)
-        rows = self.chunk_rows
-        if rows is not None and (not isinstance(rows, Integral) or rows < 1):
-            raise ValueError(f"chunk_rows must be a positive integer or None; got {rows!r}.")
+        if self.chunk_rows is not None:
+            positive_integer("chunk_rows", self.chunk_rows)
 
     def _rows(self, X: Any, *columns: Any) -> Rows:
         """The training rows; arrays in memory are validated already, others block by block."""
@@ -149,7 +147,7 @@ class FeatureGP(TunedProcess):
         """
         self._unseen_level: float | None = None  # mean k(x, x) of features that vanish
         with np.errstate(over="ignore"):  # sums that overflow have an error of their own
-            prior, carried = self._prior_diagonal(X), float(np.mean(_squares(self._probe)))
+            prior, carried = self._prior_diagonal(X), float(np.mean(squared_norms(self._probe)))
         if prior is None:
             return
         level = float(np.mean(prior))
@@ -309,7 +307,7 @@ class FeatureGP(TunedProcess):
             )
         features, X = self._last_map(X)
         is_map = isinstance(features, FeatureMap)
-        expected = features.expected_diagonal(X, Z) if is_map else _squares(Z)
+        expected = features.expected_diagonal(X, Z) if is_map else squared_norms(Z)
         return np.maximum(prior - expected, 0)
 
 
@@ -334,10 +332,6 @@ def _choose_rows(features: Any, X: Array) -> None:
         features = features.steps[-1][1]
     if isinstance(features, FeatureMap):  # frozen ones stay as they are
         features.choose_rows(X)
-
-
-def _squares(Z: np.ndarray) -> np.ndarray:  # (n, D) -> (n,)
-    return np.asarray(np.sum(np.abs(Z) ** 2, axis=1, dtype=np.float64))
 
 
 def unfrozen(features: Any) -> Any:

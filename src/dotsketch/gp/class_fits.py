@@ -19,7 +19,7 @@ from .choice import ALPHAS, PRIORS, START, HeldOut
 from .class_sums import ClassSums
 from .dirichlet import DirichletClassifier, DirichletLabels
 from .evidence import log_evidence
-from .exact import ExactGPClassifier
+from .exact_classification import ExactGPClassifier
 from .iterative import DIRECT_ROWS, RowPasses, check_direct, compressed, forget
 from .multinomial import MEMORY, LabelledBlock, SoftmaxProblem, chosen_prior
 from .posterior import Posterior, evaluate

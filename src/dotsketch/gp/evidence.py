@@ -8,7 +8,6 @@ noise of their own that depends on both, every value takes the sums anew, on a s
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from numbers import Real
 from typing import Any, NamedTuple
 
@@ -16,10 +15,12 @@ import numpy as np
 from array_api_compat import device, is_numpy_array
 
 from .._arrays import Array, double, namespace
-from ..spectrum import Spectrum, eigenvalues_and_energies, log_density, maximise
+from ..spectrum import Spectrum, eigenvalues_and_energies, log_density, search_variances
 from .solvers import Cholesky, System
 from .solvers.cholesky import CholeskyPosterior, check_finite
 from .sums import SufficientStatistics
+
+COARSE: dict[str, Any] = {"points": 20, "tolerance": 1e-3}  # where a value costs a factorisation
 
 
 def log_density_of_copies(
@@ -158,43 +159,34 @@ class CorrectedRows(NamedTuple):
     def best_variances(
         self, noise_variance: float | None, prior_variance: float | None
     ) -> tuple[float, float]:
-        """Noise and prior variance of the greatest marginal likelihood; None marks what is free."""
+        """Noise and prior variance of the greatest marginal likelihood; None marks what is free,
+        and something is."""
         n = float(np.sum(self.counts))
         size, times = n * self.Y.shape[1], self.counts[:, None]
         energy = float(np.sum(times * self.Y**2)) / size or 1.0
         largest = float(np.sum(times * np.abs(self.Z) ** 2)) or 1.0  # the trace, for the eigenvalue
-        if noise_variance is not None and prior_variance is not None:
-            return noise_variance, prior_variance
-        if prior_variance is not None:
-            prior, span = prior_variance, (energy * 1e-10, energy * 10)
-            return _coarse_best(lambda value: self.log_likelihood(value, prior), span), prior
-        if noise_variance is not None:
-            noise = noise_variance
-            level = noise
-            if self.noise is not None:
-                level = float(np.average(self.noise, weights=self.counts))
-            span = level / largest * 1e-4, max(level, energy) / largest * 1e12
-            return noise, _coarse_best(lambda value: self.log_likelihood(noise, value), span)
+        level = None
+        if self.noise is not None:
+            level = float(np.average(self.noise, weights=self.counts))
 
-        def noise_of(square: float) -> float:
-            """The best noise variance for a given s/σ²: it scales all of C."""
-            return max(square / size, energy * 1e-10)
-
-        def along(ratio: float) -> float:
+        def profile(ratio: float) -> tuple[float, float]:
+            """The best noise variance for a given s/σ², which scales all of C."""
             determinant, square = self.measure(1.0, ratio)
-            noise = noise_of(square)
-            return self._density(determinant + n * np.log(noise), square / noise)
+            noise = max(square / size, energy * 1e-10)
+            return noise, self._density(determinant + n * np.log(noise), square / noise)
 
-        ratio = _coarse_best(along, (1e-4 / largest, 1e13 / largest))
-        noise = noise_of(self.measure(1.0, ratio)[1])
-        return noise, ratio * noise
+        return search_variances(
+            noise_variance,
+            prior_variance,
+            energy,
+            largest,
+            self.log_likelihood,
+            profile,
+            level=level,
+            **COARSE,
+        )
 
     def _density(self, determinant: float, square: float) -> float:
         outputs, is_complex = self.Y.shape[1], bool(np.iscomplexobj(self.Z))
         size = outputs * float(np.sum(self.counts))
         return float(log_density(outputs * determinant, square, size, is_complex))
-
-
-def _coarse_best(function: Callable[[float], float], span: tuple[float, float]) -> float:
-    """A shorter search, for functions that cost a factorisation."""
-    return maximise(function, span, points=20, tolerance=1e-3)

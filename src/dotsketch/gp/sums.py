@@ -104,8 +104,8 @@ class SufficientStatistics:
                 f"The targets have shape {targets.shape}; {n} rows of {m} outputs are expected."
             )
         Y = np.concatenate([targets, np.ones((n, 1))], axis=1)
-        roots, times = None, _positive("counts", counts, n)
-        precisions = _positive("weights", weights, n)
+        roots, times = None, positive_rows("counts", counts, n)
+        precisions = positive_rows("weights", weights, n)
         if precisions is not None:
             logarithms = np.log(precisions)
             self.log_weights += float(np.sum(logarithms if times is None else times * logarithms))
@@ -264,7 +264,7 @@ def sampled_columns(
     return order[chosen][ascending], 1 / np.sqrt(p[chosen])[ascending]
 
 
-def _positive(name: str, values: Array | None, n: int) -> np.ndarray | None:
+def positive_rows(name: str, values: Array | None, n: int) -> np.ndarray | None:
     """The numbers of n rows, if there are any and all of them are positive."""
     if values is None:
         return None

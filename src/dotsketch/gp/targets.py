@@ -13,6 +13,7 @@ from sklearn.utils.validation import validate_data
 from .._arrays import Array, host
 from .._support.parameters import check_positive, one_of
 from .base import DTYPES
+from .sums import positive_rows
 
 NORMALIZATIONS = ("standard", "mean", None)
 LARGEST = 1e140
@@ -164,12 +165,4 @@ def check_noise(noise: Any, expected: bool, n: int) -> np.ndarray | None:
     """Positive variances of the noise of n rows, or None where none are expected."""
     if (noise is not None) != expected:
         raise ValueError("The noise variance must be given for all rows or for none.")
-    if noise is None:
-        return None
-    values = np.asarray(host(noise), dtype=np.float64)
-    if values.shape != (n,) or not np.all(np.isfinite(values)) or not np.all(values > 0):
-        raise ValueError(
-            f"noise_variance by row must hold {n} positive numbers, one for every row; its shape "
-            f"is {values.shape}."
-        )
-    return values
+    return positive_rows("noise_variance by row", noise, n)

@@ -147,12 +147,16 @@ class MaclaurinFeatures(FeatureMap):
         study = FitStudy(
             self.kernel, X, n_pairs_sample=self.n_pairs_sample, random_state=sample_rng
         )
-        return self._fit_study(X, study, *rngs)
+        share = self._fit_study(study, *rngs)
+        warn_if_degenerate(study.kernel, X, share, degree=self.allocation_.max_degree)
+        return self
 
     def fit_planned(self, X: Array, study: Study) -> MaclaurinFeatures:
         """`fit` with the allocation that the plan has found."""
         X, (_, *rngs) = self._begin(X)
-        return self._fit_study(X, study, *rngs)
+        share = self._fit_study(study, *rngs)
+        warn_if_degenerate(study.kernel, X, share, degree=self.allocation_.max_degree)
+        return self
 
     def _begin(self, X: Array) -> tuple[Array, list[np.random.Generator]]:
         """Validated rows, and the generators of the sample, the allocation and the weights."""
@@ -161,13 +165,10 @@ class MaclaurinFeatures(FeatureMap):
         return self._validate(X, reset=True), as_generator(self.random_state).spawn(3)
 
     def _fit_study(
-        self,
-        X: Array,
-        study: Study,
-        allocation_rng: np.random.Generator,
-        weights_rng: np.random.Generator,
-    ) -> MaclaurinFeatures:
-        """Make the design for a study, and draw its weights."""
+        self, study: Study, allocation_rng: np.random.Generator, weights_rng: np.random.Generator
+    ) -> float:
+        """Make the design for a study, and draw its weights; the median share of k(x, x) that the
+        features hold."""
         design = self.design(study, allocation_rng)
         self.kernel_ = owned(study.resolved)
         self.expansion_ = replace(design.expansion, kernel=self.kernel_)
@@ -176,9 +177,7 @@ class MaclaurinFeatures(FeatureMap):
         self.expected_relative_error_ = self.allocation_.expected_relative_error
         self.blocks_ = self._draw(weights_rng)
         inputs = self._series.inputs(study, "fitting")
-        share = median_share(study.kernel, study.fitting, inputs, self.allocation_)
-        warn_if_degenerate(study.kernel, X, share, degree=self.allocation_.max_degree)
-        return self
+        return median_share(study.kernel, study.fitting, inputs, self.allocation_)
 
     # -- what the data decide --------------------------------------------------------------------
 
