@@ -17,6 +17,7 @@ from .._arrays import (
     as_generator,
     dense,
     double,
+    evenly_spaced,
     host,
     is_sparse,
     is_traced,
@@ -24,6 +25,7 @@ from .._arrays import (
     namespace,
     square_root,
 )
+from .._backends import keeps_prepared, kept
 from .._backends.chunks import map_rows
 from ..kernels import Kernel
 from .base import FeatureMap, Floor, Setup, fitted_kernel, suited
@@ -32,7 +34,7 @@ from .errors import ExpectedError, Unsuited
 from .landmarks import landmark_rule, n_candidates, uniform_rows
 from .samples import most_rows, take_rows
 from .study import Study, check_kernel
-from .whitening import JITTER, Whitening, leading, second_moment
+from .whitening import Whitening, WhiteningProduct, leading, second_moment, softened
 
 _AUTO = 2.0, 2048  # landmarks per column by default, unless that is more than so many
 _MOMENT_ROWS = 10_000  # a second moment is that of so many rows, unless 4 per landmark are more
@@ -40,9 +42,10 @@ _LEAST_MOMENT_ROWS = 2000  # where an error is measured
 # Roundings of k̂ in float32, relative to the error of k̂, that are safe: they add 0.5 % to it
 _SINGLE_IS_SAFE = 0.1
 _ROUNDING = 1e-15  # a measured error is never less
-_PROBE_ROWS = 64  # rows it is measured on
+_PROBE_ROWS = 64, 512  # training rows they are measured on, at least and at most
 
 
+@keeps_prepared
 class Basis(NamedTuple):
     """What a fit keeps, on the host."""
 
@@ -71,10 +74,11 @@ class NystromFeatures(FeatureMap):
     each row of the second moment. Their error has no closed form.
 
     Landmarks may be nearly dependent, or equal: L is the Cholesky factor of K_BB, scaled to a unit
-    diagonal, with 10⁻¹³ of its trace added to the diagonal (10⁻¹⁰ if the training rows are
-    float32). Rows of float32 are computed in float32 where their roundings add less than 0.5 % to
-    the kernel's error, which `fit` measures on 64 training rows; otherwise (few rows, very smooth
-    kernels) in float64.
+    diagonal, with 10⁻¹³ of its trace added to the diagonal. Rows of float32 are computed in float32
+    where their roundings add less than 0.5 % to the kernel's error, which `fit` measures on 512
+    training rows; otherwise (few rows, very smooth kernels) in float64. If the training rows are
+    float32, 10⁻¹⁰ of the trace are added where that makes float32 accurate enough and costs less
+    than 0.5 % itself.
 
     Parameters
     ----------
@@ -189,15 +193,15 @@ class NystromFeatures(FeatureMap):
             rows = np.asarray(double(dense(host(X)[indices])))
         K = kernel(rows)
         check_size(K)
-        is_single = str(X.dtype).endswith("float32")
-        whitening = Whitening(K, JITTER["float32" if is_single else "float64"])
+        whitening = Whitening(K)
         if len(rows) == D:
             W = whitening.inverse()
         else:
             S = second_moment(whitening, kernel, rows, moment_rows(X, len(rows), rng))
             W = whitening.combined(leading(S, D))
-        probe = take_rows(X, np.arange(min(X.shape[0], _PROBE_ROWS)))
-        self.basis_ = Basis(rows, indices, W, single_error(kernel, rows, W, probe))
+        probe = take_rows(X, probe_rows(X.shape[0], indices))
+        W, error = suited_to_single(kernel, rows, W, probe, may_soften=is_single(X))
+        self.basis_ = Basis(rows, indices, W, error)
         self._whitened_kernel = kernel  # of which W is the whitening, if parameters change later
 
     def _count_landmarks(self, D: int) -> int:
@@ -349,22 +353,23 @@ class NystromFeatures(FeatureMap):
 
     def _features(self, X: ArrayT) -> ArrayT:
         kernel = self._unit_kernel(self.kernel_)
-        scale = square_root(self.kernel_.variance)
-
         # A kernel of bounded values and a matrix W that enlarges little: float32 is enough
-        single = (
-            str(X.dtype).endswith("float32")
-            and self.kernel_.shift_invariant
+        is_enough = (
+            self.kernel_.shift_invariant
             and not self.kernel_.is_differentiable
             and self.basis_.single_error <= _SINGLE_IS_SAFE
         )
 
-        W = self._current_matrix(kernel, X)
+        def wide(rows: Array) -> Array:
+            return dense(rows) if is_single(rows) and is_enough else double(dense(rows))
+
+        first = wide(X[:1, :])
+        landmarks, product = like(self.components_, first), self._product(kernel, first)
+        scale = square_root(self.kernel_.variance)
 
         def parts(rows: Array) -> Parts:
-            wide = dense(rows) if single else double(dense(rows))
-            K = kernel(wide, like(self.components_, wide))
-            Z = scale * (K @ like(W, wide))
+            Z, _ = product(kernel(wide(rows), landmarks))
+            Z = Z if isinstance(scale, float) and scale == 1 else scale * Z
             return namespace(Z).astype(Z, rows.dtype), None
 
         width = max(self.n_features_in_, len(self.components_))
@@ -373,19 +378,32 @@ class NystromFeatures(FeatureMap):
             Z = map_rows(parts, X, "real", self.n_projections_, chunk, n_jobs=self.n_jobs)
         return Z if self.kernel_.shift_invariant else check_finite(Z, X)
 
-    def _current_matrix(self, kernel: Kernel, X: Array) -> Array:  # -> (m, D)
-        """W for the kernel's parameters as they are now, if they have a gradient.
+    def _product(self, kernel: Kernel, rows: Array) -> WhiteningProduct:
+        """What multiplies values of the kernel with rows like these by W."""
+
+        def make() -> WhiteningProduct:
+            return WhiteningProduct(like(self._current_matrix(kernel, rows), rows))
+
+        return make() if kernel.is_differentiable else kept(self.basis_, "product", rows, make)
+
+    def _current_matrix(self, kernel: Kernel, rows: Array) -> Array:  # -> (m, D)
+        """W for rows like these, and the kernel's parameters as they are if they have a gradient.
 
         The fit has Wᵀ(K_BB + jitter) W = 1. With other parameters this is M = 1 + Wᵀ ΔK_BB W, and
         W C⁻ᵀ with M = C Cᵀ whitens again; its derivative is that of the features.
         """
+        B: Any = self.components_
+        W: Any = self.normalization_
+        if is_single(rows) and self.basis_.single_error > _SINGLE_IS_SAFE:
+            # There is no float64, as in JAX by default: W must not enlarge roundings
+            diagonal = self._whitened_kernel.diag(B)
+            W = kept(self.basis_, "softened", B, lambda: softened(W, diagonal))
         if not self.kernel_.is_differentiable:
-            return self.normalization_
-        wide = double(dense(X[:1, :]))
-        xp = namespace(wide)
-        B, W = like(self.components_, wide), like(self.normalization_, wide)
+            return W
+        xp = namespace(rows)
+        B, W = like(B, rows), like(W, rows)
         change = kernel(B) - self._whitened_kernel(B)
-        one = like(np.eye(W.shape[1]), wide)
+        one = like(np.eye(W.shape[1]), rows)
         return xp.linalg.solve(xp.linalg.cholesky(one + W.T @ change @ W), W.T).T
 
     @staticmethod
@@ -423,19 +441,52 @@ def _eigen_operations(n_landmarks: float) -> float:
     return 8 * n_landmarks**3
 
 
-def single_error(
+def is_single(X: Array) -> bool:
+    """Whether X is of float32, in any library."""
+    return str(X.dtype).endswith("float32")
+
+
+def probe_rows(n: int, landmarks: np.ndarray) -> np.ndarray:
+    """Numbers of some of n rows; without landmarks, where k̂ has little error, if enough are left.
+
+    Roundings would look larger beside their errors than they are on rows that come later.
+    """
+    least, most = _PROBE_ROWS
+    rows = evenly_spaced(n, 4 * most)
+    others = np.setdiff1d(rows, landmarks)
+    rows = others if len(others) >= least else rows
+    return rows[evenly_spaced(len(rows), most)]
+
+
+def suited_to_single(
+    kernel: Kernel, landmarks: np.ndarray, W: np.ndarray, X: np.ndarray, *, may_soften: bool
+) -> tuple[np.ndarray, float]:  # (m, d), (m, D), (n, d) -> (m, D)
+    """W, softened if float32 is safe only then, and the roundings of k̂ relative to its error."""
+    error, rounding = single_errors(kernel, landmarks, W, X)
+    if may_soften and rounding > _SINGLE_IS_SAFE * error:
+        soft = softened(W, kernel.diag(landmarks))
+        soft_error, soft_rounding = single_errors(kernel, landmarks, soft, X)
+        as_good = soft_error <= (1 + _SINGLE_IS_SAFE**2 / 2) * error
+        if as_good and soft_rounding <= _SINGLE_IS_SAFE * error:
+            W, error, rounding = soft, soft_error, soft_rounding
+    return W, rounding / error if error > 0 else np.inf
+
+
+def single_errors(
     kernel: Kernel, landmarks: np.ndarray, W: np.ndarray, X: np.ndarray
-) -> float:  # (m, d), (m, D), (n, d)
-    """Roundings of k̂ in float32 between distinct rows of X, relative to the error of k̂."""
+) -> tuple[float, float]:  # (m, d), (m, D), (n, d)
+    """|k − k̂| over pairs of distinct rows of X, and the roundings of k̂ in float32."""
     single = X.astype(np.float32)
     X = single.astype(np.float64)
-    distinct = np.triu_indices(len(X), 1)
     with np.errstate(over="ignore", invalid="ignore"):
         Z = kernel(single, landmarks.astype(np.float32)) @ W.astype(np.float32)
         Z, exact = Z.astype(np.float64), kernel(X, landmarks) @ W
-        rounding = np.linalg.norm((Z @ Z.T - exact @ exact.T)[distinct])
-        error = np.linalg.norm((kernel(X) - exact @ exact.T)[distinct])
-    return float(rounding / error) if rounding < np.inf and error > 0 else np.inf
+        approximate = exact @ exact.T
+        differences = kernel(X) - approximate, Z @ Z.T - approximate
+    for difference in differences:
+        np.fill_diagonal(difference, 0)
+    error, rounding = (float(np.linalg.norm(difference)) for difference in differences)
+    return error, rounding if rounding < np.inf else np.inf
 
 
 def check_size(K: np.ndarray) -> None:

@@ -8,19 +8,25 @@ moment have the least mean squared error of k̂ over the rows it was averaged ov
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
+from array_api_compat import is_numpy_array
 from scipy.linalg import LinAlgError, cholesky, eigh, lapack, solve_triangular
 
+from .._arrays import Array, Parts
+from .._backends import Prepared
 from ..kernels import Kernel
 
 # Added to the diagonal of K_BB, relative to its trace, so that landmarks may be nearly dependent,
-# or equal: by the dtype of the training rows. It is a hundred times the roundings of K_BB, and
-# bounds |L⁻¹|, by which those of k(B, x) are enlarged.
-JITTER = {"float64": 1e-13, "float32": 1e-10}
+# or equal. It is a hundred times the roundings of K_BB, and bounds |L⁻¹|, by which those of k(B, x)
+# are enlarged.
+JITTER = 1e-13
+SINGLE_JITTER = 1e-10  # where k(B, x) is rounded to float32, and 10⁻¹³ bounds too little
 _LARGEST_JITTER = 1e-4  # for kernel matrices with larger roundings: distances beside huge norms
 _SMALL = 1024  # all eigenvectors are found sooner than a quarter of them up to this size
 _BLOCK = 2048  # rows whose values of the kernel are held at once
+_COLUMNS = 128  # of a triangular W that are multiplied at once
 
 
 class Whitening:
@@ -35,7 +41,7 @@ class Whitening:
     True
     """
 
-    def __init__(self, K: np.ndarray, jitter: float = JITTER["float64"]):  # (m, m)
+    def __init__(self, K: np.ndarray, jitter: float = JITTER):  # (m, m)
         diagonal = np.diagonal(K)
         used = diagonal > np.finfo(np.float64).tiny  # of a row where the kernel is zero
         self.scales = np.where(used, 1 / np.sqrt(np.where(used, diagonal, 1.0)), 0.0)
@@ -98,3 +104,40 @@ def leading(S: np.ndarray, n_vectors: int) -> np.ndarray:  # (m, m) -> (m, n_vec
     V = V[:, ::-1]
     largest = np.argmax(np.abs(V), axis=0)
     return V * np.where(V[largest, np.arange(n_vectors)] < 0, -1.0, 1.0)
+
+
+def softened(
+    W: np.ndarray, diagonal: np.ndarray, jitter: float = SINGLE_JITTER
+) -> np.ndarray:  # (m, D), (m,) -> (m, D)
+    """W of a K_BB with more on its diagonal, which is given: `jitter` of its trace.
+
+    With Wᵀ K_BB W = 1 and J what is added, Wᵀ(K_BB + J) W = 1 + Wᵀ J W = C Cᵀ, and W C⁻ᵀ whitens
+    again. With as many landmarks as columns that is L⁻ᵀ of the other matrix.
+    """
+    M = (W.T * (jitter * len(W) * diagonal)) @ W
+    M[np.diag_indices_from(M)] += 1
+    C = cholesky(M, lower=True, overwrite_a=True, check_finite=False)
+    return np.ascontiguousarray(solve_triangular(C, W.T, lower=True, check_finite=False).T)
+
+
+class WhiteningProduct(Prepared):
+    """z(x) = Wᵀ k(B, x) for chunks of k(X, B), in the library and the dtype of W.
+
+    With as many landmarks as columns W is upper triangular, and its zeros are left out.
+    """
+
+    def __init__(self, W: Array):  # (m, D)
+        self.W: Any = W
+        self.widest = max(W.shape)
+        is_square = W.shape[0] == W.shape[1]
+        self.is_triangular = is_square and is_numpy_array(W) and not np.any(np.tril(W, -1))
+
+    def columns(self, rows: Array) -> Parts:  # (n, m) -> (n, D), None
+        K: Any = rows
+        if not self.is_triangular:
+            return K @ self.W, None
+        Z = np.empty_like(K)
+        for start in range(0, self.widest, _COLUMNS):
+            stop = min(start + _COLUMNS, self.widest)
+            np.matmul(K[:, :stop], self.W[:stop, start:stop], out=Z[:, start:stop])
+        return Z, None
