@@ -22,9 +22,10 @@ from dotsketch import (
     save,
 )
 from dotsketch.gp.search import Journal, Recorder, best_on_rows, rounds
+from dotsketch.gp.search import features as search_of_features
 from dotsketch.gp.search.collapsed import LandmarkEvidence, MovedLandmarks
 from dotsketch.gp.search.factor import MARGIN, best_factor
-from dotsketch.gp.search.rounds import ITERATIONS
+from dotsketch.gp.search.rounds import EXACT, FEATURES, SHORT_EXACT
 from dotsketch.gp.search.subset import SubsetEvidence
 
 
@@ -304,7 +305,7 @@ def test_rows_of_a_subset_do_not_depend_on_how_many_are_asked(rng):
     recorder = Recorder()
     shared = {"per_column": None, "rng": np.random.default_rng(0), "recorder": recorder}
     best_on_rows(Gaussian(), X, y[:, None], None, **shared)
-    assert all(step.n_evaluations < 3 * ITERATIONS for step in recorder.steps)
+    assert all(step.n_evaluations < 3 * max(EXACT.iterations) for step in recorder.steps)
 
 
 def test_quantiles_are_those_of_a_gaussian():
@@ -407,7 +408,7 @@ def test_a_constant_column_has_no_relevance(model):
 
 def test_a_column_that_is_constant_in_the_rows_of_the_search_only(rng, monkeypatch):
     """Its rare values may matter: it keeps a usual lengthscale."""
-    monkeypatch.setattr(rounds, "ROWS", (20, 40))
+    monkeypatch.setattr(rounds, "EXACT", EXACT._replace(rows=(20, 40)))
     X = rng.standard_normal((80, 2))
     X[:, 1] = 0
     X[np.random.default_rng(0).permutation(80)[-1], 1] = 9.0  # not of the first 40
@@ -475,7 +476,8 @@ def test_a_search_that_time_has_stopped_stops_there_again(tmp_path):
 
 def test_many_rows_are_seen_through_landmarks(monkeypatch):
     """In a round of its own; of its kernel and the exact one the better for the features wins."""
-    monkeypatch.setattr(rounds, "ROWS", (30, 60))
+    schedule = FEATURES._replace(rows=(30, 60), iterations=(60, 60, 60))
+    monkeypatch.setattr(search_of_features, "FEATURES", schedule)
     X, y = drawn_data(Matern(1.5, lengthscale=np.array([0.8, 1e6, 1.5])), n=200)
     gp = FeatureGPRegressor(nystrom(n_components=25), optimize="ard").fit(X, y)
     [step] = [step for step in gp.search_.steps if step.stage == "landmarks"]
@@ -529,7 +531,7 @@ def test_the_usual_smoothness_is_kept_unless_another_is_clearly_better():
     chosen = [
         rounds.preferred(
             kernels,
-            lambda kernel, rng: rounds.Found(kernel, values[kernel]),
+            lambda kernel, rng, near: rounds.Found(kernel, values[kernel], np.zeros(2)),
             np.random.default_rng(0),
             Recorder(),
             margin,
@@ -537,6 +539,40 @@ def test_the_usual_smoothness_is_kept_unless_another_is_clearly_better():
         for margin in (0.0, 0.03)
     ]
     assert [kernel.nu for kernel in chosen] == [0.5, 1.5]
+
+
+def test_rounds_are_as_many_as_the_rows_allow():
+    assert FEATURES.rounds(50_000) == [(600, 60), (1500, 30), (3000, 12), (10_000, 60)]
+    # the last exact round is not cut short where it is the last of all
+    assert FEATURES.rounds(2000) == [(600, 60), (1500, 60), (2000, 60)]
+    assert EXACT.rounds(50_000) == [(600, 60), (1500, 60), (3000, 60)]
+    assert EXACT.rounds(500) == [(500, 60)]
+    assert FEATURES.with_most_landmarks(100).n_landmarks == 100
+    assert FEATURES.with_most_landmarks(None) == FEATURES
+
+
+def test_other_kernels_begin_near_the_first():
+    """In the last round alone, and with noise where the first has none."""
+    X, y = drawn_data(Matern(0.5, lengthscale=2.0), n=80, d=2, noise=0.1)
+    recorder = Recorder()
+
+    def found(kernel, near=None):
+        options = {"rng": np.random.default_rng(0), "recorder": recorder, "schedule": schedule}
+        return rounds.found_on_rows(
+            kernel, X, y[:, None], None, per_column=True, near=near, **options
+        )[0]
+
+    schedule = SHORT_EXACT._replace(rows=(40, 80))
+    first = found(Matern(1.5))
+    noiseless = first._replace(logarithms=np.append(first.logarithms[:-1], np.log(1e-6)))
+    assert [step.n_rows for step in recorder.steps] == [40, 40, 80]
+    again = found(Matern(1.5), near=noiseless)
+    assert [step.n_rows for step in recorder.steps[3:]] == [80]
+    assert again.log_likelihood == pytest.approx(first.log_likelihood, abs=0.01)
+    assert np.exp(again.logarithms[-1]) > 1e-3  # the noise
+    # of another number of parameters: from the beginning
+    found(Polynomial(2), near=first)
+    assert [step.n_rows for step in recorder.steps[4:]] == [40, 40, 80]
 
 
 def test_a_choice_without_time_takes_the_first_kernel():

@@ -17,7 +17,7 @@ import numpy as np
 
 from .._arrays import Array
 from ..features.degenerate import without_degenerate_warnings
-from .search import Recorder, Score, tuned_features
+from .search import Judge, Recorder, Score, tuned_features
 from .search.placement import Placement
 from .search.rounds import suits_columns
 
@@ -115,6 +115,7 @@ def tuned_for_classes(
     kinds = [False] if per_column is None else [per_column]
     if per_column is None and suits_columns(n_rows, X.shape[1]):
         kinds.append(True)
+    judge = Judge(trials.score, trials.n_rows)
     candidates, message = [], ""
     for kind in kinds:
         found, message = tuned_features(
@@ -124,8 +125,8 @@ def tuned_for_classes(
             None,
             counts,
             fitting=fitting,
-            score=trials.score,
-            n_scored=trials.n_rows,
+            judge=judge,
+            quick=judge,
             per_column=kind,
             rng=rng,
             recorder=recorder,

@@ -8,14 +8,15 @@ import numpy as np
 
 from .._support.progress import progress
 from ..rows.fold import chained, fingerprint
-from ..rows.sources import Block, Rows, sample_weights
+from ..rows.sources import Block, Rows, len_of, sample_weights
 from ..spectrum import best_variances
 from .iterative import DIRECT_ROWS, MOST_COLUMNS
 from .regression_sums import RegressionSums
-from .search import Journal, Score, tuned_features
+from .search import Journal, Judge, Score, tuned_features
 from .targets import check_noise, check_targets, moments
 
 SCORED_ROWS = 50_000  # a common factor of the lengthscales is chosen on so many
+COMPARED_ROWS = 10_000  # kernels are compared on so many
 
 
 class TunedRegression(RegressionSums):
@@ -30,7 +31,7 @@ class TunedRegression(RegressionSums):
         counts = sample_weights(sample)
         scales = self._normalisation(*moments(Y, np.ones(len(Y)) if counts is None else counts))[1]
         scored = rows.sample(SCORED_ROWS) if rows.in_memory else (X, *sample[1:])
-        n_scored, journal = scored[0].shape[0], None
+        n_scored, journal = len_of(scored[0]), None
         if checkpoint is not None:
             given = repr(self.features), optimize, self.normalize_y, n_scored
             journal = Journal(f"{checkpoint}.search", chained(fingerprint(given), sample))
@@ -42,14 +43,19 @@ class TunedRegression(RegressionSums):
             check_noise(noise, self._noise_by_row, len(Y)),
             counts,
             fitting=self._fitting_rows(rows)[1],
-            score=lambda features: self._score(features, Rows(scored), n_scored),
-            n_scored=n_scored,
+            judge=self._judge(scored),
+            quick=self._judge(Rows(scored).sample(COMPARED_ROWS)),
             per_column=self._per_column(optimize),
             rng=np.random.default_rng(0),
             recorder=recorder,
         )
         self.search_ = recorder.finish(message)
         return features
+
+    def _judge(self, block: Block) -> Judge:
+        """The judgement of some rows."""
+        n = len_of(block[0])
+        return Judge(lambda features: self._score(features, Rows(block), n), n)
 
     def _score(self, features: Any, rows: Rows, n_rows: int) -> Score:
         """What features reach on rows: the evidence at the best variances, and those."""

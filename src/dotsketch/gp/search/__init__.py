@@ -9,13 +9,14 @@ in a file (`journal`), and `estimator` is what all four processes share.
 """
 
 from .estimator import TunedProcess
-from .features import Score, tuned_features
+from .features import Judge, Score, tuned_features
 from .journal import Journal
 from .record import Recorder, Search, SearchStep
 from .rounds import best_on_rows, has_parameters
 
 __all__ = [
     "Journal",
+    "Judge",
     "Recorder",
     "Score",
     "Search",

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,13 +20,28 @@ from .factor import MARGIN, best_factor
 from .moving import moved_landmarks
 from .placement import Placement
 from .record import OutOfTime, Recorder
-from .rounds import MOST_LANDMARKS, Found, found_on_rows, has_parameters, preferred
+from .rounds import (
+    FEATURES,
+    SHORT_FEATURES,
+    Found,
+    Schedule,
+    found_on_rows,
+    has_parameters,
+    preferred,
+)
 
-MOST_COMPARED = 1024  # columns at which kernels are compared
+MOST_COMPARED = 512  # columns at which kernels are compared
 # A kernel other than the usual one must be better by so much, per row: lengthscales are found in
 # haste there, and a difference of less may turn round
 CLEAR = 0.03
 Score = tuple[float, float, float]  # log-likelihood per row, noise variance, prior variance
+
+
+class Judge(NamedTuple):
+    """What unfitted features reach on so many rows."""
+
+    score: Callable[[Any], Score]
+    n_rows: int
 
 
 def tuned_features(
@@ -36,8 +52,8 @@ def tuned_features(
     counts: np.ndarray | None,
     *,
     fitting: Array,
-    score: Callable[[Any], Score],
-    n_scored: int,
+    judge: Judge,
+    quick: Judge,
     per_column: bool | None,
     rng: np.random.Generator,
     recorder: Recorder,
@@ -47,8 +63,8 @@ def tuned_features(
 
     The first stage takes some of the rows X (n, d) with targets Y (n, m) and, if they are given,
     noise variances (n,) and sample weights (n,). `fitting` (k, d) are the rows that the features
-    will be fitted to. `score(features)` is for the second stage: what unfitted features reach on
-    `n_scored` rows.
+    will be fitted to. The `judge` is for the second stage, and a `quick` one, of fewer rows, for a
+    choice between kernels before the first.
     """
     place = Placement(features)
     kernel = place.kernel
@@ -58,13 +74,13 @@ def tuned_features(
     if not has_parameters(kernel):
         return features, "The kernel has no parameters to search besides its variance."
 
-    def trial(candidate: Any) -> Trial:
-        return Trial(place.settled(candidate, seen, Y), candidate, score, n_scored, recorder)
+    def trial(candidate: Any, by: Judge = judge) -> Trial:
+        return Trial(place.settled(candidate, seen, Y), candidate, by, recorder)
 
     rows = seen, Y, noise, counts
     first = FirstStage(place, rows, per_column, rng, recorder)
     with without_degenerate_warnings():
-        kernel = first.choice(kernel, trial)
+        kernel = first.choice(kernel, partial(trial, by=quick))
         found, note = first.candidates(kernel)
         best, factor, value = found[-1], 1.0, -np.inf
         for candidate in reversed(found):
@@ -108,9 +124,9 @@ class FirstStage:
         if len(kernels) == 1:
             return kernel
 
-        def compared(kernel: Any, rng: np.random.Generator) -> Found:
-            found = self._found(kernel, rng=rng, is_short=True)[0].kernel
-            return Found(found, trial(found).compared())
+        def compared(kernel: Any, rng: np.random.Generator, near: Found | None) -> Found:
+            found = self._found(kernel, SHORT_FEATURES, rng=rng, near=near)[-1]
+            return found._replace(log_likelihood=trial(found.kernel).compared())
 
         best = preferred(kernels, compared, self.rng, self.recorder, CLEAR)
         self.note = f" Kernel: {_name(best)}."
@@ -132,13 +148,13 @@ class FirstStage:
         return [kernel.resolve(self.rows[0])], f"{self.note} {note}"
 
     def _search(self, kernel: Any, per_column: bool | None) -> list[Any]:
-        n_landmarks = self.place.n_columns or MOST_LANDMARKS
-        found = self._found(kernel, per_column=per_column, n_landmarks=n_landmarks)
+        found = self._found(kernel, FEATURES, per_column=per_column)
         return [result.kernel for result in found]
 
-    def _found(self, kernel: Any, **options: Any) -> list[Found]:
+    def _found(self, kernel: Any, schedule: Schedule, **options: Any) -> list[Found]:
         given = {"per_column": self.per_column, "rng": self.rng, "recorder": self.recorder}
-        return found_on_rows(kernel, *self.rows, **{**given, **options})
+        schedule = schedule.with_most_landmarks(self.place.n_columns)
+        return found_on_rows(kernel, *self.rows, schedule=schedule, **{**given, **options})
 
     def _suit(self, given: Any, found: list[Any]) -> bool:
         """Whether the features take the kernels that were found in the place of the one given."""
@@ -163,12 +179,10 @@ class Trial:
         self,
         place: Placement,
         kernel: Any,
-        score: Callable[[Any], Score],
-        n_rows: int,
+        judge: Judge,
         recorder: Recorder,
     ):
-        self.place, self.kernel, self.score = place, kernel, score
-        self.n_rows, self.recorder = n_rows, recorder
+        self.place, self.kernel, self.judge, self.recorder = place, kernel, judge, recorder
 
     def best_factor(self, *, least: float, margin: float) -> tuple[float, float]:
         """The best factor of the lengthscales, and the log-likelihood that it reaches."""
@@ -187,12 +201,12 @@ class Trial:
             return earlier[0][0]
         began = time.perf_counter()
         trial = self.place.with_kernel(self.kernel.stretched(factor), n_columns)
-        value, noise, prior = self.score(trial)
+        value, noise, prior = self.judge.score(trial)
         self.recorder.add(
             began,
             [float(value)],
             stage=stage,
-            n_rows=self.n_rows,
+            n_rows=self.judge.n_rows,
             n_columns=self.place.n_columns if n_columns is None else n_columns,
             n_evaluations=1,
             factor=factor,

@@ -16,7 +16,7 @@ from ...kernels import DistanceKernel
 from .collapsed import MovedLandmarks
 from .record import OutOfTime, Recorder
 from .rounds import (
-    LANDMARK_ROWS,
+    FEATURES,
     NOISE,
     Descent,
     SearchRows,
@@ -31,7 +31,6 @@ MOVES = 120  # iterations
 
 class Moves(Descent):
     share = 1.0  # nothing follows but the final pass
-    iterations = MOVES
 
 
 def moved_landmarks(
@@ -54,7 +53,7 @@ def moved_landmarks(
     if not is_possible or n_columns is None or X.shape[0] < n_columns:
         return None
     order = rng.permutation(X.shape[0])
-    rows = SearchRows.of(X, Y, noise, counts, order[:LANDMARK_ROWS])
+    rows = SearchRows.of(X, Y, noise, counts, order[: FEATURES.landmark_rows])
     m = min(n_columns, MOST_MOVED, len(rows.X))
     if not 0 < rows.square < np.inf or not recorder.steps:
         return None
@@ -71,7 +70,7 @@ def moved_landmarks(
         start = np.append(start, np.log(np.clip(first_noise, NOISE[0], NOISE[2])))
     evidence = MovedLandmarks(searched, rows.X[:m], *rows.first(len(rows.X)))
     free = np.tile([-np.inf, 0.0, np.inf], (m * rows.X.shape[1], 1))
-    descent = Moves(evidence, np.vstack([box, free]), recorder, rows.square)
+    descent = Moves(evidence, np.vstack([box, free]), recorder, rows.square, MOVES)
     try:
         recorder.check()
         _, values = descent.run(evidence.start(start))

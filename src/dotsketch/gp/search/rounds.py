@@ -22,30 +22,66 @@ from .collapsed import LandmarkEvidence
 from .record import OutOfTime, Recorder
 from .subset import SubsetEvidence
 
-ROWS = 600, 1500, 3000  # of the exact rounds: many starts on few rows, then the best on more
-FEWER_ROWS = 400, 1000  # of those that only compare kernels
-MOST_LANDMARKS, LANDMARK_ROWS = 512, 10_000  # of the last round
-LONGER = 1.0, 2.0, 4.0  # factors of lengthscales at which it may begin
-STARTS = 3
-ITERATIONS = 60
+LONGER = 1.0, 2.0, 4.0  # factors of lengthscales at which a round with landmarks may begin
 # A relative gain of the likelihood per row below this ends a round
-TOLERANCE = 1e-6
+TOLERANCE = 1e-5
 NOISE = 1e-6, 0.1, 10.0  # least, first and greatest, times the mean square of the targets
+NEAR_NOISE = 0.01  # the likelihood is flat where there is less: no other kernel begins there
 ROWS_PER_LENGTHSCALE = 20
 MOST_LENGTHSCALES = 200
 MOST_NUMBERS = 1 << 26  # of the rows, made dense
+
+
+class Round(NamedTuple):
+    n_rows: int
+    iterations: int  # at most
+
+
+class Schedule(NamedTuple):
+    """The rounds of a search: several starts on few rows, then the best of them on more."""
+
+    rows: tuple[int, ...]  # of the exact rounds
+    iterations: tuple[int, ...]  # at most, of these and of the last round
+    n_starts: int
+    n_landmarks: int = 0  # of the last round, at most
+    landmark_rows: int = 0
+
+    def with_most_landmarks(self, n_columns: int | None) -> Schedule:
+        """No more landmarks than columns, if their number is known."""
+        return self._replace(n_landmarks=min(self.n_landmarks, n_columns or self.n_landmarks))
+
+    def rounds(self, n_rows: int) -> list[Round]:
+        """The rounds that so many rows allow."""
+        if self.n_landmarks and n_rows > self.rows[-1]:
+            sizes = *self.rows, min(self.landmark_rows, n_rows)
+            return [Round(*pair) for pair in zip(sizes, self.iterations, strict=True)]
+        sizes = tuple(sorted({min(size, n_rows) for size in self.rows}))
+        return [Round(size, max(self.iterations)) for size in sizes]
+
+
+EXACT = Schedule((600, 1500, 3000), (60, 60, 60), 3)
+# Exact rounds on many rows are the largest part of the time, and only prepare for landmarks here
+FEATURES = Schedule((600, 1500, 3000), (60, 30, 12, 60), 3, 512, 10_000)
+# Of those that only compare kernels
+SHORT_EXACT = Schedule((400, 1000), (25, 25), 2)
+SHORT_FEATURES = Schedule((400,), (25, 25), 2, 256, 4000)
 
 
 class Descent:
     """Runs of L-BFGS on one subset; the best point of all of them, also if one was stopped."""
 
     share = 0.5  # of the time that is used when a run ends: something is left for the features
-    iterations = ITERATIONS
 
     def __init__(
-        self, evidence: SubsetEvidence, box: np.ndarray, recorder: Recorder, square: float
+        self,
+        evidence: SubsetEvidence,
+        box: np.ndarray,
+        recorder: Recorder,
+        square: float,
+        iterations: int,
     ):
         self.evidence, self.box, self.recorder = evidence, box, recorder
+        self.iterations = iterations
         self.square = square  # the unit of variances is this mean square of the targets
         self.best: tuple[float, np.ndarray | None] = np.inf, None
 
@@ -110,6 +146,7 @@ class Found(NamedTuple):
 
     kernel: Any
     log_likelihood: float
+    logarithms: np.ndarray  # as the optimiser has left them
 
 
 class SearchRows(NamedTuple):
@@ -144,17 +181,20 @@ def best_on_rows(
 ) -> Any:
     """The kernel of the exact rounds alone; see `found_on_rows`."""
 
-    def compared(kernel: Any, rng: np.random.Generator) -> Found:
-        return found_on_rows(kernel, *rows, rng=rng, recorder=recorder, is_short=True, **options)[0]
+    def compared(kernel: Any, rng: np.random.Generator, near: Found | None) -> Found:
+        given: dict[str, Any] = {"rng": rng, "schedule": SHORT_EXACT, "near": near, **options}
+        return found_on_rows(kernel, *rows, recorder=recorder, **given)[0]
 
     if len(kernel.alternatives()) > 1:
         kernel = preferred(kernel.alternatives(), compared, rng, recorder)
-    return found_on_rows(kernel, *rows, rng=rng, recorder=recorder, **options)[0].kernel
+    return found_on_rows(kernel, *rows, rng=rng, recorder=recorder, schedule=EXACT, **options)[
+        0
+    ].kernel
 
 
 def preferred(
     kernels: list[Any],
-    compared: Callable[[Any, np.random.Generator], Found],
+    compared: Callable[[Any, np.random.Generator, Found | None], Found],
     rng: np.random.Generator,
     recorder: Recorder,
     margin: float = 0.0,
@@ -162,8 +202,9 @@ def preferred(
     """The best of some kernels, with the parameters found for it.
 
     The first one is preferred unless another is better by the margin. `compared` gets generators of
-    equal state, so that all kernels see the same rows. None is begun after a third of the time, and
-    one that time has stopped does not count: it has seen fewer rows than the others.
+    equal state, so that all kernels see the same rows, and what was found for the first kernel,
+    near which the others begin. None is begun after a third of the time, and one that time has
+    stopped does not count: it has seen fewer rows than the others.
     """
     seed = int(rng.integers(2**31))
     found: list[Found] = []
@@ -172,7 +213,7 @@ def preferred(
             recorder.check(share=1 / 3)
         except OutOfTime:
             break
-        result = compared(kernel, np.random.default_rng(seed))
+        result = compared(kernel, np.random.default_rng(seed), found[0] if found else None)
         if found and recorder.was_stopped:
             break
         found.append(result)
@@ -193,30 +234,29 @@ def found_on_rows(
     per_column: bool | None,
     rng: np.random.Generator,
     recorder: Recorder,
-    n_landmarks: int = 0,
-    is_short: bool = False,
+    schedule: Schedule,
+    near: Found | None = None,
 ) -> list[Found]:  # (n, d), (n, m), (n,), (n,)
     """Kernels with the parameters of the greatest marginal likelihood of some of the rows.
 
-    The first is that of the exact rounds. If there are more rows, and `n_landmarks` is positive, a
-    second one is that of landmarks on more of them (512 landmarks at most).
+    The first is that of the exact rounds. If there are more rows, and the schedule has landmarks, a
+    second one is that of landmarks on more of them.
 
     `per_column` asks for one lengthscale for every column, or for those that the kernel has; None
     decides by the rows there are. The mean of k(x, x) stays as it was: the scale of the process is
-    the business of the prior variance. `is_short` takes fewer rows and starts.
+    the business of the prior variance. If something was found for another kernel with the same
+    parameters (`near`), the search is its last round, from there.
     """
     order = rng.permutation(X.shape[0])[: MOST_NUMBERS // X.shape[1]]
-    sizes = sorted({min(size, len(order)) for size in (FEWER_ROWS if is_short else ROWS)})
-    n_exact = sizes[-1]
-    if n_landmarks and len(order) > n_exact:
-        sizes.append(min(LANDMARK_ROWS, len(order)))
+    rounds = schedule.rounds(len(order))
+    n_exact = min(schedule.rows[-1], len(order))
     least, greatest = extremes(X)
     recorder.constant_columns = tuple(np.flatnonzero(least == greatest).tolist())
-    rows = SearchRows.of(X, Y, noise, counts, order[: sizes[-1]])
+    rows = SearchRows.of(X, Y, noise, counts, order[: rounds[-1].n_rows])
     X, square = rows.X, rows.square
     kernel = kernel.resolve(X)
     if len(X) < 3 or not 0 < square < np.inf:
-        return [Found(kernel, 0.0)]
+        return [Found(kernel, 0.0, kernel.logarithms)]
     if per_column is None:
         per_column = suits_columns(float(np.sum(rows.counts)), X.shape[1])
     searched = kernel.per_column(X.shape[1]) if per_column and X.shape[1] > 1 else kernel
@@ -224,20 +264,24 @@ def found_on_rows(
     given = searched.logarithms
     if rows.noise is None:
         box, given = np.vstack([box, np.log(NOISE)]), np.append(given, np.log(NOISE[1]))
-    starts = [given, box[:, 1]]
-    if not is_short:
-        starts += [box[:, 1] + rng.standard_normal(len(box)) for _ in range(STARTS - len(starts))]
+    others = rng.standard_normal((schedule.n_starts - 2, len(box)))
+    starts = [given, box[:, 1], *(box[:, 1] + others)]
+    if near is not None and len(near.logarithms) == len(given):
+        given, rounds = near.logarithms.copy(), rounds[-1:]
+        if rows.noise is None:
+            given[-1] = max(given[-1], np.log(NEAR_NOISE))
+        starts = [given]
     # loss and logarithms, without and with landmarks
     best: dict[bool, tuple[float, np.ndarray]] = {False: (np.inf, given)}
     try:
-        for size in sizes:
+        for size, iterations in rounds:
             with_landmarks = size > n_exact
             evidence = SubsetEvidence(searched, *rows.first(size))
             if with_landmarks:
-                landmarks = X[: min(n_landmarks, MOST_LANDMARKS)]
+                landmarks = X[: schedule.n_landmarks]
                 evidence = LandmarkEvidence(searched, landmarks, *rows.first(size))
                 starts = _landmark_starts(evidence, best[False][1], box)
-            descent = Descent(evidence, box, recorder, square)
+            descent = Descent(evidence, box, recorder, square, iterations)
             best[with_landmarks] = min(map(descent.run, starts), key=lambda pair: pair[0])
             # Where a parameter has run away, the likelihood is flat: more rows would not bring it
             # back from there.
@@ -246,7 +290,10 @@ def found_on_rows(
         value, found = descent.best
         if found is not None:
             best[with_landmarks] = value, found
-    return [Found(with_level(searched, found, kernel, X), -value) for value, found in best.values()]
+    return [
+        Found(with_level(searched, found, kernel, X), -value, found)
+        for value, found in best.values()
+    ]
 
 
 def _landmark_starts(
