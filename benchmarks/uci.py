@@ -12,8 +12,9 @@ the noise, share of test rows inside of 95 % intervals, and seconds of search, f
 together, by the clock and of the processor.
 
 The recipe: a Matérn or Gaussian kernel, whichever fits the data best (`Matern("auto")`), with one
-lengthscale per column (`optimize=True`), and Nyström features of rows in float32, with the variance
-that they do not carry added to predictions.
+lengthscale per column (`optimize=True`), and Nyström features of rows in float32, whose landmarks
+are rows or means of clusters, whichever fits better (`landmarks="auto"`), with the variance that
+they do not carry added to predictions.
 """
 
 from __future__ import annotations
@@ -128,7 +129,7 @@ def main() -> None:
     parser.add_argument("--columns", type=int, default=4096)
     parser.add_argument("--kernel", choices=list(KERNELS), default="auto")
     parser.add_argument("--landmarks", type=float, default=None, help="landmarks per column")
-    parser.add_argument("--rule", default="uniform", help="of landmarks: uniform, learned, …")
+    parser.add_argument("--rule", default="auto", help="of landmarks: uniform, kmeans, learned, …")
     parser.add_argument("--time-budget", type=float, default=None, help="seconds of the search")
     parser.add_argument("--verbose", action="store_true")
     options = parser.parse_args()

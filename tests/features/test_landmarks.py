@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 import scipy.sparse
+from sklearn.base import clone
 
-from dotsketch import Gaussian, NystromFeatures, Polynomial, load, plan, save
+from dotsketch import Gaussian, Matern, NystromFeatures, Polynomial, load, plan, save
 from dotsketch.features import landmarks
 from dotsketch.features.landmarks import RULES, pivoted_rows
 
@@ -101,8 +102,9 @@ def test_landmarks_that_are_given(X):
     assert fewer.transform(X).shape == (200, 39)
     with pytest.raises(ValueError, match=r"n_components=41 rows or more.* the shape \(40, 3\)"):
         NystromFeatures(KERNEL, n_components=41, landmarks=X[:40]).fit(X)
-    with pytest.raises(ValueError, match="one of 'learned', 'rpcholesky', 'uniform', or an"):
-        NystromFeatures(KERNEL, landmarks="kmeans").fit(X)
+    names = "'auto', 'kmeans', 'learned', 'rpcholesky', 'uniform'"
+    with pytest.raises(ValueError, match=f"one of {names}, or an"):
+        NystromFeatures(KERNEL, landmarks="kmedoids").fit(X)
 
 
 def test_a_plan_measures_the_rule_that_is_asked_for():
@@ -119,3 +121,38 @@ def test_a_plan_measures_the_rule_that_is_asked_for():
     by_rule = {row.candidate.landmarks: row for row in rows}
     assert by_rule["rpcholesky"].relative_error < 0.7 * by_rule["uniform"].relative_error
     assert by_rule["rpcholesky"].candidate.label() == "nystrom: D rpcholesky landmarks"
+
+
+def test_means_of_clusters_are_those_that_the_kernel_sees(rng):
+    """Columns of a long lengthscale do not tell rows apart."""
+    side = np.where(np.arange(200) % 2 == 0, -1.0, 1.0)
+    X = np.stack([side, 100 * rng.standard_normal(200)], axis=1)
+    kernel = Gaussian(lengthscale=np.array([0.1, 1e6]))
+    options = {"n_components": 2, "n_landmarks": 1.0, "landmarks": "kmeans", "random_state": 0}
+    features = NystromFeatures(kernel, **options).fit(X)
+    expected = [X[side < 0].mean(axis=0), X[side > 0].mean(axis=0)]
+    order = np.argsort(features.components_[:, 0])
+    np.testing.assert_allclose(features.components_[order], expected)
+    assert features.component_indices_.tolist() == [-1, -1]
+    again = clone(features).fit(X)
+    np.testing.assert_array_equal(again.components_, features.components_)
+    given = NystromFeatures(kernel, n_components=2, landmarks=features.components_).fit(X)
+    np.testing.assert_array_equal(given.transform(X), features.transform(X))
+
+
+@pytest.mark.parametrize("kernel", [Polynomial(2), Gaussian() + Matern(0.5)], ids=str)
+def test_means_of_clusters_for_every_kernel(rng, kernel):
+    """Also where there are fewer distinct rows than clusters."""
+    X = np.repeat(rng.standard_normal((5, 3)), 6, axis=0)
+    features = NystromFeatures(kernel, n_components=8, landmarks="kmeans", random_state=0).fit(X)
+    Z = features.transform(X)
+    np.testing.assert_allclose(Z @ Z.T, features.kernel_(X), rtol=1e-5)
+
+
+def test_where_means_of_clusters_are_not_offered(rng):
+    X = np.abs(rng.standard_normal((60, 4)))
+    features = NystromFeatures(KERNEL, n_components=5, landmarks="kmeans", random_state=0)
+    with pytest.raises(ValueError, match="those of sparse rows are dense"):
+        features.fit(scipy.sparse.csr_array(X))
+    with pytest.raises(ValueError, match="means of clusters are no rows"):
+        plan(KERNEL, X, n_components=30, candidates=[features])

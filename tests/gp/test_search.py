@@ -626,6 +626,25 @@ def test_landmarks_that_are_learned(tmp_path, rng):
     np.testing.assert_array_equal(load(tmp_path / "model").predict(X), gp.predict(X))
 
 
+@pytest.mark.parametrize("kind", ["dense", "sparse"])
+def test_the_rule_of_landmarks_is_chosen_by_the_evidence(tmp_path, rng, kind):
+    """Means of clusters are spread evenly over a line, and rows leave gaps."""
+    X = rng.uniform(size=(300, 1))
+    y = np.sin(40 * X[:, 0]) + 0.01 * rng.standard_normal(300)
+    features = NystromFeatures(Matern(1.5), n_components=20, n_landmarks=1.0, landmarks="auto")
+    gp = FeatureGPRegressor(features.set_params(random_state=0), optimize="common")
+    gp.fit(sp.csr_array(X) if kind == "sparse" else X, y)
+    tried = [step for step in gp.search_.steps if step.stage == "kmeans"]
+    assert len(tried) == (kind == "dense")
+    assert gp.features_.landmarks == ("kmeans" if kind == "dense" else "uniform")
+    assert f"Landmarks: {gp.features_.landmarks}." in gp.search_.message
+    if kind == "dense":
+        others = [step.log_likelihood for step in gp.search_.steps if step.stage == "factor"]
+        assert tried[0].log_likelihood > max(others)
+        save(gp, tmp_path / "model.dsk")
+        np.testing.assert_array_equal(load(tmp_path / "model.dsk").predict(X), gp.predict(X))
+
+
 def test_landmarks_that_cannot_be_learned_stay_rows(rng):
     X = rng.standard_normal((60, 2))
     y = np.sin(X[:, 0])

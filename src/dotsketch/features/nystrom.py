@@ -31,7 +31,7 @@ from ..kernels import Kernel
 from .base import FeatureMap, Floor, Setup, fitted_kernel, suited
 from .degenerate import warn_if_degenerate
 from .errors import ExpectedError, Unsuited
-from .landmarks import landmark_rule, n_candidates, uniform_rows
+from .landmarks import CLUSTERS, cluster_means, landmark_rule, n_candidates, uniform_rows
 from .samples import most_rows, take_rows
 from .study import Study, check_kernel
 from .whitening import Whitening, WhiteningProduct, leading, second_moment, softened
@@ -90,11 +90,15 @@ class NystromFeatures(FeatureMap):
         The number m of landmarks: an integer, or a float that is multiplied by n_components, 1.0
         at least. There are never more than training rows. "auto" is 2 D, unless that is more than
         2048 (then 2048, or D if that is more): the set-up takes some seconds at most.
-    landmarks : {"uniform", "rpcholesky", "learned"} or array (m, d), default="uniform"
+    landmarks : {"uniform", "rpcholesky", "kmeans", "auto", "learned"} or array (m, d)
         "uniform" draws the landmarks uniformly from the training rows. "rpcholesky" takes the
         pivots of a randomly pivoted Cholesky factor of the kernel matrix of 5000 of them (or twice
         m): rows unlike the landmarks before them are more likely, so that small clusters and
-        outliers are not missed; m² · 5000 operations more. "learned" is for Gaussian processes with
+        outliers are not missed; m² · 5000 operations more. "kmeans" are the means of m clusters of
+        dense rows, found in a few passes over 50,000 of them; they are no rows themselves. Which
+        rule is better for predictions depends on the data. "auto" is for Gaussian processes with
+        optimize=True, which compare "uniform" (the default, and "auto" without a search) and
+        "kmeans" by the marginal likelihood. "learned" is for Gaussian processes with
         optimize=True: the search ends with moving up to 512 landmarks to where they describe the
         targets best, about a minute of one core more, and replaces the word by the array of them
         (one landmark per column); without a search it is "uniform". An array of at least
@@ -184,11 +188,12 @@ class NystromFeatures(FeatureMap):
         """Landmarks and W, for the kernel as it is."""
         kernel = self._unit_kernel(self.kernel_.detached())
         rng = as_generator(self.random_state)
-        if not isinstance(self.landmarks, str):
-            rows = self._given_rows(D)
+        m = min(self._count_landmarks(D), X.shape[0])
+        if not isinstance(self.landmarks, str) or self.landmarks == CLUSTERS:
+            is_given = not isinstance(self.landmarks, str)
+            rows = self._given_rows(D) if is_given else self._cluster_means(kernel, X, m, rng)
             indices = np.full(len(rows), -1)
         else:
-            m = min(self._count_landmarks(D), X.shape[0])
             indices = landmark_rule(self.landmarks)(kernel, host(X), m, rng)
             rows = np.asarray(double(dense(host(X)[indices])))
         K = kernel(rows)
@@ -231,6 +236,15 @@ class NystromFeatures(FeatureMap):
             )
         return np.array(dense(rows))
 
+    @staticmethod
+    def _cluster_means(kernel: Kernel, X: Array, m: int, rng: np.random.Generator) -> np.ndarray:
+        if is_sparse(X):
+            raise ValueError(
+                f'landmarks="{CLUSTERS}" are means of rows, and those of sparse rows are dense: '
+                'use "uniform" or "rpcholesky".'
+            )
+        return cluster_means(kernel, np.asarray(host(X)), m, rng)
+
     def label(self) -> str:
         name = self.landmarks if isinstance(self.landmarks, str) else "given"
         count = ""
@@ -243,9 +257,11 @@ class NystromFeatures(FeatureMap):
     def check_study(self, study: Study) -> None:
         if not isinstance(self.landmarks, str):
             raise Unsuited("landmarks that are given are not drawn: there is nothing to compare")
-        if self.landmarks == "learned":
+        if self.landmarks in ("learned", CLUSTERS):
             raise Unsuited(
                 "landmarks are learned by a Gaussian process that searches, not in plans"
+                if self.landmarks == "learned"
+                else "means of clusters are no rows: there is no measurement of them in plans"
             )
         landmark_rule(self.landmarks)
         if not study.once("finite diagonal", lambda: has_finite_diagonal(study)):

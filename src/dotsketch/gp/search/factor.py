@@ -18,6 +18,13 @@ MARGIN = 0.005
 FEWEST_COLUMNS, MOST_COLUMNS = 1024, 2048
 
 
+def fewer_columns(n_columns: int | None, columns_at_once: int) -> int | None:
+    """The columns of an evaluation; None takes them as they are."""
+    if n_columns is None or n_columns // SHARE < FEWEST_COLUMNS:
+        return None
+    return min(n_columns // SHARE, MOST_COLUMNS) // columns_at_once * columns_at_once
+
+
 def best_factor(
     log_likelihood: Callable[[float, int | None], float],
     n_columns: int | None,
@@ -34,9 +41,7 @@ def best_factor(
     times cheaper. The search ends at once where the likelihood at 1 is below `least`. A step to
     longer lengthscales must gain the `margin`.
     """
-    fewer = None
-    if n_columns is not None and n_columns // SHARE >= FEWEST_COLUMNS:
-        fewer = min(n_columns // SHARE, MOST_COLUMNS) // columns_at_once * columns_at_once
+    fewer = fewer_columns(n_columns, columns_at_once)
     known: dict[int, float] = {}
     most = round(np.log(SPAN) / np.log(STEP))
 

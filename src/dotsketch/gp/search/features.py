@@ -12,11 +12,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..._arrays import Array
+from ..._arrays import Array, is_sparse
 from ...features.degenerate import without_degenerate_warnings
+from ...features.landmarks import CLUSTERS
 from ...kernels import DotProductKernel
 from ...kernels.algebra import CompositeKernel
-from .factor import MARGIN, best_factor
+from .factor import MARGIN, best_factor, fewer_columns
 from .moving import moved_landmarks
 from .placement import Placement
 from .record import OutOfTime, Recorder
@@ -91,8 +92,11 @@ def tuned_features(
             other, reached = trial(candidate).best_factor(least=value, margin=margin)
             if reached > value:
                 best, factor, value = candidate, other, reached
-    best = best.stretched(factor)
-    message = f"Factor of the lengthscales: {factor:.3g}.{note}"
+        best = best.stretched(factor)
+        message = f"Factor of the lengthscales: {factor:.3g}.{note}"
+        if place.chooses_landmarks:
+            rule = trial(best).best_rule(value, is_possible=not is_sparse(seen))
+            return place.with_landmarks(best, rule), f"{message} Landmarks: {rule}."
     if not place.learns_landmarks:
         return place.with_kernel(best), message
     moved = moved_landmarks(best, *rows, n_columns=place.n_columns, rng=rng, recorder=recorder)
@@ -189,18 +193,34 @@ class Trial:
         columns = self.place.n_columns, self.place.columns_at_once
         return best_factor(self.log_likelihood, *columns, self.recorder, least=least, margin=margin)
 
+    def best_rule(self, value: float, *, is_possible: bool) -> str:
+        """The rule of landmarks, given the log-likelihood of uniform ones."""
+        try:
+            self.recorder.check()
+        except OutOfTime:
+            return "uniform"
+        n_columns = fewer_columns(self.place.n_columns, self.place.columns_at_once)
+        if is_possible and self.log_likelihood(1.0, n_columns, CLUSTERS, CLUSTERS) > value:
+            return CLUSTERS
+        return "uniform"
+
     def compared(self) -> float:
         """The log-likelihood with as many columns as kernels are compared with."""
         n, step = self.place.n_columns, self.place.columns_at_once
         return self.log_likelihood(1.0, n and min(n, MOST_COMPARED // step * step), "kernel")
 
-    def log_likelihood(self, factor: float, n_columns: int | None, stage: str = "factor") -> float:
-        """Per row, at a factor of the lengthscales; None takes the columns as they are."""
+    def log_likelihood(
+        self, factor: float, n_columns: int | None, stage: str = "factor", rule: str | None = None
+    ) -> float:
+        """Per row, at a factor of the lengthscales; None takes columns or landmarks as given."""
         earlier = self.recorder.earlier()
         if earlier is not None:
             return earlier[0][0]
         began = time.perf_counter()
-        trial = self.place.with_kernel(self.kernel.stretched(factor), n_columns)
+        kernel = self.kernel.stretched(factor)
+        trial = self.place.with_kernel(kernel, n_columns)
+        if rule is not None:
+            trial = self.place.with_landmarks(kernel, rule, n_columns)
         value, noise, prior = self.judge.score(trial)
         self.recorder.add(
             began,

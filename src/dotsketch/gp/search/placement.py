@@ -52,13 +52,23 @@ class Placement:
     @property
     def learns_landmarks(self) -> bool:
         """Whether the owner of the kernel has landmarks that a search is to move."""
-        value = getattr(self._owner, "landmarks", None) if self.name else None
-        return isinstance(value, str) and value == "learned"
+        return self._landmarks == "learned"
 
-    def with_landmarks(self, kernel: Any, landmarks: np.ndarray) -> Any:
-        """A clone of the model with this kernel and these landmarks."""
+    @property
+    def chooses_landmarks(self) -> bool:
+        """Whether the owner of the kernel has landmarks whose rule a search is to choose."""
+        return self._landmarks == "auto"
+
+    def with_landmarks(self, kernel: Any, landmarks: Any, n_columns: int | None = None) -> Any:
+        """A clone of the model with this kernel and these landmarks, or with a rule for them."""
         name = f"{self._path}__landmarks" if self._path else "landmarks"
-        return self.with_kernel(kernel).set_params(**{name: landmarks})
+        return self.with_kernel(kernel, n_columns).set_params(**{name: landmarks})
+
+    @property
+    def _landmarks(self) -> str | None:
+        """The rule of landmarks, if the owner of the kernel has one."""
+        value = getattr(self._owner, "landmarks", None) if self.name else None
+        return value if isinstance(value, str) else None
 
     @property
     def n_columns(self) -> int | None:

@@ -12,7 +12,7 @@ from .journal import STOPPED, Journal
 class SearchStep(NamedTuple):
     """One run of the optimiser on some rows, or one evaluation through the features."""
 
-    stage: str  # "subset", "kernel", "landmarks", "factor" or "moved"
+    stage: str  # "subset", "kernel", "landmarks", "factor", "kmeans" or "moved"
     n_rows: int
     n_columns: int | None  # of the features, or landmarks; None for the exact kernel
     n_evaluations: int
