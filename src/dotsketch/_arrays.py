@@ -47,6 +47,11 @@ def dense(X: ArrayT) -> ArrayT:
     return X.toarray() if is_sparse(X) else X
 
 
+def share_of_entries(X: Any) -> float:
+    """The share of entries of a sparse matrix that are stored; 1 for a dense one."""
+    return X.nnz / max(X.shape[0] * X.shape[1], 1) if is_sparse(X) else 1.0
+
+
 def evenly_spaced(n: int, most: int) -> np.ndarray:
     """The numbers of all n rows, or of `most` of them from the first to the last."""
     return np.unique(np.linspace(0, n - 1, min(n, most)).round().astype(int))

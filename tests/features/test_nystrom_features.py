@@ -1,6 +1,7 @@
 """NystromFeatures: scikit-learn's Nystroem with these kernels."""
 
 import pickle
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -17,6 +18,9 @@ from dotsketch import (
     Matern,
     NystromFeatures,
     Polynomial,
+    Tanimoto,
+    load,
+    save,
 )
 from dotsketch.features import nystrom
 from dotsketch.features.whitening import Whitening, WhiteningProduct, softened
@@ -429,3 +433,58 @@ def test_refusals(X):
         NystromFeatures("rbf", n_components=4).fit(X)
     with pytest.raises(ValueError, match=r"largest k\(x, x\) of the drawn rows is 0.0: scale X"):
         NystromFeatures(Polynomial(3, coef0=0.0), n_components=4).fit(0 * X)
+
+
+def sparse_rows(n, d, density, dtype=np.float64):
+    return sparse.random_array(
+        (n, d), density=density, format="csr", rng=np.random.default_rng(0), dtype=dtype
+    )
+
+
+@pytest.mark.parametrize("rule", ["uniform", "rpcholesky"])
+@pytest.mark.parametrize(
+    "kernel",
+    [*KERNELS, Matern(0.5), Tanimoto(), Gaussian() + Polynomial(2)],
+    ids=str,
+)
+def test_sparse_landmarks_stay_sparse(kernel, rule, tmp_path):
+    """And the features are those of dense rows."""
+    X = sparse_rows(80, 300, 0.04)
+    X.data[:5] *= -1 if not kernel.nonnegative else 1
+    if np.ndim(getattr(kernel, "lengthscale", 1.0)):
+        kernel = clone(kernel).set_params(lengthscale=np.linspace(1.0, 3.0, 300))
+    options = {"n_components": 10, "landmarks": rule, "random_state": 0}
+    features = NystromFeatures(kernel, **options).fit(X)
+    expected = NystromFeatures(kernel, **options).fit(X.toarray())
+    assert sparse.issparse(features.components_)
+    np.testing.assert_array_equal(features.components_.toarray(), expected.components_)
+    Z = expected.transform(X.toarray())
+    atol = 1e-9 * np.max(np.abs(Z))
+    np.testing.assert_allclose(features.transform(X), Z, atol=atol)
+    np.testing.assert_allclose(features.transform(X.toarray()), Z, atol=atol)
+    save(features, tmp_path / "model")
+    np.testing.assert_array_equal(load(tmp_path / "model").transform(X), features.transform(X))
+    given = NystromFeatures(kernel, n_components=20, landmarks=features.components_).fit(X)
+    assert sparse.issparse(given.components_)
+
+
+def test_rows_with_many_entries_become_dense():
+    X = sparse_rows(40, 30, 0.5)
+    features = NystromFeatures(Gaussian(), n_components=5, random_state=0).fit(X)
+    assert isinstance(features.components_, np.ndarray)
+
+
+@pytest.mark.parametrize("kernel", [Gaussian(), Polynomial(2)], ids=str)
+def test_memory_of_sparse_landmarks(kernel):
+    """500 landmarks of 200,000 columns would take 800 MB."""
+    X = sparse_rows(600, 200_000, 2e-4)
+    features = NystromFeatures(kernel, n_components=500, n_landmarks=1.0, random_state=0)
+    tracemalloc.start()
+    try:
+        Z = features.fit(X).transform(X)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 50e6
+    chosen = features.component_indices_[:20]
+    np.testing.assert_allclose(Z[chosen] @ Z[chosen].T, features.kernel_(X[chosen]), rtol=1e-6)

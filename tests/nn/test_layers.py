@@ -4,6 +4,7 @@ import copy
 
 import numpy as np
 import pytest
+import scipy.sparse
 
 import dotsketch
 from dotsketch import (
@@ -80,6 +81,17 @@ def test_a_feature_layer_is_its_feature_map(features):
     layer(rows).abs().sum().backward()
     assert torch.isfinite(rows.grad).all()
     assert rows.grad.abs().sum() > 0
+
+
+def test_a_layer_of_sparse_landmarks_has_dense_ones():
+    rows = np.zeros((30, 60))
+    rows[np.arange(30), np.arange(30)] = 1 + np.arange(30) / 10
+    features = NystromFeatures(Gaussian(), n_components=8, random_state=0)
+    features.fit(scipy.sparse.csr_array(rows))
+    layer = nn.FeatureLayer(features)
+    assert any(value.shape == (16, 60) for value in layer.state_dict().values())
+    found = layer(torch.as_tensor(rows)).numpy()
+    np.testing.assert_allclose(found, features.transform(rows), atol=1e-12)
 
 
 @pytest.mark.parametrize("features", FITTED, ids=str)

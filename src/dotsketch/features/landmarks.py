@@ -17,7 +17,7 @@ from sklearn.cluster import MiniBatchKMeans
 from sklearn.exceptions import ConvergenceWarning
 
 from ..kernels import Kernel
-from .samples import take_rows
+from .samples import keeps_sparse, take_or_keep
 
 _BLOCK = 100  # pivots proposed at once
 _CANDIDATES = 5000  # rows that pivots are drawn from, unless twice the landmarks are more
@@ -54,12 +54,12 @@ def pivoted_rows(
     Where fewer rows than landmarks have anything left (rows are repeated), the rest is uniform.
     """
     n = X.shape[0]
-    most = max(_BYTES // (8 * X.shape[1]), n_landmarks)
+    most = n if keeps_sparse(X) else max(_BYTES // (8 * X.shape[1]), n_landmarks)
     chosen = rng.permutation(n)[: min(n_candidates(n_landmarks), most)]
-    rows = np.asarray(take_rows(X, chosen), dtype=np.float64)
+    rows = take_or_keep(X, chosen)
     left = np.asarray(kernel.diag(rows), dtype=np.float64).copy()  # of k(x, x)
     total = float(np.sum(left))
-    factor = np.empty((len(rows), n_landmarks))
+    factor = np.empty((len(chosen), n_landmarks))
     pivots = np.empty(0, dtype=np.intp)
     while len(pivots) < n_landmarks and np.sum(left) > _EXHAUSTED * total:
         k = len(pivots)
@@ -74,21 +74,21 @@ def pivoted_rows(
         left[accepted] = 0
         pivots = np.append(pivots, accepted)
     if len(pivots) < n_landmarks:
-        others = np.setdiff1d(np.arange(len(rows)), pivots)
+        others = np.setdiff1d(np.arange(len(chosen)), pivots)
         pivots = np.append(pivots, rng.permutation(others)[: n_landmarks - len(pivots)])
     return chosen[pivots]
 
 
 def _accepted(
     kernel: Kernel,
-    rows: np.ndarray,
+    rows: Any,
     left: np.ndarray,
     factor: np.ndarray,
     most: int,
     rng: np.random.Generator,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Some new pivots, and the Cholesky factor of what is left of the kernel between them."""
-    proposed = rng.choice(len(rows), _BLOCK, p=left / np.sum(left))
+    proposed = rng.choice(len(left), _BLOCK, p=left / np.sum(left))
     luck = rng.random(_BLOCK)
     H = kernel(rows[proposed]) - factor[proposed] @ factor[proposed].T
     threshold, diagonal = luck * left[proposed], np.diagonal(H).copy()

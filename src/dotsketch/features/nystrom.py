@@ -8,6 +8,8 @@ from numbers import Integral, Real
 from typing import Any, NamedTuple
 
 import numpy as np
+from array_api_compat import is_numpy_array
+from scipy.sparse import csr_array
 from sklearn.utils import check_array
 
 from .._arrays import (
@@ -32,7 +34,7 @@ from .base import FeatureMap, Floor, Setup, fitted_kernel, suited
 from .degenerate import warn_if_degenerate
 from .errors import ExpectedError, Unsuited
 from .landmarks import CLUSTERS, cluster_means, landmark_rule, n_candidates, uniform_rows
-from .samples import most_rows, take_rows
+from .samples import keeps_sparse, most_rows, take_or_keep
 from .study import Study, check_kernel
 from .whitening import Whitening, WhiteningProduct, leading, second_moment, softened
 
@@ -49,7 +51,7 @@ _PROBE_ROWS = 64, 512  # training rows they are measured on, at least and at mos
 class Basis(NamedTuple):
     """What a fit keeps, on the host."""
 
-    rows: np.ndarray  # (m, d)
+    rows: Any  # (m, d), CSR if the training rows are
     indices: np.ndarray  # (m,)
     normalization: np.ndarray  # (m, D)
     single_error: float  # roundings of k̂ in float32, relative to the error of k̂
@@ -110,7 +112,8 @@ class NystromFeatures(FeatureMap):
     Attributes
     ----------
     kernel_ : the kernel with data-dependent parameters resolved
-    components_ : (m, d) the rows B
+    components_ : (m, d) the rows B; CSR if the training rows are and store at most a tenth of all
+        entries
     component_indices_ : (m,) their row numbers in the training data; −1 if given
     normalization_ : (m, n_components) W, for the kernel of variance 1
     basis_ : the three of them, and the error of float32
@@ -121,6 +124,9 @@ class NystromFeatures(FeatureMap):
     The second moment is that of all training rows up to 10,000, or four per landmark if these are
     more; beyond, of so many drawn at random. (From rows that are not in memory, Gaussian processes
     fit features to 10,000.)
+
+    Landmarks of sparse rows (CSR) stay sparse where at most a tenth of the entries is stored, and
+    rows are then multiplied with them as they are.
 
     Examples
     --------
@@ -192,19 +198,19 @@ class NystromFeatures(FeatureMap):
         if not isinstance(self.landmarks, str) or self.landmarks == CLUSTERS:
             is_given = not isinstance(self.landmarks, str)
             rows = self._given_rows(D) if is_given else self._cluster_means(kernel, X, m, rng)
-            indices = np.full(len(rows), -1)
+            indices = np.full(rows.shape[0], -1)
         else:
             indices = landmark_rule(self.landmarks)(kernel, host(X), m, rng)
-            rows = np.asarray(double(dense(host(X)[indices])))
+            rows = take_or_keep(X, indices)
         K = kernel(rows)
         check_size(K)
         whitening = Whitening(K)
-        if len(rows) == D:
+        if rows.shape[0] == D:
             W = whitening.inverse()
         else:
-            S = second_moment(whitening, kernel, rows, moment_rows(X, len(rows), rng))
+            S = second_moment(whitening, kernel, rows, moment_rows(X, rows.shape[0], rng))
             W = whitening.combined(leading(S, D))
-        probe = take_rows(X, probe_rows(X.shape[0], indices))
+        probe = take_or_keep(X, probe_rows(X.shape[0], indices))
         W, error = suited_to_single(kernel, rows, W, probe, may_soften=is_single(X))
         self.basis_ = Basis(rows, indices, W, error)
         self._whitened_kernel = kernel  # of which W is the whitening, if parameters change later
@@ -227,14 +233,14 @@ class NystromFeatures(FeatureMap):
             )
         return m
 
-    def _given_rows(self, n_components: int) -> np.ndarray:  # -> (m, d)
+    def _given_rows(self, n_components: int) -> Any:  # -> (m, d)
         rows = check_array(host(self.landmarks), accept_sparse="csr", dtype=np.float64)
         if rows.shape[0] < n_components or rows.shape[1] != self.n_features_in_:
             raise ValueError(
                 f"landmarks must be n_components={n_components} rows or more, of "
                 f"{self.n_features_in_} features; got the shape {rows.shape}."
             )
-        return np.array(dense(rows))
+        return rows.copy() if keeps_sparse(rows) else np.array(dense(rows))
 
     @staticmethod
     def _cluster_means(kernel: Kernel, X: Array, m: int, rng: np.random.Generator) -> np.ndarray:
@@ -356,7 +362,7 @@ class NystromFeatures(FeatureMap):
         return suited([*uniform, pivoted], study)
 
     @property
-    def components_(self) -> np.ndarray:
+    def components_(self) -> Any:
         return self.basis_.rows
 
     @property
@@ -380,15 +386,23 @@ class NystromFeatures(FeatureMap):
             return dense(rows) if is_single(rows) and is_enough else double(dense(rows))
 
         first = wide(X[:1, :])
-        landmarks, product = like(self.components_, first), self._product(kernel, first)
-        scale = square_root(self.kernel_.variance)
+        product, scale = self._product(kernel, first), square_root(self.kernel_.variance)
+        keep = is_sparse(self.components_) and (is_numpy_array(X) or is_sparse(X))
+        landmarks: Any = (
+            self.components_.astype(first.dtype, copy=False)
+            if keep
+            else like(dense(self.components_), first)
+        )
 
         def parts(rows: Array) -> Parts:
-            Z, _ = product(kernel(wide(rows), landmarks))
+            # whether sparse rows are multiplied as they are is decided by the kernel
+            given: Any = csr_array(rows, dtype=first.dtype) if keep else wide(rows)
+            Z, _ = product(kernel(given, landmarks))
             Z = Z if isinstance(scale, float) and scale == 1 else scale * Z
             return namespace(Z).astype(Z, rows.dtype), None
 
-        width = max(self.n_features_in_, len(self.components_))
+        m = self.components_.shape[0]
+        width = m if keep else max(self.n_features_in_, m)
         chunk = max(64, (1 << 23) // (8 * width))
         with np.errstate(over="ignore", invalid="ignore"):  # check_finite raises a clearer error
             Z = map_rows(parts, X, "real", self.n_projections_, chunk, n_jobs=self.n_jobs)
@@ -417,7 +431,7 @@ class NystromFeatures(FeatureMap):
         if not self.kernel_.is_differentiable:
             return W
         xp = namespace(rows)
-        B, W = like(B, rows), like(W, rows)
+        B, W = like(dense(B), rows), like(W, rows)
         change = kernel(B) - self._whitened_kernel(B)
         one = like(np.eye(W.shape[1]), rows)
         return xp.linalg.solve(xp.linalg.cholesky(one + W.T @ change @ W), W.T).T
@@ -438,13 +452,13 @@ def has_finite_diagonal(study: Study) -> bool:
         )
 
 
-def moment_rows(X: Array, n_landmarks: int, rng: np.random.Generator) -> Iterator[np.ndarray]:
+def moment_rows(X: Array, n_landmarks: int, rng: np.random.Generator) -> Iterator[Any]:
     """Blocks of the rows that a second moment is averaged over."""
     n = min(X.shape[0], n_moment_rows(n_landmarks))
     chosen = np.arange(n) if n == X.shape[0] else np.sort(rng.permutation(X.shape[0])[:n])
-    step = most_rows(X.shape[1])
+    step = n if keeps_sparse(X) else most_rows(X.shape[1])
     for start in range(0, n, step):
-        yield take_rows(X, chosen[start : start + step])
+        yield take_or_keep(X, chosen[start : start + step])
 
 
 def n_moment_rows(n_landmarks: float) -> int:
@@ -475,7 +489,7 @@ def probe_rows(n: int, landmarks: np.ndarray) -> np.ndarray:
 
 
 def suited_to_single(
-    kernel: Kernel, landmarks: np.ndarray, W: np.ndarray, X: np.ndarray, *, may_soften: bool
+    kernel: Kernel, landmarks: Any, W: np.ndarray, X: Any, *, may_soften: bool
 ) -> tuple[np.ndarray, float]:  # (m, d), (m, D), (n, d) -> (m, D)
     """W, softened if float32 is safe only then, and the roundings of k̂ relative to its error."""
     error, rounding = single_errors(kernel, landmarks, W, X)
@@ -489,7 +503,7 @@ def suited_to_single(
 
 
 def single_errors(
-    kernel: Kernel, landmarks: np.ndarray, W: np.ndarray, X: np.ndarray
+    kernel: Kernel, landmarks: Any, W: np.ndarray, X: Any
 ) -> tuple[float, float]:  # (m, d), (m, D), (n, d)
     """|k − k̂| over pairs of distinct rows of X, and the roundings of k̂ in float32."""
     single = X.astype(np.float32)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from sklearn.utils import check_array
 
@@ -15,9 +17,12 @@ from .._arrays import (
     is_sparse,
     like,
     namespace,
+    share_of_entries,
 )
 from ..kernels import Kernel
 from ..rows.collections import at_hand
+
+MOST_SHARE = 0.1  # of entries that are stored: rows with more are better dense
 
 
 def check_rows(X: Array) -> Array:
@@ -49,6 +54,19 @@ def sample_rows(X: Array, n_rows: int, rng: np.random.Generator) -> np.ndarray:
 def most_rows(dimension: int) -> int:
     """How many rows take 32 MiB; 50 at least."""
     return max(50, (1 << 22) // dimension)
+
+
+def keeps_sparse(X: Array) -> bool:
+    """Whether rows are sparse enough to stay CSR beside other rows of their kind."""
+    return is_sparse(X) and share_of_entries(X) <= MOST_SHARE
+
+
+def take_or_keep(X: Array, rows: np.ndarray) -> Any:
+    """The rows of X of these numbers, in float64: CSR if X `keeps_sparse`, otherwise dense."""
+    if not keeps_sparse(X):
+        return take_rows(X, rows)
+    kept: Any = X[rows]
+    return kept.tocsr().astype(np.float64)
 
 
 def take_rows(X: Array, rows: np.ndarray) -> np.ndarray:

@@ -79,12 +79,12 @@ class Whitening:
 
 
 def second_moment(
-    whitening: Whitening, kernel: Kernel, landmarks: np.ndarray, blocks: Iterable[np.ndarray]
+    whitening: Whitening, kernel: Kernel, landmarks: Any, blocks: Iterable[Any]
 ) -> np.ndarray:  # -> (m, m)
-    """Σ a(x) a(x)ᵀ over the rows of all blocks."""
+    """Σ a(x) a(x)ᵀ over the rows of all blocks, dense or CSR."""
     S = np.zeros_like(whitening.lower)
     for rows in blocks:
-        for start in range(0, len(rows), _BLOCK):
+        for start in range(0, rows.shape[0], _BLOCK):
             A = whitening(kernel(landmarks, rows[start : start + _BLOCK]))
             S += A @ A.T
     return S

@@ -15,7 +15,7 @@ from .regression_sums import RegressionSums
 from .search import Journal, Judge, Score, tuned_features
 from .targets import check_noise, check_targets, moments
 
-SCORED_ROWS = 50_000  # a common factor of the lengthscales is chosen on so many
+SCORED_ROWS = 25_000  # a common factor of the lengthscales is chosen on so many
 COMPARED_ROWS = 10_000  # kernels are compared on so many
 
 

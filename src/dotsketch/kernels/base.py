@@ -16,11 +16,17 @@ from .._arrays import (
     double,
     host,
     is_foreign,
+    is_sparse,
     is_traced,
     namespace,
     plain,
+    share_of_entries,
     square_root,
 )
+
+# Of the products of entries in a product of two matrices: where more are not zero, dense matrices
+# are faster
+MOST_SHARED = 0.01
 
 # The gradient of a number f with respect to the logarithms of the searched parameters, from the
 # matrix ∂f/∂K, symmetric if K is
@@ -139,6 +145,11 @@ class Kernel(BaseEstimator):
         """Whether a parameter is an array of another library, which may have a gradient."""
         return any(is_foreign(value) for value in vars(self).values())
 
+    def _matching(self, X: ArrayT, Y: ArrayT | None) -> tuple[ArrayT, ArrayT | None]:
+        """X and Y as floating arrays of one width; CSR if this is faster, and there are no
+        gradients."""
+        return matching(X, Y, most_shared=0.0 if self.is_differentiable else MOST_SHARED)
+
     def detached(self) -> Any:
         """This kernel with plain numbers for parameters."""
         return type(self)(**{name: plain(host(v)) for name, v in self.get_params().items()})
@@ -221,8 +232,8 @@ class DotProductKernel(ExpandedKernel):
     def log_weight(self, S: ArrayT) -> ArrayT:  # (n, d) -> (n,)
         """log w(x), row by row, from the scaled inputs S = s(x)."""
         if self.decay == 0:
-            return namespace(S).zeros_like(S[:, 0])
-        return -self.decay * namespace(S).sum(S * S, axis=1)
+            return zero_per_row(S)
+        return -self.decay * row_squares(S)
 
     def weight(self, X: ArrayT) -> ArrayT:  # (n, d) -> (n,)
         """w(x), row by row."""
@@ -245,17 +256,17 @@ class DotProductKernel(ExpandedKernel):
         return namespace(t).exp(log_weights) * self.profile(t)
 
     def __call__(self, X: ArrayT, Y: ArrayT | None = None) -> ArrayT:  # (n, d), (m, d) -> (n, m)
-        X, Y = matching(X, Y)
+        X, Y = self._matching(X, Y)
         S = self.scale(X)
         T = S if Y is None else self.scale(Y)
         w = self.log_weight(S)
         v = w if Y is None else self.log_weight(T)
-        return self.value(S @ T.T, w[:, None] + v[None, :])
+        return self.value(dense(S @ T.T), w[:, None] + v[None, :])
 
     def diag(self, X: ArrayT) -> ArrayT:  # (n, d) -> (n,)
-        X, _ = matching(X, None)
+        X, _ = self._matching(X, None)
         S = self.scale(X)
-        return self.value(namespace(X).sum(S * S, axis=1), 2 * self.log_weight(S))
+        return self.value(row_squares(S), 2 * self.log_weight(S))
 
 
 class GammaKernel(DotProductKernel):
@@ -296,6 +307,11 @@ class GammaKernel(DotProductKernel):
 
 def directions(S: ArrayT) -> tuple[ArrayT, ArrayT]:  # (n, d) -> (n, d), (n,)
     """Rows over their norms, and the norms; zero rows stay zero, with finite gradients."""
+    if is_sparse(S):
+        largest = np.asarray(dense(abs(S).max(axis=1))).ravel()
+        S = times_rows(S, 1 / np.where(largest > 0, largest, 1.0))
+        norms = np.sqrt(row_squares(S))
+        return times_rows(S, 1 / np.where(norms > 0, norms, 1.0)), norms * largest
     xp = namespace(S)
     largest = xp.max(xp.abs(S), axis=1, keepdims=True)
     largest = xp.where(largest > 0, largest, xp.ones_like(largest))
@@ -307,13 +323,31 @@ def directions(S: ArrayT) -> tuple[ArrayT, ArrayT]:  # (n, d) -> (n, d), (n,)
     return scaled / norms, radius[:, 0]
 
 
-def matching(X: ArrayT, Y: ArrayT | None) -> tuple[ArrayT, ArrayT | None]:
-    """X and Y as two-dimensional floating arrays of one width."""
+def matching(
+    X: ArrayT, Y: ArrayT | None, *, most_shared: float = 0.0
+) -> tuple[ArrayT, ArrayT | None]:
+    """X and Y as two-dimensional floating arrays of one width.
+
+    Two sparse matrices stay so (CSR) if at most this share of the products of their entries is not
+    zero; all others are made dense.
+    """
+    other = X if Y is None else Y
+    keep_sparse = (
+        most_shared > 0
+        and is_sparse(X)
+        and is_sparse(other)
+        and share_of_entries(X) * share_of_entries(other) <= most_shared
+    )
     checked: list[Any] = []
     A: Any
     for name, A in (("X", X), ("Y", Y)):
         if A is None:
             checked.append(None)
+            continue
+        if keep_sparse:
+            if A.dtype.kind not in "biuf":
+                raise ValueError(f"{name} must be real and numeric; its dtype is {A.dtype}.")
+            checked.append(A.tocsr() if A.dtype.kind == "f" else A.tocsr().astype(np.float64))
             continue
         A = dense(A)
         if not array_api_compat.is_array_api_obj(A):
@@ -329,6 +363,25 @@ def matching(X: ArrayT, Y: ArrayT | None) -> tuple[ArrayT, ArrayT | None]:
     if Y is not None and X.shape[1] != Y.shape[1]:
         raise ValueError(f"X has {X.shape[1]} features and Y has {Y.shape[1]}.")
     return X, Y
+
+
+def row_squares(S: Any) -> Any:  # (n, d) -> (n,)
+    """|s|² of every row, dense or sparse."""
+    if is_sparse(S):
+        return np.asarray(S.multiply(S).sum(axis=1)).ravel()
+    return namespace(S).sum(S * S, axis=1)
+
+
+def zero_per_row(S: Any) -> Any:  # (n, d) -> (n,)
+    """Zeros of the dtype and library of dense or sparse rows."""
+    return np.zeros(S.shape[0], dtype=S.dtype) if is_sparse(S) else namespace(S).zeros_like(S[:, 0])
+
+
+def times_rows(S: Any, factors: FloatArray) -> Any:  # (n, d), (n,) -> (n, d)
+    """Every row of a CSR matrix times a factor."""
+    S = S.copy()
+    S.data *= np.repeat(factors, np.diff(S.indptr)).astype(S.dtype)
+    return S
 
 
 def times_root(X: ArrayT, gamma: Any) -> ArrayT:

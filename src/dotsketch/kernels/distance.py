@@ -15,18 +15,21 @@ from .._arrays import (
     dense,
     evenly_spaced,
     host,
+    is_sparse,
     namespace,
     nonnegative,
     plain,
+    share_of_entries,
     without_gradient,
 )
-from .base import Pullback, check_positive, matching
+from .base import Pullback, check_positive, row_squares, zero_per_row
 from .lengthscales import LengthscaleKernel, column_deviations, fixed_if_constant, lengthscale_of
 
 # Squared distances from a product lose their digits to the norms. Those below this share of the
 # norms are computed again from differences wherever the kernel sees the distance itself: its
 # error is then 1e-11 of the norms, and few pairs are so near.
 _NEAR = 1e-5
+_MOST_SHARE = 0.1  # of entries that are not zero: rows with more are treated as dense
 
 
 class DistanceKernel(LengthscaleKernel):
@@ -75,11 +78,13 @@ class DistanceKernel(LengthscaleKernel):
         raise NotImplementedError
 
     def __call__(self, X: ArrayT, Y: ArrayT | None = None) -> ArrayT:
-        X, Y = matching(X, Y)
-        xp = namespace(X)
+        X, Y = self._matching(X, Y)
         S: Any
         T: Any
         K: Any
+        if is_sparse(X):
+            return self._of_sparse(X, Y)
+        xp = namespace(X)
         S, T, unit = self._centred(X, Y)
         if is_numpy_array(S) and not self.is_differentiable:
             factor = min(float(unit), 1e15) ** 2
@@ -96,6 +101,13 @@ class DistanceKernel(LengthscaleKernel):
             )
             squares = squares * (1 - same)
         return plain(self.variance) * self.profile_of_halves(squares / 2)
+
+    def _of_sparse(self, X: Any, Y: Any) -> Any:  # (n, d), (m, d) -> (n, m)
+        """As for dense rows, without a centre, which would fill the zeros."""
+        S, T = self.scale(X), None if Y is None else self.scale(Y)
+        unit = max([1.0, *(abs(A).max() for A in (S, T) if A is not None and A.nnz)])
+        S, T = S / unit, None if T is None else T / unit
+        return self._on_host(S, T, min(float(unit), 1e15) ** 2, plain(self.variance))
 
     def _centred(self, X: ArrayT, Y: ArrayT | None) -> tuple[ArrayT, ArrayT, ArrayT]:
         """s(x) and s(y) about a common centre, in units of the largest coordinate (1 at least).
@@ -114,22 +126,22 @@ class DistanceKernel(LengthscaleKernel):
         return S / unit, T / unit, unit
 
     def diag(self, X: ArrayT) -> ArrayT:
-        X, _ = matching(X, None)
-        return plain(self.variance) * namespace(X).ones_like(X[:, 0])
+        X, _ = self._matching(X, None)
+        return plain(self.variance) * (zero_per_row(X) + 1)
 
     def _on_host(
-        self, S: FloatArray, T: FloatArray | None, factor: float, variance: float
-    ) -> FloatArray:  # (n, d), (m, d) -> (n, m)
-        """variance · f(factor |s − t|²/2) of centred rows, in place and a few rows at a time.
+        self, S: Any, T: Any, factor: float, variance: float
+    ) -> FloatArray:  # (n, d), (m, d) or None -> (n, m)
+        """variance · f(factor |s − t|²/2) of NumPy or CSR rows, in place and a few at a time.
 
         All steps on a block of rows stay in the cache: passes over whole matrices would take longer
         than the exponential. With T None only blocks up to the diagonal are computed, and mirrored.
         """
         other = S if T is None else T
-        left, right = (np.sum(A * A, axis=1) / 2 for A in (S, other))
+        left, right = (row_squares(A) / 2 for A in (S, other))
         # Norms as two more columns save passes over K; a product S Sᵀ takes half the time of S Tᵀ
-        has_norms = T is not None and not self.needs_small_distances
-        K: FloatArray = _half_squares(S, other, left, right) if has_norms else S @ other.T
+        has_norms = T is not None and not self.needs_small_distances and not is_sparse(S)
+        K: FloatArray = _half_squares(S, other, left, right) if has_norms else dense(S @ other.T)
         n, m = K.shape
         step = max(1, (1 << 15) // m)
         for start in range(0, n, step):
@@ -210,13 +222,13 @@ def _half_squares(
     return A @ B.T
 
 
-def _improve(halves: FloatArray, norms: FloatArray, S: FloatArray, T: FloatArray) -> None:
+def _improve(halves: FloatArray, norms: FloatArray, S: Any, T: Any) -> None:
     """Halves of squared distances that are small beside the norms, from differences of rows."""
     rows, columns = np.nonzero(halves < _NEAR * norms)
     step = max(1, (1 << 18) // S.shape[1])  # differences of so many pairs at a time
     for first in range(0, len(rows), step):
         i, j = rows[first : first + step], columns[first : first + step]
-        halves[i, j] = np.sum((S[i] - T[j]) ** 2, axis=1) / 2
+        halves[i, j] = row_squares(S[i] - T[j]) / 2
 
 
 def median_distance(X: Any, max_rows: int = 1000) -> float:
@@ -226,13 +238,17 @@ def median_distance(X: Any, max_rows: int = 1000) -> float:
     """
     X = host(X)
     rows = evenly_spaced(X.shape[0], max_rows)
-    X = np.asarray(dense(X[rows]), dtype=np.float64)
-    X = X - X.mean(axis=0)
-    unit = np.abs(X).max(initial=0) or 1.0  # squares of huge and tiny distances leave the range
+    X = X[rows].astype(np.float64)
+    if share_of_entries(X) > _MOST_SHARE:
+        X = dense(X)
+    if not is_sparse(X):
+        X = X - X.mean(axis=0)
+    largest = abs(X).max() if X.shape[0] and X.shape[1] else 0.0
+    unit = float(largest) or 1.0  # squares of huge and tiny distances leave the range
     X = X / unit
-    squares = (X * X).sum(axis=1)
-    squares = squares[:, None] + squares[None, :] - 2 * (X @ X.T)
-    distances = np.sqrt(np.maximum(squares[np.triu_indices(len(X), 1)], 0))
+    squares = row_squares(X)
+    squares = squares[:, None] + squares[None, :] - 2 * dense(X @ X.T)
+    distances = np.sqrt(np.maximum(squares[np.triu_indices(len(squares), 1)], 0))
     # Squares are differences of numbers of order one: smaller distances are rounding
     distances[distances < 1e-7] = 0
     for sample in (distances, distances[distances > 0]):

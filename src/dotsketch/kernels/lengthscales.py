@@ -7,7 +7,7 @@ from typing import Any
 import array_api_compat
 import numpy as np
 
-from .._arrays import ArrayT, FloatArray, host, namespace, plain
+from .._arrays import ArrayT, FloatArray, host, is_sparse, namespace, plain
 from .base import Kernel
 
 
@@ -30,7 +30,12 @@ class LengthscaleKernel(Kernel):
         return "rows", np.asarray(host(self.lengthscale), dtype=float) ** -2.0
 
     def scale(self, X: ArrayT) -> ArrayT:
-        return X / lengthscale_of(self.lengthscale, X)
+        values = lengthscale_of(self.lengthscale, X)
+        if not is_sparse(X) or self.is_common:
+            return X / values
+        S: Any = X.copy()
+        S.data /= values[S.indices].astype(S.dtype)
+        return S
 
     def per_column(self, dimension: int) -> Any:
         if isinstance(self.lengthscale, str):  # a rule such as "median" stays
@@ -54,6 +59,8 @@ def lengthscale_of(value: Any, X: ArrayT) -> Any:
         return value
     if len(value) != X.shape[1]:
         raise ValueError(f"lengthscale has {len(value)} values for {X.shape[1]} features.")
+    if is_sparse(X):
+        return np.asarray(value)
     xp = namespace(X)
     return xp.asarray(np.asarray(value), dtype=X.dtype, device=array_api_compat.device(X))
 

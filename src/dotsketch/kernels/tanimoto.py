@@ -5,10 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
-
 from .._arrays import ArrayT, dense, is_sparse, is_traced, namespace, plain
-from .base import ExpandedKernel, check_positive, matching
+from .base import ExpandedKernel, check_positive, matching, row_squares
 
 
 class Tanimoto(ExpandedKernel):
@@ -55,10 +53,7 @@ class Tanimoto(ExpandedKernel):
 
     def trait(self, S: ArrayT) -> ArrayT:
         """|x|², row by row."""
-        if is_sparse(S):
-            squares: Any = np.asarray(S.multiply(S).sum(axis=1)).ravel()
-        else:
-            squares = namespace(S).sum(S * S, axis=1)
+        squares: Any = row_squares(S)
         if not is_traced(squares) and not bool(namespace(squares).all(squares < math.inf)):
             raise ValueError(
                 f"The squares of the norms overflow {S.dtype}: divide X by its largest entry, of "
@@ -80,7 +75,7 @@ class Tanimoto(ExpandedKernel):
         return xp.where(positive, traits / rest ** (degree + 1), xp.zeros_like(rest))
 
     def __call__(self, X: ArrayT, Y: ArrayT | None = None) -> ArrayT:  # (n, d), (m, d) -> (n, m)
-        X, Y = _same_kind(X, Y)
+        X, Y = matching(X, Y, most_shared=1.0)
         S = self.scale(X)
         T = S if Y is None else self.scale(Y)
         traits = self.trait(S)
@@ -89,7 +84,7 @@ class Tanimoto(ExpandedKernel):
         return self.value(dots, traits[:, None] + others[None, :])
 
     def diag(self, X: ArrayT) -> ArrayT:  # (n, d) -> (n,)
-        X, _ = _same_kind(X, None)
+        X, _ = matching(X, None, most_shared=1.0)
         traits = self.trait(self.scale(X))
         return plain(self.variance) * namespace(traits).ones_like(traits)
 
@@ -101,16 +96,3 @@ def _ratio(t: ArrayT, total: ArrayT, one: float) -> ArrayT:
     zero = rest <= 0
     found = t / xp.where(zero, xp.ones_like(rest), rest)
     return xp.where(zero, one * xp.ones_like(rest), found)
-
-
-def _same_kind(X: Any, Y: Any) -> tuple[ArrayT, ArrayT | None]:
-    """Rows as floating numbers of one width; two sparse matrices stay so."""
-    if not is_sparse(X) or not (Y is None or is_sparse(Y)):
-        return matching(X, Y)
-    for A in (X, Y):
-        if A is not None and A.dtype.kind not in "biuf":
-            raise ValueError(f"X and Y must be real and numeric; the dtype is {A.dtype}.")
-    if Y is not None and X.shape[1] != Y.shape[1]:
-        raise ValueError(f"X has {X.shape[1]} features and Y has {Y.shape[1]}.")
-    X, Y = (A if A is None or A.dtype.kind == "f" else A.astype(np.float64) for A in (X, Y))
-    return X.tocsr(), None if Y is None else Y.tocsr()

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from .._arrays import as_generator
+from .._arrays import as_generator, dense
 from ..features.base import FeatureMap
 
 PLACE = np.empty(0)  # where a tensor belongs in a nest
@@ -51,8 +51,10 @@ def full_precision(x: torch.Tensor) -> AbstractContextManager[Any]:
 def replace_arrays(value: Any, path: str, function: Callable[[str, np.ndarray], Any]) -> Any:
     """A nest of lists, named tuples and feature maps, with function(path, array) for every array.
 
-    What a named tuple lists in `on_host` stays as it is: code looks at its values.
+    What a named tuple lists in `on_host` stays as it is: code looks at its values. Sparse matrices
+    become dense.
     """
+    value = dense(value)
     if isinstance(value, np.ndarray):
         return function(path, value)
     if isinstance(value, tuple) and hasattr(value, "_fields"):

@@ -29,7 +29,7 @@ BOUNDS = (
     ("n_", MAX_COUNT),
 )
 UNBOUNDED = ("random_state", "seed", "class_weight")
-SPARSE = ("X_train_", "coef_")  # what may be sparse
+SPARSE = ("X_train_", "coef_", "rows")  # what may be sparse
 PACKAGES = {
     "dotsketch": (OWN, weight_checks.RELATIONS),
     "sklearn": (SCIKIT_LEARN, encoder_checks.RELATIONS),

@@ -163,7 +163,8 @@ def _check_frequency_map(instance: Any, state: dict[str, Any]) -> None:
 
 def _check_nystrom(instance: Any, state: dict[str, Any]) -> None:
     if "basis_" in state:
-        rows = len(getattr(state["basis_"], "rows", ()))
+        # of landmarks, dense or CSR
+        rows = np.shape(getattr(state["basis_"], "rows", np.empty((0, 0))))[0]
         expected = {
             "rows": (rows, state["n_features_in_"]),
             "normalization": (rows, state["n_projections_"]),
