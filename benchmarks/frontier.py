@@ -2,6 +2,7 @@
 
     python -m benchmarks.frontier --data DIR [--sets kin8nm …] [--methods iterative boosting …]
                                   [--columns 1024 4096] [--rows N] [--figure PATH] [--table PATH]
+    python -m benchmarks.frontier --drawn TABLE … --figure PATH
 
 The figure of README, and the table behind it:
 
@@ -61,6 +62,7 @@ from .solvers import rows_of
 
 ROWS = {"fashion_mnist": 20_000, "covertype": 100_000}
 SETS = ("kin8nm", "protein", "letter", "magic", "fashion_mnist", "covertype")
+REGRESSIONS = ("kin8nm", "protein")
 MOST_LEARNED = 1024  # columns at which landmarks are moved: it pays where these are few
 GRID = (0.1, 0.2, 0.35, 0.6, 1.0)  # of the median distance, for methods without a likelihood
 
@@ -276,31 +278,49 @@ def measured(options: argparse.Namespace) -> Iterator[tuple[str, str, int, float
 
 
 def draw(rows: list[tuple[str, str, int, float, float]], path: str) -> None:
+    """One panel per data set; rows have labels in place of methods."""
     import matplotlib.pyplot as plt
 
-    names = list(dict.fromkeys(row[0] for row in rows))
-    size = max(7.2, 4.2 * len(names)), 4.8
-    figure, axes = plt.subplots(1, len(names), figsize=size, squeeze=False, layout="constrained")
-    for axis, name in zip(axes[0], names, strict=True):
-        for number, method in enumerate(dict.fromkeys(row[1] for row in rows)):
-            points = [row[3:] for row in rows if row[:2] == (name, method)]
+    names, labels = (list(dict.fromkeys(row[i] for row in rows)) for i in range(2))
+    across = min(3, len(names))
+    down = -(-len(names) // across)
+    size = max(7.2, 4.2 * across), 1.2 + 3.6 * down
+    figure, axes = plt.subplots(down, across, figsize=size, squeeze=False, layout="constrained")
+    for axis in axes.flat[len(names) :]:
+        axis.set_axis_off()
+    lines: dict[str, Any] = {}  # by label, for one legend of all panels
+    for axis, name in zip(axes.flat, names, strict=False):
+        for number, label in enumerate(labels):
+            points = [row[3:] for row in rows if row[:2] == (name, label)]
             if not points:
                 continue
-            label = LABELS[method]
             style = "o-" if label.startswith("dotsketch") else "s--"
             colour = plt.get_cmap("tab10")(number % 10)
-            axis.plot(*zip(*points, strict=True), style, color=colour, label=label, markersize=4)
-        axis.set(xscale="log", xlabel="processor seconds: tuning, fit and prediction (one thread)")
-        axis.set(title=name, ylabel="test error (RMSE, or share wrong)")
+            (line,) = axis.plot(*zip(*points, strict=True), style, color=colour, markersize=4)
+            lines.setdefault(label, line)
+        axis.set(xscale="log", title=name)
+        axis.set_ylabel("test error (RMSE)" if name in REGRESSIONS else "share of wrong classes")
         axis.grid(alpha=0.3)
-    handles, labels = axes[0][0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncol=2, frameon=False, fontsize=8)
+    for axis in axes[-1]:
+        axis.set_xlabel("processor seconds (tuning, fit, prediction)")
+    style = {"loc": "outside lower center", "frameon": False, "fontsize": 8}
+    figure.legend(list(lines.values()), list(lines), ncol=min(across + 1, 3), **style)
     figure.savefig(path)
+
+
+def from_tables(paths: list[str]) -> list[tuple[str, str, int, float, float]]:
+    """The rows of tables that `--table` wrote."""
+    rows = []
+    for path in paths:
+        with open(path, newline="", encoding="utf-8") as file:
+            for name, label, columns, seconds, error in list(csv.reader(file))[1:]:
+                rows.append((name, label, int(columns or 0), float(seconds), float(error)))
+    return rows
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Error against seconds.")
-    parser.add_argument("--data", required=True, help="the folder of data sets")
+    parser.add_argument("--data", help="the folder of data sets")
     parser.add_argument("--sets", nargs="*", default=SETS[:1], help=" ".join(SETS))
     parser.add_argument("--methods", nargs="*", default=list(METHODS), help=" ".join(METHODS))
     parser.add_argument("--columns", type=int, nargs="*", default=[512, 2048])
@@ -308,22 +328,27 @@ def main() -> None:
     parser.add_argument("--rows", type=int, help="at most so many training rows")
     parser.add_argument("--figure", help="where to draw")
     parser.add_argument("--table", help="where to write a CSV file")
+    parser.add_argument("--drawn", nargs="*", help="draw these CSV files instead of measuring")
     options = parser.parse_args()
+    if options.drawn:
+        draw(from_tables(options.drawn), options.figure)
+        return
+    if not options.data:
+        parser.error("--data names the folder of data sets.")
     os.environ["DOTSKETCH_DATA"] = options.data
     print("set            method       columns  CPU s   error", flush=True)
     rows = []
-    for row in measured(options):
-        rows.append(row)
-        print("{:14s} {:12s} {:7d} {:6.1f}  {:.4f}".format(*row), flush=True)
+    for name, method, *numbers in measured(options):
+        print("{:14s} {:12s} {:7d} {:6.1f}  {:.4f}".format(name, method, *numbers), flush=True)
+        rows.append((name, LABELS[method], *numbers))
     if options.figure:
         draw(rows, options.figure)
     if options.table:
         with open(options.table, "w", newline="", encoding="utf-8") as file:
             writer = csv.writer(file, lineterminator="\n")
             writer.writerow(["data", "model", "columns", "seconds", "test error"])
-            for name, method, columns, seconds, error in rows:
-                columns = columns or ""
-                writer.writerow([name, LABELS[method], columns, f"{seconds:.1f}", f"{error:.4f}"])
+            for name, label, columns, seconds, error in rows:
+                writer.writerow([name, label, columns or "", f"{seconds:.1f}", f"{error:.4f}"])
 
 
 if __name__ == "__main__":
