@@ -24,6 +24,7 @@ import dotsketch
 from attacks.forging import changed, write, write_changed, write_tree
 from benchmarks.fuzz_subjects import by_class, subjects
 from dotsketch import (
+    ExactGPClassifier,
     FourierFeatures,
     Gaussian,
     MaclaurinFeatures,
@@ -144,6 +145,16 @@ def test_keys_that_collide_are_refused(kind, tmp_path):
     items = [[key, 1] for key in keys] if kind == "dict" else keys
     write_tree(tmp_path / "f", {"kind": kind, "items": items})
     with pytest.raises(PersistenceError, match="collide"):
+        load(tmp_path / "f")
+
+
+def test_draws_that_a_file_asks_for_are_bounded(tmp_path):
+    """A prediction makes all of them at once: 2³¹ for three classes are 48 GiB."""
+    model = ExactGPClassifier(Gaussian(lengthscale=1.0), n_samples=1 << 14)
+    save(model, tmp_path / "f")
+    assert load(tmp_path / "f").n_samples == 1 << 14
+    write_changed(tmp_path / "f", model, n_samples=2**31 - 1)
+    with pytest.raises(PersistenceError, match="n_samples is 2147483647, beyond 16384"):
         load(tmp_path / "f")
 
 

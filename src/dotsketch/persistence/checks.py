@@ -17,7 +17,15 @@ import scipy.sparse
 from . import encoder_checks, weight_checks
 from .classes import OWN, SCIKIT_LEARN
 from .errors import PersistenceError
-from .shapes import MAX_COLUMNS, MAX_COUNT, MAX_DEGREE, MAX_JOBS, bounded, check_array
+from .shapes import (
+    MAX_COLUMNS,
+    MAX_COUNT,
+    MAX_DEGREE,
+    MAX_DRAWS,
+    MAX_JOBS,
+    bounded,
+    check_array,
+)
 
 MAX_INTEGER = 2**53  # of numbers of rows
 # What a name contains, and the largest integer under such a name; the first that fits
@@ -26,6 +34,7 @@ BOUNDS = (
     ("order", MAX_DEGREE),
     ("n_projections", MAX_COLUMNS),
     ("n_components", MAX_COLUMNS),
+    ("n_samples", MAX_DRAWS),
     ("n_", MAX_COUNT),
 )
 UNBOUNDED = ("random_state", "seed", "class_weight")

@@ -15,6 +15,7 @@ from .errors import PersistenceError
 
 MAX_COLUMNS = 1 << 20  # of features whose file does not grow with them
 MAX_COUNT = 2**31 - 1
+MAX_DRAWS = 1 << 14  # per class, made at once by a prediction
 MAX_JOBS = 64  # joblib starts as many processes as it is told to
 MAX_DEGREE = 10_000  # of kernels, series and sketches: loops run over them
 
