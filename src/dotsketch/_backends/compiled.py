@@ -34,66 +34,31 @@ class _Kernel(Prepared):
         rows = self.dense(rows)
         if out is None:
             out = empty_parts(rows.shape[0], self.n_columns, rows.dtype, self.is_complex)
-        self.write(aligned(rows), out, None if row_scale is None else row_scale.reshape(-1))
+        self.write(rows, out, None if row_scale is None else row_scale.reshape(-1))
         return out
 
-    def write(self, rows: np.ndarray, out: HostParts, row_scale: np.ndarray | None) -> None:
+    def write(self, rows: Array, out: HostParts, row_scale: np.ndarray | None) -> None:
         raise NotImplementedError
 
 
 class _Sketch(_Kernel):
     """A kernel whose weights are checked and laid out by compiled code; threads may share them."""
 
-    def __init__(self, apply: Callable[..., None], widest: int, n_columns: int, is_complex: bool):
-        self.apply = apply
+    def __init__(
+        self,
+        apply: Callable[..., None],
+        width: int,
+        n_columns: int,
+        is_complex: bool,
+        scale: float = 1.0,
+    ):
+        self.apply, self.scale = apply, scale
         self.n_columns, self.is_complex = n_columns, is_complex
-        self.widest = widest * (1 + is_complex)
+        self.widest = max(width, n_columns) * (1 + is_complex)
+        self.chunk_bytes = 1 << 23  # it has no temporaries of the size of a chunk
 
-    scale: float = 1.0
-
-    def write(self, rows: np.ndarray, out: HostParts, row_scale: np.ndarray | None) -> None:
-        self.apply(rows, self.scale, *out, row_scale)
-
-
-class CompiledHadamardProduct(_Sketch):
-    chunk_bytes = 1 << 23  # it has no temporaries of the size of a chunk
-
-    def __init__(
-        self,
-        turns: np.ndarray,
-        places: np.ndarray,
-        n_columns: int,
-        is_complex: bool,
-        scale: float,
-        rows: Array,
-    ):
-        apply = cpp.prepare_tensor_srht(turns, places, n_columns, is_complex, _is_single(rows))
-        super().__init__(apply, max(turns.shape[2], n_columns), n_columns, is_complex)
-        self.scale = scale
-
-
-class CompiledSignProduct(_Sketch):
-    chunk_bytes = 1 << 25  # all weights are read for every chunk: many rows share that
-
-    def __init__(self, turns: np.ndarray, is_complex: bool, scale: float, rows: Array):
-        apply = cpp.prepare_sign_projection(turns, is_complex, _is_single(rows))
-        super().__init__(apply, max(turns.shape[1:]), turns.shape[1], is_complex)
-        self.scale = scale
-
-
-class CompiledCountProduct(_Sketch):
-    chunk_bytes = 1 << 23
-
-    def __init__(
-        self,
-        buckets: np.ndarray,
-        turns: np.ndarray,
-        n_columns: int,
-        is_complex: bool,
-        rows: Array,
-    ):
-        apply = cpp.prepare_tensor_sketch(buckets, turns, n_columns, is_complex, _is_single(rows))
-        super().__init__(apply, max(buckets.shape[1], n_columns), n_columns, is_complex)
+    def write(self, rows: Array, out: HostParts, row_scale: np.ndarray | None) -> None:
+        self.apply(aligned(rows), self.scale, *out, row_scale)
 
 
 class SpectralCountProduct(Prepared):
@@ -139,14 +104,14 @@ class CompiledSorf(_Kernel):
         self.scales = np.asarray(scales).astype(rows.dtype, copy=False)
         self.n_columns = self.widest = len(self.scales)
 
-    def write(self, rows: np.ndarray, out: HostParts, row_scale: np.ndarray | None) -> None:
-        cpp.sorf(rows, self.signs, out[0])
+    def write(self, rows: Array, out: HostParts, row_scale: np.ndarray | None) -> None:
+        cpp.sorf(aligned(rows), self.signs, out[0])
         np.multiply(out[0], self.scales, out=out[0])
         if row_scale is not None:
             np.multiply(out[0], row_scale[:, None], out=out[0])
 
 
-class CompiledWaves(Prepared):
+class CompiledWaves(_Kernel):
     """Cosines and sines by compiled code, and their angles too where d is small.
 
     Frequencies are in quarter turns, and divided by the lengthscale: the reduction of an angle is
@@ -183,12 +148,7 @@ class CompiledWaves(Prepared):
             self.angles = linear(last, rows) if is_dense else sorf(frequencies[0], last, rows)
         self.phase = _in_blocks(2 / np.pi * phase, rows.dtype)
 
-    def __call__(
-        self, rows: Array, *, row_scale: Any = None, out: HostParts | None = None
-    ) -> Parts:
-        rows = self.dense(rows)
-        if out is None:
-            out = empty_parts(rows.shape[0], self.n_columns, rows.dtype, self.is_complex)
+    def write(self, rows: Array, out: HostParts, row_scale: np.ndarray | None) -> None:
         cosines, sines, last = portable.wave_views(out, self.n_pairs)
         if self.is_fused:
             rows = aligned(rows)
@@ -203,8 +163,7 @@ class CompiledWaves(Prepared):
         if row_scale is not None:
             for part in out:
                 if part is not None:
-                    part *= row_scale
-        return out
+                    part *= row_scale[:, None]
 
 
 def _in_blocks(values: np.ndarray, dtype: Any) -> np.ndarray:  # (..., m) -> (blocks, ..., 16)
@@ -216,15 +175,29 @@ def _in_blocks(values: np.ndarray, dtype: Any) -> np.ndarray:  # (..., m) -> (bl
     return np.ascontiguousarray(np.moveaxis(blocks, -2, 0), dtype=dtype)
 
 
-def hadamard_product(turns: np.ndarray, *others: Any) -> Prepared:
-    is_long = turns.shape[2] > cpp.LARGEST_HADAMARD
-    return (portable.HadamardProduct if is_long else CompiledHadamardProduct)(turns, *others)
+def hadamard_product(
+    turns: np.ndarray,
+    places: np.ndarray,
+    n_columns: int,
+    is_complex: bool,
+    scale: float,
+    rows: Array,
+) -> Prepared:
+    d = turns.shape[2]
+    if d > cpp.LARGEST_HADAMARD:
+        return portable.HadamardProduct(turns, places, n_columns, is_complex, scale, rows)
+    apply = cpp.prepare_tensor_srht(turns, places, n_columns, is_complex, _is_single(rows))
+    return _Sketch(apply, d, n_columns, is_complex, scale)
 
 
 def sign_product(turns: np.ndarray, is_complex: bool, scale: float, rows: Array) -> Prepared:
-    # a sparse product does less work than any dense one
-    kind = portable.SignProduct if is_sparse(rows) else CompiledSignProduct
-    return kind(turns, is_complex, scale, rows)
+    if is_sparse(rows):  # a sparse product does less work than any dense one
+        return portable.SignProduct(turns, is_complex, scale, rows)
+    _, n_columns, d = turns.shape
+    apply = cpp.prepare_sign_projection(turns, is_complex, _is_single(rows))
+    found = _Sketch(apply, d, n_columns, is_complex, scale)
+    found.chunk_bytes = 1 << 25  # all weights are read for every chunk: many rows share that
+    return found
 
 
 def count_product(
@@ -234,7 +207,8 @@ def count_product(
         return portable.CountProduct(buckets, turns, n_columns, is_complex, rows)
     if len(buckets) == 1 or not cpp.has_small_factors(n_columns):
         return SpectralCountProduct(buckets, turns, n_columns, is_complex)
-    return CompiledCountProduct(buckets, turns, n_columns, is_complex, rows)
+    apply = cpp.prepare_tensor_sketch(buckets, turns, n_columns, is_complex, _is_single(rows))
+    return _Sketch(apply, buckets.shape[1], n_columns, is_complex)
 
 
 def sorf(signs: np.ndarray, *others: Any) -> Prepared:

@@ -31,12 +31,7 @@ class RegressionPredictions(CorrectedRegression):
     _unit_noise: float
 
     def _predicted(
-        self,
-        X: Any,
-        return_std: bool = False,
-        return_cov: bool = False,
-        *,
-        include_noise: bool = False,
+        self, X: Any, return_std: bool = False, return_cov: bool = False, **noise: Any
     ) -> tuple[Output, ...]:
         """What `predict` returns of a collection."""
         check_fitted(self)

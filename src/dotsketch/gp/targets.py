@@ -29,16 +29,7 @@ class GaussianRegressor(RegressorMixin, MultiOutputMixin):
     means_: np.ndarray
     scales_: np.ndarray
     _flat: bool
-
-    def predict(
-        self,
-        X: Any,
-        return_std: bool = False,
-        return_cov: bool = False,
-        *,
-        include_noise: bool = False,
-    ) -> Any:
-        raise NotImplementedError
+    predict: Any
 
     def predict_quantiles(
         self, X: Any, quantiles: Any = (0.025, 0.5, 0.975), *, include_noise: bool = True
