@@ -21,7 +21,6 @@ from .._arrays import (
     namespace,
     plain,
     share_of_entries,
-    square_root,
 )
 
 # Of the products of entries in a product of two matrices: where more are not zero, dense matrices
@@ -269,42 +268,6 @@ class DotProductKernel(ExpandedKernel):
         return self.value(row_squares(S), 2 * self.log_weight(S))
 
 
-class GammaKernel(DotProductKernel):
-    """variance · f(gamma x·y): a subclass says what f is and what t f′(t) is."""
-
-    gamma: Any
-
-    def times_slope(self, t: FloatArray) -> FloatArray:
-        """t times the derivative of `profile`."""
-        raise NotImplementedError
-
-    @property
-    def metric(self) -> tuple[str, Any]:
-        return "rows", self.gamma
-
-    def scale(self, X: ArrayT) -> ArrayT:
-        return times_root(X, self.gamma)
-
-    def stretched(self, factor: float) -> Any:
-        return self.changed(gamma=self.gamma / factor**2)
-
-    def range_of(self, name: str, X: FloatArray) -> FloatArray:
-        """gamma x·x is typically 1."""
-        level = float(np.mean(np.sum(X * X, axis=1)))
-        typical = 1 / level if 0 < level < np.inf else float(host(self.gamma))
-        return typical * np.array([[1e-3, 1.0, 1e3]])
-
-    def with_pullback(
-        self, X: FloatArray, Y: FloatArray | None = None
-    ) -> tuple[FloatArray, Pullback]:
-        if "gamma" not in self.searched:
-            return super().with_pullback(X, Y)
-        S = np.asarray(self.scale(X))
-        t = S @ (S if Y is None else np.asarray(self.scale(Y))).T
-        K = np.asarray(self.profile(t))
-        return K, lambda M: np.array([np.sum(M * self.times_slope(t)), np.sum(M * K)])
-
-
 def directions(S: ArrayT) -> tuple[ArrayT, ArrayT]:  # (n, d) -> (n, d), (n,)
     """Rows over their norms, and the norms; zero rows stay zero, with finite gradients."""
     if is_sparse(S):
@@ -382,10 +345,6 @@ def times_rows(S: Any, factors: FloatArray) -> Any:  # (n, d), (n,) -> (n, d)
     S = S.copy()
     S.data *= np.repeat(factors, np.diff(S.indptr)).astype(S.dtype)
     return S
-
-
-def times_root(X: ArrayT, gamma: Any) -> ArrayT:
-    return X if isinstance(gamma, (int, float)) and gamma == 1 else X * square_root(gamma)
 
 
 def check_positive(name: str, value: Any, most_dimensions: int = 0) -> None:

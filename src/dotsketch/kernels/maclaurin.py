@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from .._arrays import ArrayT, FloatArray, plain
-from .base import GammaKernel, check_positive
+from .base import check_positive
+from .gamma import GammaKernel
 
 
 class Maclaurin(GammaKernel):

@@ -8,7 +8,8 @@ import numpy as np
 
 from .._arrays import ArrayT, FloatArray, host, plain
 from .._support.parameters import positive_integer
-from .base import GammaKernel, check_nonnegative, check_positive
+from .base import check_nonnegative, check_positive
+from .gamma import GammaKernel
 
 
 class Polynomial(GammaKernel):

@@ -10,12 +10,8 @@ The file (`container`) is an ordinary zip without compression, so that it can be
 tool: `model.json` is the tree of values, `arrays/*.npy` are its arrays, and the comment at the end
 is the format and the sha256 of everything before it.
 
-Why not skops, which has the same aim: it names a class by its module, so that moving one breaks the
-files, and imports modules that the file names; it calls `__setstate__` and `__reduce__`; its zips
-have checksums for each member only, no version check, and a changed byte gives whichever exception
-comes first; arrays are allocated at the size that the file claims. Those are what is asked for
-here, so a wrapper would have to do again what it does. Estimators of scikit-learn that are not on
-our list, and functions, are where skops helps: save such a pipeline with it.
+docs/persistence.md specifies the format, and says why it is not that of skops: save estimators of
+scikit-learn that are not on our list, and functions, with skops.
 
 >>> import os, tempfile
 >>> import numpy as np
