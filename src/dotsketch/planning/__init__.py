@@ -8,13 +8,14 @@ A candidate is an unfitted estimator of `features`; no family is named here.
 - `contest`: candidates that cannot be the best are dropped before they are computed
 - `timing`: what features and solver take on this machine; columns that fit into a time
 - `means`: what a plan is asked for, and the columns that candidates may have
-- `search`: `plan` and `required_components`
+- `search`: `plan`; `components`: `required_components`
 - `auto`: the transformer that follows the plan
 - `bounds`: the worst-case guarantee of the paper's Section 3.4; whether complex weights pay
 """
 
 from .auto import AutoFeatures
 from .bounds import ComplexAdvantage, complex_advantage, error_bound
+from .components import least_components, required_components
 from .limit import BestPossible, best_possible
 from .means import Aim, Means
 from .posterior import PosteriorSetting
@@ -23,10 +24,8 @@ from .search import (
     Selection,
     assess,
     identity,
-    least_components,
     plan,
     predict,
-    required_components,
     select,
     tabulate,
     variants,

@@ -13,17 +13,17 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from .._arrays import Array, ArrayT, as_generator
-from .._support.parameters import positive_integer
+from .._support.parameters import check_positive, positive_integer
 from ..features.base import FeatureMap
 from ..features.study import Study, check_kernel
 from ..kernels import Kernel
 from ..rows.collections import at_hand
+from .components import least_components
 from .means import Aim
 from .search import (
     Assessment,
     Selection,
     assess,
-    least_components,
     select,
     tabulate,
 )
@@ -41,10 +41,8 @@ class AutoFeatures(FeatureMap):
     measurement, are not computed in full: `plan_.dropped` lists them. What you name in `candidates`
     is always computed, and `plan` computes all.
 
-    Candidates that you did not name are left out if they cost far more than others: a set-up of
-    more than 10¹¹ operations or 1 GiB (Nyström features beyond about 4500 columns), or more than
-    10⁷ operations per row and 100 times those of the cheapest candidate. `plan_.left_out` lists
-    them.
+    Candidates that you did not name are left out if they cost far more than others, as in `plan`;
+    `plan_.left_out` lists them.
 
     Spherical features may be chosen if all rows of X have norm one; they then refuse rows of
     another norm in `transform`.
@@ -61,23 +59,11 @@ class AutoFeatures(FeatureMap):
         the tolerance. With n_components as well, that is the upper limit; where it does not
         suffice, the best candidate with so many columns is used, with a warning.
     objective : {"error", "error_per_time", "posterior"}, default="error"
-        What is compared: the relative error of the kernel at n_components columns, or at equal time
-        per row (`microseconds_per_row`); or the divergence from the exact posterior of a Gaussian
-        process, measured on a sample of the rows. See `plan`. "posterior" needs `fit(X, y)`;
-        Gaussian processes on these features pass y on.
-    time_budget : float or None, default=None
-        Seconds for the features of all rows and the solver of a Gaussian process: it limits the
-        columns of every candidate, up to n_components if that is given. Times are measured in
-        `fit` and kept as `plan_.cost`. The choice then depends on a clock: it may
-        differ from run to run, whatever random_state is.
-    microseconds_per_row : float or None, default=None
-        For objective="error_per_time": the time that the features of a row may take. It is measured
-        as for time_budget.
-    n_rows : int or None, default=None
-        The number of rows to be fitted, for time_budget; those of X if it is None.
-    noise_variance : float or None, default=None
-        For objective="posterior", in units of the standardised y; None maximises the marginal
-        likelihood of the sample.
+        What is compared: see `plan`. "posterior" needs `fit(X, y)`; Gaussian processes on these
+        features pass y on.
+    time_budget, microseconds_per_row, n_rows, noise_variance : numbers or None, default=None
+        As for `plan`. With a limit of time the choice depends on a clock: it may differ from run to
+        run, whatever random_state is.
     candidates : "all", a family, or a list of families or unfitted features, default="all"
         What may be chosen: see `plan`. ("maclaurin", "fourier", "spherical", "polynomial",
         "positive") leaves out Nyström features, whose cost per row grows with the square of the
@@ -284,10 +270,8 @@ class AutoFeatures(FeatureMap):
         for name in ("n_components", "max_components", "max_degree", "n_pairs_sample"):
             if name != "n_components" or self.n_components is not None:
                 positive_integer(name, getattr(self, name))
-        if self.tolerance is not None and not (
-            isinstance(self.tolerance, Real) and 0 < self.tolerance < math.inf
-        ):
-            raise ValueError(f"tolerance must be a positive number; got {self.tolerance!r}.")
+        if self.tolerance is not None:
+            check_positive("tolerance", self.tolerance)
         aim = self._aim()
         aim.check()
         if self.tolerance is not None and (self.objective != "error" or aim.is_timed):

@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from .._support.parameters import positive_integer
+from .._support.parameters import check_positive, one_of, positive_integer
 from ..features import FeatureMap
 from ..features.study import Study
 from .posterior import FITTED_ROWS, PosteriorReference
 from .table import OBJECTIVES, PlannedCandidate
-from .timing import Budget, check_positive
+from .timing import Budget
 
 MOST_COMPONENTS = 1 << 16  # columns where nothing but time limits them
 
@@ -56,11 +56,10 @@ class Aim:
         return self.time_budget is not None or self.microseconds_per_row is not None
 
     def check(self) -> None:
-        if self.objective not in OBJECTIVES:
-            known = ", ".join(map(repr, OBJECTIVES))
-            raise ValueError(f"objective must be one of {known}; got {self.objective!r}.")
+        one_of("objective", self.objective, OBJECTIVES)
         for name in ("noise_variance", "time_budget", "microseconds_per_row"):
-            check_positive(name, getattr(self, name))
+            if getattr(self, name) is not None:
+                check_positive(name, getattr(self, name))
         if self.n_rows is not None:
             positive_integer("n_rows", self.n_rows)
         if (self.objective == "error_per_time") is not (self.microseconds_per_row is not None):

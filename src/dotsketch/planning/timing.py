@@ -12,7 +12,6 @@ from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from inspect import signature
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -156,8 +155,8 @@ class Budget:
         low, high = 0, self.most // step + 1
         while high - low > 1:
             middle = (low + high) // 2
-            is_enough = self.fits(candidate.for_kernel(kernel, middle * step))
-            low, high = (middle, high) if is_enough else (low, middle)
+            fits = self.fits(candidate.for_kernel(kernel, middle * step))
+            low, high = (middle, high) if fits else (low, middle)
         return low * step
 
 
@@ -217,8 +216,3 @@ def least_seconds(work: Callable[[], Any]) -> float:
         work()
         found.append(time.perf_counter() - start)
     return min(found)
-
-
-def check_positive(name: str, value: Any) -> None:
-    if value is not None and not (isinstance(value, Real) and 0 < float(value) < np.inf):
-        raise ValueError(f"{name} must be a positive number; got {value!r}.")
