@@ -23,7 +23,7 @@ from dotsketch import (
     save,
 )
 from dotsketch.features import nystrom
-from dotsketch.features.whitening import Whitening, WhiteningProduct, softened
+from dotsketch.features.whitening import Whitening, WhiteningProduct, second_moment, softened
 from rounding import assert_same_to_rounding, nystrom_condition
 
 KERNELS = [
@@ -335,6 +335,18 @@ def test_softened_whitening_is_that_of_a_larger_jitter(rng):
     W = softened(Whitening(K, 1e-6).combined(V), diagonal, 1e-5)
     shifted = K + 1.1e-5 * 12 * np.diag(diagonal)
     np.testing.assert_allclose(W.T @ shifted @ W, np.eye(5), atol=1e-9)
+
+
+@pytest.mark.parametrize("kernel", [Gaussian(lengthscale=1.0), Polynomial(3)], ids=str)
+def test_second_moment_of_the_landmarks_needs_no_solve(kernel, rng):
+    """Rows that are landmarks, of one length or of several, and others."""
+    B, others = rng.standard_normal((12, 3)), rng.standard_normal((20, 3))
+    B[3] = 0
+    whitening = Whitening(kernel(B))
+    expected = second_moment(whitening, kernel, B, [np.vstack([B, others])])
+    found = second_moment(whitening, kernel, B, [others], and_landmarks=True)
+    np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-8 * np.max(expected))
+    np.testing.assert_array_equal(found, found.T)
 
 
 @pytest.mark.parametrize("size", [1, 127, 128, 129, 300])

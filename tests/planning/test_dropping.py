@@ -177,7 +177,7 @@ def test_a_measurement_ends_early_only_where_it_is_beaten():
 @pytest.mark.parametrize(
     ("kernel", "name", "n_components"),
     [
-        (Polynomial(3), "wide", 40),
+        (Polynomial(4), "wide", 60),
         (Exponential(lengthscale=1.5), "wide", 40),
         (Gaussian(), "clusters", 20),
     ],

@@ -119,6 +119,34 @@ def test_few_rows_are_split_anew_in_every_draw(X, n_rows, n_fitting):
     assert np.isfinite(row.relative_error)
 
 
+@pytest.mark.parametrize("kernel", [Gaussian(lengthscale=2.0), Polynomial(3, gamma=0.1)], ids=str)
+@pytest.mark.parametrize("candidate", [{}, {"n_landmarks": 1.0}, {"landmarks": "rpcholesky"}])
+def test_values_of_the_kernel_that_are_known_change_nothing(kernel, candidate, X, monkeypatch):
+    """Of few rows they are looked up, with the same draws; of many or wide rows they are not."""
+    features = NystromFeatures(kernel, n_components=10, **candidate)
+    found = features.expected_error(Study(kernel, X[:150], n_pairs_sample=40))
+    monkeypatch.setattr("dotsketch.features.study._KNOWN_ROWS", 149)
+    study = Study(kernel, X[:150], n_pairs_sample=40)
+    assert study.known_values[0] is study.kernel
+    expected = features.expected_error(study)
+    assert found.relative_error == pytest.approx(expected.relative_error, rel=1e-6)
+    assert found.standard_error == pytest.approx(expected.standard_error, rel=1e-6)
+
+
+def test_known_values_are_those_of_the_kernel(X):
+    study = Study(Polynomial(2), X[:50])
+    values, rows = study.known_values
+    few, many = np.array([3, 7, 1]), np.arange(40, 10, -1)
+    np.testing.assert_array_equal(rows, np.arange(50)[:, None])
+    for left, right in ((few, many), (many, few), (few, few)):
+        expected = study.kernel(X[left], X[right])
+        np.testing.assert_allclose(values(rows[left], rows[right]), expected, rtol=1e-12)
+    np.testing.assert_allclose(values(rows[many]), study.kernel(X[many]), rtol=1e-12)
+    np.testing.assert_allclose(values.diag(rows[many]), study.kernel.diag(X[many]), rtol=1e-12)
+    wide = Study(Polynomial(2), np.zeros((60, 100_000), dtype=np.float32))
+    assert wide.known_values[0] is wide.kernel
+
+
 def test_as_many_rows_are_fitted_to_as_are_claimed(X):
     """Wide rows, more than 5000 of them, or nearly all rows: only 20 rows have to be held out."""
     wide = np.zeros((130, 80_000), dtype=np.float32)  # 52 rows of it take 32 MiB

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from copy import copy
+from functools import cache
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -86,6 +87,12 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         tags.input_tags.sparse = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+    @classmethod
+    @cache
+    def _get_param_names(cls) -> list[str]:
+        """Once for each class: a plan asks some hundred times, and signatures are slow."""
+        return super()._get_param_names()
 
     # -- planning: an unfitted estimator is a candidate ------------------------------------------
 

@@ -208,12 +208,28 @@ class NystromFeatures(FeatureMap):
         if rows.shape[0] == D:
             W = whitening.inverse()
         else:
-            S = second_moment(whitening, kernel, rows, moment_rows(X, rows.shape[0], rng))
+            S = self._second_moment(whitening, kernel, rows, indices, X, rng)
             W = whitening.combined(leading(S, D))
         probe = take_or_keep(X, probe_rows(X.shape[0], indices))
         W, error = suited_to_single(kernel, rows, W, probe, may_soften=is_single(X))
         self.basis_ = Basis(rows, indices, W, error)
         self._whitened_kernel = kernel  # of which W is the whitening, if parameters change later
+
+    @staticmethod
+    def _second_moment(
+        whitening: Whitening,
+        kernel: Kernel,
+        landmarks: Any,
+        indices: np.ndarray,
+        X: Array,
+        rng: np.random.Generator,
+    ) -> np.ndarray:  # -> (m, m)
+        """Over the rows of X, or some of them if these are many."""
+        m, n = landmarks.shape[0], X.shape[0]
+        if n > n_moment_rows(m) or indices[0] < 0:
+            return second_moment(whitening, kernel, landmarks, moment_rows(X, m, rng))
+        others = row_blocks(X, np.setdiff1d(np.arange(n), indices))
+        return second_moment(whitening, kernel, landmarks, others, and_landmarks=True)
 
     def _count_landmarks(self, D: int) -> int:
         """How many landmarks D columns are made of, if there are so many rows."""
@@ -290,20 +306,20 @@ class NystromFeatures(FeatureMap):
             return study.error(0.0, 0.0, 2.0 * D * (d + D))
         rule = landmark_rule(self.landmarks)
         m, pool = self._measured_rows(study)
+        kernel, _ = study.known_values
 
         def approximate(
             fitting: np.ndarray, held: np.ndarray, rng: np.random.Generator
         ) -> np.ndarray:
-            landmarks = fitting[: min(m, len(fitting))]
+            chosen = np.arange(min(m, len(fitting)))
             if rule is not uniform_rows:
-                landmarks = fitting[rule(study.kernel, fitting, len(landmarks), rng)]
-            whitening = Whitening(study.kernel(landmarks))
-            A = whitening(study.kernel(landmarks, held))
+                chosen = rule(kernel, fitting, len(chosen), rng)
+            landmarks = fitting[chosen]
+            whitening = Whitening(kernel(landmarks))
+            A = whitening(kernel(landmarks, held))
             if len(landmarks) > D:
-                if len(landmarks) == len(fitting):  # a(x) of all rows are those of L
-                    S = whitening.lower.T @ whitening.lower
-                else:
-                    S = second_moment(whitening, study.kernel, landmarks, [fitting])
+                others = [np.delete(fitting, chosen, axis=0)]
+                S = second_moment(whitening, kernel, landmarks, others, and_landmarks=True)
                 A = leading(S, D).T @ A
             return A.T @ A
 
@@ -314,7 +330,10 @@ class NystromFeatures(FeatureMap):
             operations += 2.0 * pool * m * (m + d)
         key = "nystrom measurement", self.landmarks, D, m
         found = study.once(
-            key, lambda: study.measure(approximate, pool, operations, is_random=m < pool)
+            key,
+            lambda: study.measure(
+                approximate, pool, operations, is_random=m < pool, by_values=True
+            ),
         )
         fewer = found.n_fitting if found.n_fitting < m else None
         return found.error(2.0 * m * (d + D), fewer)
@@ -456,9 +475,15 @@ def moment_rows(X: Array, n_landmarks: int, rng: np.random.Generator) -> Iterato
     """Blocks of the rows that a second moment is averaged over."""
     n = min(X.shape[0], n_moment_rows(n_landmarks))
     chosen = np.arange(n) if n == X.shape[0] else np.sort(rng.permutation(X.shape[0])[:n])
-    step = n if keeps_sparse(X) else most_rows(X.shape[1])
+    return row_blocks(X, chosen)
+
+
+def row_blocks(X: Array, numbers: np.ndarray) -> Iterator[Any]:
+    """The rows of these numbers, block by block."""
+    n = len(numbers)
+    step = max(1, n) if keeps_sparse(X) else most_rows(X.shape[1])
     for start in range(0, n, step):
-        yield take_or_keep(X, chosen[start : start + step])
+        yield take_or_keep(X, numbers[start : start + step])
 
 
 def n_moment_rows(n_landmarks: float) -> int:

@@ -35,11 +35,13 @@ _OUTERMOST = 128  # rows that have most of the error of a series
 _LEAST_HELD = 20  # rows held out at least, if X has ten times as many
 _MOST_HELD = 150  # and at most: draws differ much more than pairs do, so that many draws pay
 _DRAWS = 2, 128  # of a measurement, at least and at most (one if only rows held out differ)
-_HOPELESS = 4  # draws after which one may end that is clearly above the error to beat
+# draws after which one may end that is clearly above the error to beat
+_LOOKS = {4, 8, *range(16, 128, 16)}
 _FACTOR = 2.0  # and after two draws, if both are above by this factor
 _EARLIEST = 16  # draws after which a measurement may end, as it is precise enough
 _PRECISION = 0.05  # standard error of a measured error, relative to it, that is precise enough
 _OPERATIONS = 1e9  # of a measurement: as many draws as they allow
+_KNOWN_ROWS = 2000  # up to so many rows, values of the kernel are computed once for all draws
 
 
 class Study:
@@ -228,6 +230,20 @@ class Study:
         _ = self._numbers  # are drawn first
         return np.random.SeedSequence(self.rng.integers(2**63, size=2).tolist())
 
+    @cached_property
+    def known_values(self) -> tuple[Any, Array]:
+        """A kernel and rows for draws that look at values of the kernel alone.
+
+        The rows are the numbers of those of X, (n, 1), and the values are looked up; beyond 2000
+        rows, or 32 MiB of them, they are the kernel and X themselves.
+        """
+        if self.n_rows > min(_KNOWN_ROWS, most_rows(self.dimension)):
+            return self.kernel, self._X
+        everything = np.arange(self.n_rows)
+        with np.errstate(over="ignore"):
+            K = self.kernel(take_rows(self._X, everything))
+        return KnownValues(K), everything[:, None]
+
     def measure(
         self,
         approximate: Callable[[np.ndarray, np.ndarray, np.random.Generator], np.ndarray],
@@ -235,6 +251,7 @@ class Study:
         operations: float,
         *,
         is_random: bool = True,
+        by_values: bool = False,
     ) -> Measurement:
         """The relative error of an approximation that a formula does not give.
 
@@ -244,11 +261,12 @@ class Study:
         200). Only then are fewer rows fitted to, and the error is that of the fewer.
 
         Draws of `operations` each are repeated up to 128 times, twice at least, and end after 16,
-        32 or 64 where the standard error is below 5 %. Errors differ much between draws
+        32, 48, … where the standard error is below 5 %. Errors differ much between draws
         (landmarks may miss a cluster), so that their squares are averaged, as the expected squared
         error is asked for; the standard error is that of the root of the mean. (One draw may do
         where only the rows held out are random, `is_random=False`: the standard error is then from
         the spread over them.) Every draw is compared on 150 rows of the sample, others each time.
+        With `by_values` the rows are those of `known_values`.
         `Beaten` is raised if the first two draws are above twice the error `to_beat`, or after 4
         draws or more if the error is above it by more than two standard errors.
         """
@@ -262,24 +280,25 @@ class Study:
             numbers = np.append(numbers, np.setdiff1d(np.arange(self.n_rows), numbers))
         squares = []
         n_fitted = 0
+        kernel, X = self.known_values if by_values else (self.kernel, self._X)
         for child in np.random.SeedSequence(self.streams.entropy).spawn(n_draws):
             rng = np.random.default_rng(child)
             if keeps_sample:
                 chosen = rng.permutation(m)[: self.n_held]
-                held, K = self.sample[chosen], self._sample_kernel[np.ix_(chosen, chosen)]
+                held, K = take_rows(X, numbers[chosen]), self._sample_kernel[np.ix_(chosen, chosen)]
                 rest = numbers[m + rng.permutation(len(numbers) - m)]
             else:
                 drawn, rest = np.split(rng.permutation(numbers), [min(n_held, self.n_held)])
-                held = take_rows(self._X, drawn)
-                K = self.kernel(held)
+                held = take_rows(X, drawn)
+                K = kernel(held)
             n_fitted = len(rest[:n_fitting])
-            fitting = take_rows(self._X, rest[:n_fitting]) if n_fitted else held
+            fitting = take_rows(X, rest[:n_fitting]) if n_fitted else held
             error = np.abs(approximate(fitting, held, rng) - K) ** 2
             K_square = off_diagonal_mean(K**2)
             squares.append(relative_error(off_diagonal_mean(error), K_square) ** 2)
             if len(squares) == 2 and min(squares) > (_FACTOR * self.to_beat) ** 2:
                 raise Beaten(float(np.sqrt(min(squares))) / _FACTOR)
-            if len(squares) >= _HOPELESS and len(squares).bit_count() == 1:  # 4, 8, …
+            if len(squares) in _LOOKS:
                 root, deviation = root_mean(np.array(squares))
                 if root - 2 * deviation > self.to_beat:
                     raise Beaten(root - 2 * deviation)
@@ -294,6 +313,23 @@ class Study:
     def _sample_kernel(self) -> np.ndarray:
         with np.errstate(over="ignore"):  # `kernel_square` raises
             return self.kernel(self.sample)
+
+
+class KnownValues:
+    """A kernel as a function of row numbers (n, 1): values of a symmetric matrix (N, N)."""
+
+    def __init__(self, values: np.ndarray):
+        self._values = values
+
+    def __call__(self, X: np.ndarray, Y: np.ndarray | None = None) -> np.ndarray:
+        Y = X if Y is None else Y
+        left, right = X[:, 0].astype(np.intp), Y[:, 0].astype(np.intp)
+        if len(left) > len(right):
+            return self(Y, X).T
+        return self._values.take(left, axis=0).take(right, axis=1)  # several times as fast as ix_
+
+    def diag(self, X: np.ndarray) -> np.ndarray:
+        return np.diagonal(self._values)[X[:, 0].astype(np.intp)]
 
 
 class FitStudy(Study):

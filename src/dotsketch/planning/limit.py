@@ -121,6 +121,6 @@ def _held_out_error(K: np.ndarray, n_components: int) -> float:
     h = len(K) // 2
     whitening = Whitening(K[:h, :h])
     A = whitening(K[:h, h:].copy())
-    Z = A.T @ leading(whitening.lower.T @ whitening.lower, n_components)
+    Z = A.T @ leading(whitening.own_moment(), n_components)
     held = K[h:, h:]
     return relative_error(off_diagonal_mean((Z @ Z.T - held) ** 2), off_diagonal_mean(held**2))
