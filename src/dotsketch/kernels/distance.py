@@ -139,8 +139,10 @@ class DistanceKernel(LengthscaleKernel):
         """
         other = S if T is None else T
         left, right = (row_squares(A) / 2 for A in (S, other))
-        # Norms as two more columns save passes over K; a product S Sᵀ takes half the time of S Tᵀ
-        has_norms = T is not None and not self.needs_small_distances and not is_sparse(S)
+        # Norms as two more columns save passes over K, where it is larger than T; a product S Sᵀ
+        # takes half the time of S Tᵀ
+        is_large = T is not None and S.shape[0] > S.shape[1]
+        has_norms = is_large and not self.needs_small_distances and not is_sparse(S)
         K: FloatArray = _half_squares(S, other, left, right) if has_norms else dense(S @ other.T)
         n, m = K.shape
         step = max(1, (1 << 15) // m)
