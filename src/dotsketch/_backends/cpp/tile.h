@@ -3,6 +3,14 @@
 // A tile holds one vector per coordinate, whose lane r belongs to row r. Sign flips, butterflies, permuted
 // accesses and products are then full-width vector operations for any dimension. Missing rows of the last tile
 // are lanes of zeros, so that a row goes through the same operations wherever it stands in the batch.
+//
+//       X in memory, 4 lanes              the tile                      a butterfly of k and k + h
+//
+//             k = 0  1  2  3 ...       tile[0] = | a0 b0 c0 d0 |        tile[k]     = tile[k] + tile[k + h]
+//     row a:     a0 a1 a2 a3 ...       tile[1] = | a1 b1 c1 d1 |        tile[k + h] = tile[k] - tile[k + h]
+//     row b:     b0 b1 b2 b3 ...  ->   tile[2] = | a2 b2 c2 d2 |
+//     row c:     c0 c1 c2 c3 ...       tile[3] = | a3 b3 c3 d3 |        two operations for all rows of the tile,
+//     row d:     d0 d1 d2 d3 ...         ...     lane 0  1  2  3        without a shuffle at any distance h
 #pragma once
 
 #include "lanes.h"
