@@ -2,7 +2,7 @@
 
     python -m benchmarks.uci --data DIR [--sets pol bike …] [--splits 0 1 2] [--columns 4096]
                              [--kernel auto|matern|gaussian] [--landmarks FACTOR] [--rule learned]
-                             [--verbose]
+                             [--solver auto|cholesky|cg] [--verbose]
 
 DIR holds pol.npz, elevators.npz, bike.npz, kin40k.npz and protein.npz with the arrays X, y and
 test_mask (n, 10): column s marks the test rows of split s. (They are the sets and splits of
@@ -96,6 +96,7 @@ def run(rows: Split, options: argparse.Namespace) -> Figures:
     gp = FeatureGPRegressor(
         features,
         optimize=True,
+        solver=options.solver,
         time_budget=options.time_budget,
         verbose=options.verbose,
     )
@@ -130,6 +131,7 @@ def main() -> None:
     parser.add_argument("--kernel", choices=list(KERNELS), default="auto")
     parser.add_argument("--landmarks", type=float, default=None, help="landmarks per column")
     parser.add_argument("--rule", default="auto", help="of landmarks: uniform, kmeans, learned, …")
+    parser.add_argument("--solver", default="auto", choices=("auto", "cholesky", "cg"))
     parser.add_argument("--time-budget", type=float, default=None, help="seconds of the search")
     parser.add_argument("--verbose", action="store_true")
     options = parser.parse_args()

@@ -101,9 +101,9 @@ class NystromFeatures(FeatureMap):
         rule is better for predictions depends on the data. "auto" is for Gaussian processes with
         optimize=True, which compare "uniform" (the default, and "auto" without a search) and
         "kmeans" by the marginal likelihood. "learned" is for Gaussian processes with
-        optimize=True: the search ends with moving up to 512 landmarks to where they describe the
-        targets best, about a minute of one core more, and replaces the word by the array of them
-        (one landmark per column); without a search it is "uniform". An array of at least
+        optimize=True: the search ends with moving up to 1024 landmarks to where they describe the
+        targets best, one to four minutes of one core more, and replaces the word by the array of
+        them (one landmark per column); without a search it is "uniform". An array of at least
         n_components rows is taken as it is, whatever n_landmarks says.
     n_jobs : int or None, default=None
         Threads that `transform` uses on NumPy rows (-1: all).
