@@ -40,7 +40,7 @@ def cluster(address: str) -> Any:
 def rows_of_parts(rows: EncodedTable) -> tuple[Any, Any]:
     """Dask arrays X and y of the row groups of the table."""
     schema, table = rows.schema, rows.table
-    classes = schema.classes if schema.task == "classification" else [0.0]
+    classes = schema.classes or [0.0]
     return arrays_of_parts(
         partial(encoded_part, schema, rows.encoder, table.names),
         list(table.parts),

@@ -252,7 +252,7 @@ def summary_of(schema: Schema, split: HeldOut) -> dict[str, Any]:
         "dimension": split.X.shape[1],
         "target": schema.target.name,
         "task": schema.task,
-        "classes": schema.classes if schema.task == "classification" else None,
+        "classes": schema.classes,
         "rows_fitted": len(split.X),
         "rows_held_out": len(split.X_test),
     }

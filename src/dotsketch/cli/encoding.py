@@ -145,7 +145,7 @@ def encode(
     """X and y of some rows, of the table or of another one; NaN where a number is missing."""
     source = schema.source if source is None else source
     frame = frame_of(batch, first_row, wanted_of(encoder, schema.impute), source)
-    like = schema.classes if schema.task == "classification" else [0.0]
+    like = schema.classes or [0.0]
     name = schema.target.name
     y, missing = target_of(batch, first_row, name, like, source)
     Place(source, name, first_row).refuse(missing, NO_TARGET)

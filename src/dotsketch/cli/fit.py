@@ -176,7 +176,7 @@ def fitted_process(
 ) -> Any:
     """The process of all rows of the table, read chunk by chunk here or on a cluster."""
     schema, sample = rows.schema, (rows.X, rows.y)
-    classes = schema.classes if schema.task == "classification" else None
+    classes = schema.classes
     with output.progress("Fitting") as advance:
 
         def stream() -> Iterator[tuple[np.ndarray, np.ndarray]]:
@@ -255,7 +255,7 @@ def facts_of(
     return {
         "task": schema.task,
         "target": schema.target.name,
-        "classes": schema.classes if schema.task == "classification" else None,
+        "classes": schema.classes,
         "source": schema.source,
         "rows": schema.n_rows,
         "impute": schema.impute,

@@ -153,8 +153,10 @@ class Schema:
         return [column.name for column in self.features if column.is_constant]
 
     @property
-    def classes(self) -> list[Any]:
-        """The labels in their order."""
+    def classes(self) -> list[Any] | None:
+        """The labels in their order; None for a regression."""
+        if self.task == "regression":
+            return None
         if self.target.kind == "categorical":
             return sorted(self.target.levels)
         values = sorted(self.target.values)
