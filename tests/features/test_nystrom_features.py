@@ -22,7 +22,7 @@ from dotsketch import (
     load,
     save,
 )
-from dotsketch.features import nystrom
+from dotsketch.features.nystrom import moment, precision
 from dotsketch.features.whitening import Whitening, WhiteningProduct, second_moment, softened
 from rounding import assert_same_to_rounding, nystrom_condition
 
@@ -257,12 +257,12 @@ def test_the_default_number_of_landmarks_ends_at_2048(columns, count):
 
 
 def test_rows_of_the_second_moment_are_bounded(monkeypatch, rng):
-    monkeypatch.setattr(nystrom, "_MOMENT_ROWS", 50)
+    monkeypatch.setattr(moment, "_MOMENT_ROWS", 50)
     X = rng.standard_normal((300, 2))
-    seen = [len(rows) for rows in nystrom.moment_rows(X, 10, rng)]
+    seen = [len(rows) for rows in moment.moment_rows(X, 10, rng)]
     assert sum(seen) == 50
-    assert sum(len(rows) for rows in nystrom.moment_rows(X, 20, rng)) == 80
-    np.testing.assert_array_equal(np.vstack(list(nystrom.moment_rows(X[:40], 10, rng))), X[:40])
+    assert sum(len(rows) for rows in moment.moment_rows(X, 20, rng)) == 80
+    np.testing.assert_array_equal(np.vstack(list(moment.moment_rows(X[:40], 10, rng))), X[:40])
 
 
 def test_more_landmarks_than_columns_on_every_library(X, foreign):
@@ -387,13 +387,13 @@ def test_the_matrix_is_prepared_once(rng):
 def test_roundings_are_measured_on_rows_that_are_no_landmarks():
     n = 3000
     landmarks = np.arange(0, n, 2)
-    rows = nystrom.probe_rows(n, landmarks)
+    rows = precision.probe_rows(n, landmarks)
     assert len(rows) == 512
     assert not np.intersect1d(rows, landmarks).size
     assert rows[0] < 10
     assert rows[-1] > n - 10
-    np.testing.assert_array_equal(nystrom.probe_rows(100, np.arange(90)), np.arange(100))
-    np.testing.assert_array_equal(nystrom.probe_rows(100, np.full(30, -1)), np.arange(100))
+    np.testing.assert_array_equal(precision.probe_rows(100, np.arange(90)), np.arange(100))
+    np.testing.assert_array_equal(precision.probe_rows(100, np.full(30, -1)), np.arange(100))
 
 
 def test_jax_without_float64_does_not_enlarge_rounding(rng):

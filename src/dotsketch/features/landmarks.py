@@ -16,6 +16,7 @@ from scipy.linalg import solve_triangular
 from sklearn.cluster import MiniBatchKMeans
 from sklearn.exceptions import ConvergenceWarning
 
+from .._arrays import is_sparse
 from ..kernels import Kernel
 from .samples import keeps_sparse, take_or_keep
 
@@ -106,13 +107,18 @@ def _accepted(
 
 
 def cluster_means(
-    kernel: Kernel, X: np.ndarray, n_landmarks: int, rng: np.random.Generator
+    kernel: Kernel, X: Any, n_landmarks: int, rng: np.random.Generator
 ) -> np.ndarray:  # (n, d) -> (n_landmarks, d)
     """The means of clusters of rows, which are no rows themselves.
 
     K-means in the space where the kernel sees the rows (over their lengthscales), a few passes over
     at most 50,000 of them (or ten per landmark).
     """
+    if is_sparse(X):
+        raise ValueError(
+            f'landmarks="{CLUSTERS}" are means of rows, and those of sparse rows are dense: '
+            'use "uniform" or "rpcholesky".'
+        )
     chosen = rng.permutation(X.shape[0])[: max(_CLUSTERED, 10 * n_landmarks)]
     X = X[chosen].astype(np.float64)
     scale = getattr(kernel, "scale", None)  # sums and products of kernels have none in common

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from copy import copy
 from numbers import Integral, Real
 from typing import Any, NamedTuple
@@ -12,39 +11,42 @@ from array_api_compat import is_numpy_array
 from scipy.sparse import csr_array
 from sklearn.utils import check_array
 
-from .._arrays import (
+from ..._arrays import (
     Array,
     ArrayT,
     Parts,
     as_generator,
     dense,
     double,
-    evenly_spaced,
     host,
     is_sparse,
-    is_traced,
     like,
     namespace,
     square_root,
 )
-from .._backends import keeps_prepared, kept
-from .._backends.chunks import map_rows
-from ..kernels import Kernel
-from .base import FeatureMap, Floor, Setup, fitted_kernel, suited
-from .degenerate import warn_if_degenerate
-from .errors import ExpectedError, Unsuited
-from .landmarks import CLUSTERS, cluster_means, landmark_rule, n_candidates, uniform_rows
-from .samples import keeps_sparse, most_rows, take_or_keep
-from .study import Study, check_kernel
-from .whitening import Whitening, WhiteningProduct, leading, second_moment, softened
+from ..._backends import keeps_prepared, kept
+from ..._backends.chunks import map_rows
+from ...kernels import Kernel
+from ..base import FeatureMap, Floor, Setup, fitted_kernel, suited
+from ..degenerate import warn_if_degenerate
+from ..errors import ExpectedError, Unsuited
+from ..landmarks import CLUSTERS, cluster_means, landmark_rule, n_candidates, uniform_rows
+from ..samples import keeps_sparse, take_or_keep
+from ..study import Study, check_kernel
+from ..whitening import Whitening, WhiteningProduct, leading, softened
+from .measured import eigen_operations, has_finite_diagonal, measured
+from .moment import moment_of_rows, n_moment_rows
+from .precision import (
+    SINGLE_IS_SAFE,
+    check_finite,
+    check_size,
+    is_single,
+    probe_rows,
+    suited_to_single,
+)
 
 _AUTO = 2.0, 2048  # landmarks per column by default, unless that is more than so many
-_MOMENT_ROWS = 10_000  # a second moment is that of so many rows, unless 4 per landmark are more
-_LEAST_MOMENT_ROWS = 2000  # where an error is measured
-# Roundings of k̂ in float32, relative to the error of k̂, that are safe: they add 0.5 % to it
-_SINGLE_IS_SAFE = 0.1
 _ROUNDING = 1e-15  # a measured error is never less
-_PROBE_ROWS = 64, 512  # training rows they are measured on, at least and at most
 
 
 @keeps_prepared
@@ -197,7 +199,7 @@ class NystromFeatures(FeatureMap):
         m = min(self._count_landmarks(D), X.shape[0])
         if not isinstance(self.landmarks, str) or self.landmarks == CLUSTERS:
             is_given = not isinstance(self.landmarks, str)
-            rows = self._given_rows(D) if is_given else self._cluster_means(kernel, X, m, rng)
+            rows = self._given_rows(D) if is_given else cluster_means(kernel, host(X), m, rng)
             indices = np.full(rows.shape[0], -1)
         else:
             indices = landmark_rule(self.landmarks)(kernel, host(X), m, rng)
@@ -208,28 +210,12 @@ class NystromFeatures(FeatureMap):
         if rows.shape[0] == D:
             W = whitening.inverse()
         else:
-            S = self._second_moment(whitening, kernel, rows, indices, X, rng)
+            S = moment_of_rows(whitening, kernel, rows, indices, X, rng)
             W = whitening.combined(leading(S, D))
         probe = take_or_keep(X, probe_rows(X.shape[0], indices))
         W, error = suited_to_single(kernel, rows, W, probe, may_soften=is_single(X))
         self.basis_ = Basis(rows, indices, W, error)
         self._whitened_kernel = kernel  # of which W is the whitening, if parameters change later
-
-    @staticmethod
-    def _second_moment(
-        whitening: Whitening,
-        kernel: Kernel,
-        landmarks: Any,
-        indices: np.ndarray,
-        X: Array,
-        rng: np.random.Generator,
-    ) -> np.ndarray:  # -> (m, m)
-        """Over the rows of X, or some of them if these are many."""
-        m, n = landmarks.shape[0], X.shape[0]
-        if n > n_moment_rows(m) or indices[0] < 0:
-            return second_moment(whitening, kernel, landmarks, moment_rows(X, m, rng))
-        others = row_blocks(X, np.setdiff1d(np.arange(n), indices))
-        return second_moment(whitening, kernel, landmarks, others, and_landmarks=True)
 
     def _count_landmarks(self, D: int) -> int:
         """How many landmarks D columns are made of, if there are so many rows."""
@@ -258,15 +244,6 @@ class NystromFeatures(FeatureMap):
             )
         return rows.copy() if keeps_sparse(rows) else np.array(dense(rows))
 
-    @staticmethod
-    def _cluster_means(kernel: Kernel, X: Array, m: int, rng: np.random.Generator) -> np.ndarray:
-        if is_sparse(X):
-            raise ValueError(
-                f'landmarks="{CLUSTERS}" are means of rows, and those of sparse rows are dense: '
-                'use "uniform" or "rpcholesky".'
-            )
-        return cluster_means(kernel, np.asarray(host(X)), m, rng)
-
     def label(self) -> str:
         name = self.landmarks if isinstance(self.landmarks, str) else "given"
         count = ""
@@ -294,59 +271,18 @@ class NystromFeatures(FeatureMap):
         return study.n_rows
 
     def expected_error(self, study: Study) -> ExpectedError:
-        """Measured with as many landmarks as X leaves beside the rows held out; 0 with all rows.
-
-        The second moment is that of 16 rows per column here (2000 at least), which is enough to
-        tell its top eigenvectors, and much cheaper than all rows.
-        """
-        D, d, held_rows = self.n_components, study.dimension, study.n_held
+        """Measured with as many landmarks as X leaves beside the rows held out; 0 with all rows."""
+        D, d = self.n_components, study.dimension
         if study.n_rows < D:
             raise Unsuited(f"X has fewer than {D} rows")
         if study.n_rows == D:
             return study.error(0.0, 0.0, 2.0 * D * (d + D))
-        rule = landmark_rule(self.landmarks)
-        m, pool = self._measured_rows(study)
-        kernel, _ = study.known_values
-
-        def approximate(
-            fitting: np.ndarray, held: np.ndarray, rng: np.random.Generator
-        ) -> np.ndarray:
-            chosen = np.arange(min(m, len(fitting)))
-            if rule is not uniform_rows:
-                chosen = rule(kernel, fitting, len(chosen), rng)
-            landmarks = fitting[chosen]
-            whitening = Whitening(kernel(landmarks))
-            A = whitening(kernel(landmarks, held))
-            if len(landmarks) > D:
-                others = [np.delete(fitting, chosen, axis=0)]
-                S = second_moment(whitening, kernel, landmarks, others, and_landmarks=True)
-                A = leading(S, D).T @ A
-            return A.T @ A
-
-        operations = m * m * (m / 3 + held_rows + 2 * d) + 2.0 * m * held_rows * (held_rows + d)
-        if m > D:
-            operations += _eigen_operations(m) + 2.0 * pool * m * (m + d)
-        if rule is not uniform_rows:
-            operations += 2.0 * pool * m * (m + d)
+        m = min(self._count_landmarks(D), study.n_rows)
         key = "nystrom measurement", self.landmarks, D, m
-        found = study.once(
-            key,
-            lambda: study.measure(
-                approximate, pool, operations, is_random=m < pool, by_values=True
-            ),
-        )
+        rule = landmark_rule(self.landmarks)
+        found = study.once(key, lambda: measured(study, rule, D, m))
         fewer = found.n_fitting if found.n_fitting < m else None
         return found.error(2.0 * m * (d + D), fewer)
-
-    def _measured_rows(self, study: Study) -> tuple[int, int]:
-        """The number of landmarks, and of rows that a measured draw is fitted to."""
-        D = self.n_components
-        m = min(self._count_landmarks(D), study.n_rows)
-        # Uniform landmarks are the rows that a draw fits to; a rule chooses among more of them
-        wanted = m if landmark_rule(self.landmarks) is uniform_rows else n_candidates(m)
-        if m > D:
-            wanted = max(wanted, 16 * D, _LEAST_MOMENT_ROWS)
-        return m, max(m, min(wanted, study.n_rows - study.n_held))
 
     def floor(self, study: Study) -> Floor:
         """Nothing but rounding, which orders the candidates: the cheaper rule first.
@@ -368,7 +304,7 @@ class NystromFeatures(FeatureMap):
         m = float(self._count_landmarks(D))
         operations = m**3 + 2 * m * m * d
         if m > D:
-            operations += _eigen_operations(m) + 2.0 * n_moment_rows(m) * m * (m + d)
+            operations += eigen_operations(m) + 2.0 * n_moment_rows(m) * m * (m + d)
         pivots = isinstance(self.landmarks, str) and self.landmarks == "rpcholesky"
         n = n_candidates(int(m)) if pivots else 0
         operations += 2 * n * m * (m + d)
@@ -398,7 +334,7 @@ class NystromFeatures(FeatureMap):
         is_enough = (
             self.kernel_.shift_invariant
             and not self.kernel_.is_differentiable
-            and self.basis_.single_error <= _SINGLE_IS_SAFE
+            and self.basis_.single_error <= SINGLE_IS_SAFE
         )
 
         def wide(rows: Array) -> Array:
@@ -443,7 +379,7 @@ class NystromFeatures(FeatureMap):
         """
         B: Any = self.components_
         W: Any = self.normalization_
-        if is_single(rows) and self.basis_.single_error > _SINGLE_IS_SAFE:
+        if is_single(rows) and self.basis_.single_error > SINGLE_IS_SAFE:
             # There is no float64, as in JAX by default: W must not enlarge roundings
             diagonal = self._whitened_kernel.diag(B)
             W = kept(self.basis_, "softened", B, lambda: softened(W, diagonal))
@@ -461,107 +397,3 @@ class NystromFeatures(FeatureMap):
         unit = copy(kernel)
         unit.variance = 1.0
         return unit
-
-
-def has_finite_diagonal(study: Study) -> bool:
-    """Whether k(x, x)² is finite for all rows, and with it k² for all pairs of them."""
-    with np.errstate(over="ignore"):
-        return all(
-            bool(np.isfinite(np.sum(study.kernel.diag(rows) ** 2))) for rows in study.blocks()
-        )
-
-
-def moment_rows(X: Array, n_landmarks: int, rng: np.random.Generator) -> Iterator[Any]:
-    """Blocks of the rows that a second moment is averaged over."""
-    n = min(X.shape[0], n_moment_rows(n_landmarks))
-    chosen = np.arange(n) if n == X.shape[0] else np.sort(rng.permutation(X.shape[0])[:n])
-    return row_blocks(X, chosen)
-
-
-def row_blocks(X: Array, numbers: np.ndarray) -> Iterator[Any]:
-    """The rows of these numbers, block by block."""
-    n = len(numbers)
-    step = max(1, n) if keeps_sparse(X) else most_rows(X.shape[1])
-    for start in range(0, n, step):
-        yield take_or_keep(X, numbers[start : start + step])
-
-
-def n_moment_rows(n_landmarks: float) -> int:
-    """How many rows a second moment is averaged over, if there are so many."""
-    return int(max(_MOMENT_ROWS, 4 * n_landmarks))
-
-
-def _eigen_operations(n_landmarks: float) -> float:
-    """Of eigenvectors, in products of matrices that take as long."""
-    return 8 * n_landmarks**3
-
-
-def is_single(X: Array) -> bool:
-    """Whether X is of float32, in any library."""
-    return str(X.dtype).endswith("float32")
-
-
-def probe_rows(n: int, landmarks: np.ndarray) -> np.ndarray:
-    """Numbers of some of n rows; without landmarks, where k̂ has little error, if enough are left.
-
-    Roundings would look larger beside their errors than they are on rows that come later.
-    """
-    least, most = _PROBE_ROWS
-    rows = evenly_spaced(n, 4 * most)
-    others = np.setdiff1d(rows, landmarks)
-    rows = others if len(others) >= least else rows
-    return rows[evenly_spaced(len(rows), most)]
-
-
-def suited_to_single(
-    kernel: Kernel, landmarks: Any, W: np.ndarray, X: Any, *, may_soften: bool
-) -> tuple[np.ndarray, float]:  # (m, d), (m, D), (n, d) -> (m, D)
-    """W, softened if float32 is safe only then, and the roundings of k̂ relative to its error."""
-    error, rounding = single_errors(kernel, landmarks, W, X)
-    if may_soften and rounding > _SINGLE_IS_SAFE * error:
-        soft = softened(W, kernel.diag(landmarks))
-        soft_error, soft_rounding = single_errors(kernel, landmarks, soft, X)
-        as_good = soft_error <= (1 + _SINGLE_IS_SAFE**2 / 2) * error
-        if as_good and soft_rounding <= _SINGLE_IS_SAFE * error:
-            W, error, rounding = soft, soft_error, soft_rounding
-    return W, rounding / error if error > 0 else np.inf
-
-
-def single_errors(
-    kernel: Kernel, landmarks: Any, W: np.ndarray, X: Any
-) -> tuple[float, float]:  # (m, d), (m, D), (n, d)
-    """|k − k̂| over pairs of distinct rows of X, and the roundings of k̂ in float32."""
-    single = X.astype(np.float32)
-    X = single.astype(np.float64)
-    with np.errstate(over="ignore", invalid="ignore"):
-        Z = kernel(single, landmarks.astype(np.float32)) @ W.astype(np.float32)
-        Z, exact = Z.astype(np.float64), kernel(X, landmarks) @ W
-        approximate = exact @ exact.T
-        differences = kernel(X) - approximate, Z @ Z.T - approximate
-    for difference in differences:
-        np.fill_diagonal(difference, 0)
-    error, rounding = (float(np.linalg.norm(difference)) for difference in differences)
-    return error, rounding if rounding < np.inf else np.inf
-
-
-def check_size(K: np.ndarray) -> None:
-    """Raise if no landmark has a kernel value, or one of them an infinite one."""
-    size = float(np.max(np.diagonal(K)))
-    if not 0 < size < np.inf:
-        raise ValueError(
-            f"The largest k(x, x) of the drawn rows is {size}: scale X, or choose another "
-            "lengthscale or gamma."
-        )
-
-
-def check_finite(Z: ArrayT, X: Array) -> ArrayT:
-    """Z, unless values of the kernel left the range of their dtype."""
-    xp = namespace(Z)
-    if is_traced(Z) or bool(xp.all(xp.isfinite(Z))):
-        return Z
-    entries = X.data if is_sparse(X) else X
-    largest = float(host(namespace(entries).max(namespace(entries).abs(entries))))
-    raise ValueError(
-        f"The features overflow {X.dtype}: the largest entry of X is {largest:.3g}; scale X down, "
-        "use a smaller gamma or a larger lengthscale, or use float64."
-    )

@@ -1,0 +1,11 @@
+"""Nyström features: the kernel with some training rows, whitened.
+
+- `features`: the estimator; `..landmarks` chooses the rows, `..whitening` makes the matrix
+- `moment`: the second moment that decides which combinations of landmarks are kept
+- `measured`: the error of a draw, which has no closed form
+- `precision`: float32 or float64, by what roundings cost
+"""
+
+from .features import NystromFeatures
+
+__all__ = ["NystromFeatures"]
