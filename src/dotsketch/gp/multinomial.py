@@ -31,6 +31,7 @@ from .sums import sampled_columns
 
 CURVATURE = 0.5
 MEMORY = 1 << 29  # bytes of features that are kept between passes
+CACHE_BYTES = 1 << 21  # of features that are multiplied twice in a row, in half the time of 16 MB
 # Prior variances of the search, in multiples of 1/mean |z|²: half decades from 0.01 to 10⁶
 STEP = 10.0**0.5
 MULTIPLES = tuple(STEP**k for k in range(-4, 13))
@@ -39,7 +40,7 @@ PRIOR_SPREAD = 3.0  # half decades: a weak prior, which counts as one row
 # The prior variance is chosen with so many rows and columns at most
 SEARCH_ROWS, SEARCH_COLUMNS = 20_000, 512
 HELD_OUT = 0.2  # of these rows
-SEARCH_ITERATIONS, MOST_ITERATIONS = 30, 100
+SEARCH_ITERATIONS, MOST_ITERATIONS = 15, 100
 # A relative gain of an iteration below this ends them. With 1e-5 the likelihoods of five data sets
 # were the same to 0.0002 per row, and that of covertype 0.0015 better, after twice the iterations.
 TOLERANCE = 1e-4
@@ -185,23 +186,37 @@ class SoftmaxProblem:
         means, shape = self.means, (len(W) + 1, W.shape[1])
 
         def add(total: np.ndarray, block: LabelledBlock, first: int) -> np.ndarray:
-            Z, codes, counts = block
-            places = np.arange(len(Z)), codes
-            values = Z @ W.astype(Z.dtype, copy=False)
-            values += means.astype(Z.dtype, copy=False)
-            values -= values.max(axis=1, keepdims=True)
-            right = values[places]
-            np.exp(values, out=values)
-            sums = values.sum(axis=1)
-            losses = np.log(sums) - right
-            total[-1, 0] += np.dot(counts, losses.astype(np.float64, copy=False))
-            values *= (counts / sums)[:, None].astype(Z.dtype, copy=False)
-            values[places] -= counts.astype(Z.dtype, copy=False)
-            total[:-1] += Z.T @ values
+            low = W.astype(block.features.dtype, copy=False)
+            step = max(CACHE_BYTES // max(block.features[:1].nbytes, 1), 1)
+            for k in range(0, len(block.codes), step):
+                _add_rows(total, low, means, *(column[k : k + step] for column in block))
             return total
 
         total = self.fold(partial(np.zeros, shape), add)  # the last row holds the value
         return float(total[-1, 0]), total[:-1]
+
+
+def _add_rows(
+    total: np.ndarray,
+    W: np.ndarray,
+    means: np.ndarray,
+    Z: np.ndarray,
+    codes: np.ndarray,
+    counts: np.ndarray,
+) -> None:  # (D + 1, C), (D, C), (C,), (n, D), (n,), (n,)
+    """Add the gradient of some rows, and in the last row of the total their value."""
+    places = np.arange(len(Z)), codes
+    values = Z @ W
+    values += means.astype(Z.dtype, copy=False)
+    values -= values.max(axis=1, keepdims=True)
+    right = values[places]
+    np.exp(values, out=values)
+    sums = values.sum(axis=1)
+    losses = np.log(sums) - right
+    total[-1, 0] += np.dot(counts, losses.astype(np.float64, copy=False))
+    values *= (counts / sums)[:, None].astype(Z.dtype, copy=False)
+    values[places] -= counts.astype(Z.dtype, copy=False)
+    total[:-1] += (values.T @ Z).T  # faster than Zᵀ times the values
 
 
 def fold_of(block: LabelledBlock) -> Callable[..., Any]:
