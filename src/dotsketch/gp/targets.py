@@ -120,6 +120,10 @@ def is_rounding(deviations: np.ndarray, means: np.ndarray) -> np.ndarray:  # (m,
 
 def check_targets(y: Any) -> tuple[np.ndarray, bool]:  # (n,) or (n, m) -> (n, m), was it (n,)
     """Finite targets in double precision, and so their squares."""
+    # `check_array` takes longer than the features of a small block
+    plain = type(y) is np.ndarray and y.dtype == np.float64 and y.ndim in (1, 2) and y.size
+    if plain and np.max(np.abs(y)) <= LARGEST:
+        return (y[:, None], True) if y.ndim == 1 else (y, False)
     Y = check_array(host(y), ensure_2d=False, dtype=np.float64, input_name="y")
     if np.max(np.abs(Y)) > LARGEST:
         raise ValueError(f"y has values beyond {LARGEST:.0e}, whose squares overflow: scale it.")

@@ -6,6 +6,9 @@ Systems B V = ZᵀW Y with B = ZᵀWZ + I/s are solved for the mean of the weigh
 
 whose right-hand side has the covariance B: δ ~ N(0, B⁻¹) is a draw of the posterior around its mean
 (Matheron's rule in the space of the weights). One pass over the rows multiplies all columns.
+
+A draw starts at ṽ, which it equals along directions that no row shows: nothing is left to be found
+there. All columns start with what the subspace of the preconditioner adds to that.
 """
 
 from __future__ import annotations
@@ -18,12 +21,15 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from ...rows import Checkpoint
-from .passes import RowBlock, RowSystems
+from .passes import RowBlock, RowSystems, multiplier, times
 from .preconditioner import Preconditioner, random_basis
 from .sampled import SampledPosterior
 
-SAMPLE_TOLERANCE = 1e-2  # draws of weights; their squares have standard errors of 10 % and more
-DRAWS, CLASS_DRAWS = 64, 16
+# Of draws, relative to the norm √min(D, n) of all that rows may show. Variances are then 2 % too large
+# (median; protein, 20,000 rows, D = 8192, ranks 256 and 512), and their standard errors are larger
+SAMPLE_TOLERANCE = 0.07
+DRAW_ITERATIONS = 1 / 3  # of those of the means, at most
+DRAWS, CLASS_DRAWS = 32, 16
 REPLACED = 1e-3  # residuals are computed anew, exactly, when they have fallen by so much
 RESTARTED = 100.0  # directions start anew where squared residuals have grown by so much
 
@@ -37,7 +43,7 @@ class ConjugateGradients:
 
     Parameters
     ----------
-    tolerance : float, default=3e-6
+    tolerance : float, default=1e-5
         Iterations end where the norm of the residual, relative to that of the right-hand side, is
         at most this. The norm is that of the preconditioner, √(rᵀP⁻¹r), so this is about the error
         of the means at the training rows, relative to their spread.
@@ -45,10 +51,10 @@ class ConjugateGradients:
     rank : int or "auto", default="auto"
         Columns of the preconditioner; "auto" doubles it from 64 while that saves time.
     n_samples : int or "auto", default="auto"
-        Draws of the weights, for variances and samples; "auto" is 64 for a regression and 16 for
+        Draws of the weights, for variances and samples; "auto" is 32 for a regression and 16 for
         each class of a classifier. The part of a variance that lies in the
         subspace of the preconditioner is exact, the rest has the relative standard error
-        √(2 / n_samples): 18 % for 64 draws. `rank` = D makes all of it exact.
+        √(2 / n_samples): 25 % for 32 draws. `rank` = D makes all of it exact.
     memory : int, default=2**29
         Bytes. Features of all rows are kept in memory if they take no more than this (in single
         precision), and computed anew in every pass otherwise. The rank is bounded by it, too.
@@ -56,7 +62,7 @@ class ConjugateGradients:
         For the preconditioner and the draws.
     """
 
-    tolerance: float = 3e-6
+    tolerance: float = 1e-5
     max_iterations: int = 200
     rank: int | str = "auto"
     n_samples: int | str = "auto"
@@ -117,53 +123,89 @@ class ConjugateGradients:
         return loop.posteriors(), state
 
     def _begin(self, systems: RowSystems, prior_variance: float) -> Iteration:
-        """Right-hand sides, preconditioner and first directions."""
+        """Preconditioner, where columns start, and their first residuals and directions."""
         S, m, k = systems.n_systems, systems.n_outputs, self.draws(systems.n_systems)
-        precision = 1 / prior_variance
+        D, precision = systems.n_features, 1 / prior_variance
         streams = np.random.SeedSequence(self.random_state).spawn(2)
-
-        def columns(block: RowBlock, first: int) -> np.ndarray:
-            weighted = block.targets * block.weights[:, :, None]
-            # a stream for each block, so that its draws do not depend on earlier blocks
-            noise = np.random.default_rng([self.random_state, first])
-            draws = noise.standard_normal((len(block.weights), S, k), dtype=np.float32)
-            draws *= np.sqrt(block.weights)[:, :, None]
-            parts = [part.reshape(len(draws), -1) for part in (weighted, draws)]
-            return np.concatenate(parts, axis=1)
-
-        right = systems.adjoint(columns, S * (m + k), what="right-hand sides")
-        prior = np.random.default_rng(streams[0]).standard_normal((systems.n_features, S * k))
-        right[:, S * m :] += np.sqrt(precision) * prior
         basis, values = random_basis(
             systems,
             precision,
             self.tolerance,
-            S * (m + k / 3),  # draws need a third of the iterations
+            S * (m + DRAW_ITERATIONS * k),
             None if isinstance(self.rank, str) else int(self.rank),
             np.random.default_rng(streams[1]),
         )
+        whole = basis.shape[1] == D  # as its preconditioner, the system itself
+        k = 0 if whole else k  # its factor gives exact variances
+        prior = np.random.default_rng(streams[0]).standard_normal((D, S * k))
+        prior *= np.sqrt(prior_variance)
         basis = basis.astype(np.float32, copy=False)
-        cores = systems.cores(basis)
-        preconditioner = Preconditioner.of(basis, cores, precision, float(values[-1]))
         owners = np.concatenate([np.repeat(np.arange(S), m), np.repeat(np.arange(S), k)])
-        directions = preconditioner(right, owners)
-        squares = np.sum(right * directions, axis=0)
-        relative = np.where(squares > 0, 1.0, 0.0)
+        of_draws = owners[S * m :]
+        times_prior = multiplier(prior, whole)
+
+        def noise(block: RowBlock, first: int) -> np.ndarray:  # -> (b, S k)
+            """ξ of a block: a stream for each, so that it does not depend on earlier blocks."""
+            rng = np.random.default_rng([self.random_state, first])
+            return rng.standard_normal((len(block.weights), S * k), dtype=np.float32)
+
+        def parts(block: RowBlock, first: int) -> np.ndarray:  # -> (b, S (m + 2 k))
+            """WY, W^½ξ and WZṽ."""
+            weights = block.weights[:, of_draws]
+            Y = block.targets * block.weights[:, :, None]
+            shown = weights * times_prior(block.features)
+            found = Y.reshape(len(Y), -1), np.sqrt(weights) * noise(block, first), shown
+            return np.concatenate(found, axis=1)
+
+        moments, along = systems.cores(basis, parts, S * (m + 2 * k))
+        preconditioner = Preconditioner.of(basis, moments, precision, float(values[-1]))
+        targets, drawn, shown = np.split(along, [S * m, S * (m + k)], axis=1)
+        # Uᵀ times right-hand sides, and times the residuals of ṽ
+        right = np.concatenate([targets, drawn + precision * preconditioner.along(prior)], axis=1)
+        inner = preconditioner.solved(np.concatenate([targets, drawn - shown], axis=1), owners)
+        solution = preconditioner.outward(inner)
+        solution[:, S * m :] += prior
+        times_solution = multiplier(solution, whole)
+
+        def columns(block: RowBlock, first: int) -> np.ndarray:  # -> (b, S (m + k))
+            """W(Y − Zv) of the means and W^½(ξ − W^½Zv) of the draws."""
+            weights = block.weights[:, owners]
+            found = -weights * times_solution(block.features)
+            found[:, : S * m] += (block.targets * block.weights[:, :, None]).reshape(len(found), -1)
+            found[:, S * m :] += np.sqrt(weights[:, S * m :]) * noise(block, first)
+            return found
+
+        residual = systems.adjoint(columns, S * (m + k), exact=whole, what="start")
+        residual -= precision * solution
+        residual[:, S * m :] += precision * prior
+        directions = preconditioner(residual, owners)
+        squares = np.sum(residual * directions, axis=0)
+        # rᵀB⁻¹r of the right-hand sides: what the subspace explains, and the rest
+        first_squares = np.sum(inner * right, axis=0) + np.maximum(squares, 0)
+        first_squares[S * m :] = min(D, systems.rows.n_rows or D)
+        relative = relative_norms(squares, first_squares)
+        checked = relative[: S * m].copy() if whole else (first_squares[: S * m] > 0).astype(float)
         return Iteration(
-            solution=np.zeros_like(right),
-            residual=right,
+            solution=solution,
+            residual=residual,
             directions=directions,
             squares=squares,
-            first_squares=squares.copy(),
-            draws_right=right[:, S * m :].copy(),
+            first_squares=first_squares,
+            coarse=preconditioner.solved(right[:, S * m :], of_draws),
             relative=relative,
-            checked=relative[: S * m].copy(),
+            checked=checked,
             history=np.array([relative[: S * m].max()]),
             basis=basis,
-            cores=cores,
+            cores=moments,
             tail=preconditioner.tail,
-            is_exact=basis.shape[1] == len(basis),  # as its preconditioner, the system itself
+            is_exact=whole,
         )
+
+
+def relative_norms(squares: np.ndarray, first_squares: np.ndarray) -> np.ndarray:  # (c,), (c,)
+    """Norms of residuals from their squares; those of right-hand sides of zero are zero."""
+    ratios = np.maximum(squares, 0) / np.where(first_squares > 0, first_squares, 1.0)
+    return np.where(first_squares > 0, np.sqrt(ratios), 0.0)
 
 
 @dataclass(eq=False)
@@ -178,7 +220,7 @@ class Iteration:
     directions: np.ndarray  # (D, c)
     squares: np.ndarray  # (c,): RᵀP⁻¹R
     first_squares: np.ndarray  # (c,)
-    draws_right: np.ndarray  # (D, S k): right-hand sides of the draws
+    coarse: np.ndarray  # (r, S k): the solutions of the draws within the subspace
     relative: np.ndarray  # (c,)
     checked: np.ndarray  # (S m,): `relative` when it was computed exactly
     history: np.ndarray  # (n_iterations + 1,): the largest of the means
@@ -215,8 +257,8 @@ class _Loop:
     ):
         self.solver, self.systems, self.precision, self.state = solver, systems, precision, state
         S, m = systems.n_systems, systems.n_outputs
-        self.n_draws = k = solver.draws(S)
         self.n_means = S * m
+        self.n_draws = k = state.solution.shape[1] // S - m
         self.owners = np.concatenate([np.repeat(np.arange(S), m), np.repeat(np.arange(S), k)])
         self.preconditioner = Preconditioner.restored(state.basis, state.cores, state.tail)
         self.tolerances = np.full(len(self.owners), max(solver.tolerance, SAMPLE_TOLERANCE))
@@ -264,7 +306,7 @@ class _Loop:
         growth[growth > RESTARTED] = 0.0  # a residual that was far off: earlier directions mislead
         state.directions[:, active] = found + growth * directions
         state.residual[:, active], state.squares[active] = residual, squares
-        state.relative[active] = np.sqrt(np.maximum(squares, 0) / state.first_squares[active])
+        state.relative[active] = relative_norms(squares, state.first_squares[active])
         if exact:
             before = state.checked[means]
             state.checked[means] = state.relative[means]
@@ -280,9 +322,9 @@ class _Loop:
         V, owners = self.state.solution[:, means], self.owners[active]
 
         def columns(block: RowBlock, first: int) -> np.ndarray:
-            products = (block.features @ directions) * block.weights[:, owners]
+            products = times(block.features, directions) * block.weights[:, owners]
             targets = block.targets.reshape(len(products), -1)[:, means]
-            rest = (targets - block.features @ V) * block.weights[:, owners[: len(means)]]
+            rest = (targets - times(block.features, V)) * block.weights[:, owners[: len(means)]]
             return np.concatenate([products, rest], axis=1)
 
         width = len(active) + len(means)
@@ -306,14 +348,15 @@ class _Loop:
         state, n = self.state, self.n_means
         m, k = self.systems.n_outputs, self.n_draws
         # δ − U (UᵀBU)⁻¹ Uᵀ Bδ: the part of a draw that the subspace does not explain
-        coarse = self.preconditioner.coarse(state.draws_right, self.owners[n:])
-        rest = (state.solution[:, n:] - coarse).astype(np.float32)
+        explained = self.preconditioner.outward(state.coarse)
+        rest = (state.solution[:, n:] - explained).astype(np.float32)
+        nothing = np.zeros((len(rest), 1), dtype=np.float32)  # the whole space explains all
         return [
             SampledPosterior(
                 state.solution[:, s * m : (s + 1) * m].copy(),
                 state.basis,
                 core,
-                rest[:, s * k : (s + 1) * k].copy(),
+                rest[:, s * k : (s + 1) * k].copy() if k else nothing,
             )
             for s, core in enumerate(self.preconditioner.cores)
         ]

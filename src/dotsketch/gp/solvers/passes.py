@@ -4,18 +4,20 @@ Several systems share the rows and differ in their weights, (ZᵀW_sZ + I/s) V =
 class, or a single one for a regression. A pass multiplies columns of all of them. The features of a
 block of rows are computed, multiplied and forgotten, unless those of all rows fit into `memory`.
 
-Most passes multiply in single precision; sums over blocks are always in double precision. An exact
-pass computes the features from the rows as they are given and multiplies in double precision.
+Most passes multiply in single precision, and add a few blocks in it; all other sums over blocks are
+in double precision. An exact pass computes the features from the rows as they are given and works
+in double precision.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.linalg import blas
 
 from ...rows import Rows
 from ...rows.fold import most_states
@@ -25,6 +27,9 @@ from ..packed import PackedMatrix
 BLOCK_BYTES = 1 << 24  # of features in single precision: a block stays near the caches
 LEAST_ROWS, MOST_ROWS = 64, 4096  # of a block
 GROUP_ROWS = 1 << 16  # whose sums start at zero: few, since they may be large
+EXACT_SHARE = 4  # blocks of an exact pass have a quarter of the rows: twice the bytes each, and a copy
+PART_BLOCKS = 8  # whose products are added in single precision
+FEW_COLUMNS = 3  # are multiplied faster one by one
 
 
 class RowBlock(NamedTuple):
@@ -54,23 +59,35 @@ class RowSystems:
     verbose: bool = False
     group_blocks: int = 1
     n_passes: int = 0
+    share: float = 1.0  # of all rows, if these are a sample of them
 
     def __post_init__(self) -> None:
-        numbers = self.n_features + self.n_systems * (self.n_outputs + 1)
+        self._numbers = self.n_features + self.n_systems * (self.n_outputs + 1)  # of a row
         self._passes = {
             exact: self.rows.mapped(
                 partial(_row_block, self.block, exact),
-                block_rows=self.block_rows,
-                row_bytes=4 * numbers,
+                block_rows=-(-self.block_rows // EXACT_SHARE) if exact else self.block_rows,
+                row_bytes=4 * self._numbers,
                 memory=0 if exact else self.memory,
             )
             for exact in (False, True)
         }
 
+    def sampled(self, size: int) -> RowSystems:
+        """Systems of `size` rows that stand for all of them, or these where they are few."""
+        n = self.rows.n_rows
+        if n is None or n <= 2 * size:
+            return self
+        rows = Rows(self.rows.sample(size))
+        share = (rows.n_rows or n) / n
+        return replace(self, rows=rows, block=partial(_scaled, self.block, 1 / share), share=share)
+
     @property
     def keeps_features(self) -> bool:
-        """Whether the features of all rows are in memory."""
-        return self._passes[False].is_kept
+        """Whether the features of all rows are in memory, after a pass over them or before it."""
+        n = self.rows.n_rows
+        fits = n is not None and 4 * self._numbers * n <= self.memory
+        return fits or self._passes[False].is_kept
 
     def adjoint(
         self,
@@ -82,17 +99,17 @@ class RowSystems:
     ) -> np.ndarray:  # -> (D, width)
         """Σ Zᵀ columns(block, first) over all blocks; `first` is the number of their first row."""
 
-        def add(total: np.ndarray, block: RowBlock, first: int) -> np.ndarray:
-            total += block.features.T @ columns(block, first)
+        def add(total: AdjointSum, block: RowBlock, first: int) -> AdjointSum:
+            total.add(block.features, columns(block, first))
             return total
 
-        total = self._sum((self.n_features, width), add, exact, what)
-        if not np.all(np.isfinite(total)):
+        found = self._sum(partial(AdjointSum, (self.n_features, width)), add, exact, what).settled()
+        if not np.all(np.isfinite(found)):
             raise ValueError(
                 "The sums over the features overflow or are not finite: scale the features down, "
                 "or use a larger noise variance."
             )
-        return total
+        return found
 
     def products(
         self, V: np.ndarray, owners: np.ndarray | None = None, *, what: str = "pass"
@@ -103,12 +120,17 @@ class RowSystems:
         def columns(block: RowBlock, first: int) -> np.ndarray:
             weights = block.weights
             weights = weights.max(axis=1, keepdims=True) if owners is None else weights[:, owners]
-            return (block.features @ low) * weights
+            return times(block.features, low) * weights
 
         return self.adjoint(columns, V.shape[1], what=what) * scales
 
-    def cores(self, basis: np.ndarray) -> np.ndarray:  # (D, r) -> (S, r (r + 1) / 2)
-        """UᵀZᵀW_sZU of every system: packed matrices, side by side.
+    def cores(
+        self,
+        basis: np.ndarray,
+        columns: Callable[[RowBlock, int], np.ndarray] | None = None,
+        width: int = 0,
+    ) -> tuple[np.ndarray, np.ndarray]:  # (D, r) -> (S, r (r + 1) / 2), (r, width)
+        """UᵀZᵀW_sZU of every system, packed matrices side by side, and Σ UᵀZᵀ columns(block, first).
 
         Weights that all systems have in common are summed once. What a system adds to them is often
         on few rows: those of its class.
@@ -118,21 +140,25 @@ class RowSystems:
         # single precision would not see directions in which the features are dependent
         whole = r == self.n_features
         project = None if whole else basis
+        triangles = (S + 1) * (r * (r + 1) // 2)
 
         def add(total: np.ndarray, block: RowBlock, first: int) -> np.ndarray:
             Z, _, weights = block
             T = np.asarray(Z if project is None else Z @ project, dtype=np.float64)
             least = weights.min(axis=1, keepdims=True)
             own = np.concatenate([weights - least, least], axis=1)
-            for packed, extra in zip(total, own.T, strict=True):
+            for packed, extra in zip(total[:triangles].reshape(S + 1, -1), own.T, strict=True):
                 rows = np.flatnonzero(extra)
                 if len(rows):
                     PackedMatrix(packed).add_outer_products(T[rows] * np.sqrt(extra[rows])[:, None])
+            if columns is not None:
+                total[triangles:].reshape(r, width)[:] += T.T @ columns(block, first)
             return total
 
-        total = self._sum((S + 1, r * (r + 1) // 2), add, whole, "subspace")
-        total[:S] += total[S]
-        return total[:S]
+        total = self._sum(partial(np.zeros, triangles + r * width), add, whole, "subspace")
+        moments = total[:triangles].reshape(S + 1, -1)
+        moments[:S] += moments[S]
+        return moments[:S], total[triangles:].reshape(r, width)
 
     def core_bytes(self, r: int) -> int:
         """What `cores` takes in memory: triangles of double precision, of a group of rows and of
@@ -143,19 +169,83 @@ class RowSystems:
 
     def _sum(
         self,
-        shape: tuple[int, ...],
-        add: Callable[[np.ndarray, RowBlock, int], np.ndarray],
+        zero: Callable[[], Any],
+        add: Callable[[Any, RowBlock, int], Any],
         exact: bool,
         what: str,
-    ) -> np.ndarray:
+    ) -> Any:
         """One pass: what `add` makes of all blocks, in a fixed order."""
         self.n_passes += 1
         return self._passes[exact].fold(
-            partial(np.zeros, shape),
+            zero,
             add,
-            group_blocks=self.group_blocks,
+            group_blocks=self.group_blocks * (EXACT_SHARE if exact else 1),
             progress=what if self.verbose else None,
         )
+
+
+class AdjointSum:
+    """Σ ZᵀR over blocks; products of a few blocks of single precision are added in it."""
+
+    def __init__(self, shape: tuple[int, int]):
+        self.total = np.zeros(shape, order="F")
+        self._part: np.ndarray | None = None
+        self._blocks = 0  # that are in the part
+
+    def add(self, Z: np.ndarray, R: np.ndarray) -> None:  # (b, D), (b, c)
+        if R.shape[1] <= FEW_COLUMNS:
+            for column, right in zip(self.total.T, R.T, strict=True):
+                column += Z.T @ right
+            return
+        R = np.asfortranarray(R, dtype=Z.dtype)
+        if Z.dtype != np.float32:
+            self.total = blas.dgemm(1.0, Z.T, R, beta=1.0, c=self.total, overwrite_c=1)
+            return
+        if self._part is None:
+            self._part = np.zeros(self.total.shape, dtype=np.float32, order="F")
+        self._part = blas.sgemm(1.0, Z.T, R, beta=1.0, c=self._part, overwrite_c=1)
+        self._blocks += 1
+        if self._blocks == PART_BLOCKS:
+            self.total += self._part
+            self._part[:], self._blocks = 0, 0
+
+    def settled(self) -> np.ndarray:  # -> (D, c)
+        """The sum so far."""
+        if self._part is not None:
+            self.total += self._part
+            self._part, self._blocks = None, 0
+        return self.total
+
+    def __iadd__(self, other: AdjointSum) -> AdjointSum:
+        self.settled()
+        self.total += other.settled()
+        return self
+
+
+def times(Z: np.ndarray, V: np.ndarray) -> np.ndarray:  # (b, D), (D, c) -> (b, c)
+    """Z V."""
+    if not 0 < V.shape[1] <= FEW_COLUMNS:
+        return Z @ V
+    return np.stack([Z @ column for column in np.ascontiguousarray(V.T)], axis=1)
+
+
+def multiplier(V: np.ndarray, exact: bool) -> Callable[[np.ndarray], np.ndarray]:  # (D, c)
+    """The function Z ↦ Z V, for blocks of double precision if `exact` and of single precision else.
+
+    Its values are in double precision.
+    """
+    if exact:
+        return partial(times, V=V)
+    low, scales = single(V)
+    return lambda Z: times(Z, low) * scales
+
+
+def _scaled(
+    block: Callable[[Block, bool], RowBlock], factor: float, columns: Block, exact: bool
+) -> RowBlock:
+    """A block whose rows count `factor` times as much."""
+    found = block(columns, exact)
+    return found._replace(weights=found.weights * factor)
 
 
 def _row_block(block: Callable[[Block, bool], RowBlock], exact: bool, columns: Block) -> RowBlock:

@@ -30,28 +30,38 @@ FEATURE_COLUMNS = 10  # computing features takes as long as multiplying so many 
 SINGLE = 1e-6  # of the largest eigenvalue: smaller ones are not known in single precision
 EDGE = 4.0  # eigenvalues of A beyond the rank are up to so many times the last one found
 STEP = 4096  # rows of U that are converted to double precision at a time
-BYTES_PER_ENTRY = 32  # of U while it is computed, with Ω, Y and a copy of Y
+BYTES_PER_ENTRY = 24  # of U while it is computed, with Ω, Y and a copy of Y in double precision
 BYTES_OF_WHOLE = 12  # the same where U is the identity: itself, and packed UᵀU and its factor
-WHOLE_ITERATIONS = 3  # where the preconditioner is the system itself, for rounding
+# Of many more rows, so many show the leading eigenvectors well enough to choose their number, and
+# so many to improve them
+FIRST_ROWS, BASIS_ROWS = 4096, 10_000
+SAMPLE_RANKS = 256, 1024  # on a sample: the first costs little, and more than the last need all rows
 
 
-def nystrom(test: np.ndarray, sketch: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """U (D, r) and Λ (r,), descending, from Ω and Y = AΩ (D, r); Y is overwritten.
+def nystrom(
+    test: np.ndarray, sketch: np.ndarray, is_orthonormal: bool = False
+) -> tuple[np.ndarray, np.ndarray]:
+    """U (D, r) and Λ (r,), descending, from Ω, which may be orthonormal, and Y = AΩ (D, r).
 
     Algorithm 2.1 of the paper: A + νI takes the place of A, and ν is subtracted in the end.
     """
-    gram, overlap = adjoint_product(test, sketch), adjoint_product(test, test)
+    gram = adjoint_product(test, sketch)
+    overlap = np.eye(len(gram)) if is_orthonormal else adjoint_product(test, test)
     gram = (gram + gram.T) / 2
     shift = LEAST_SHIFT * float(np.linalg.norm(gram, 2) / np.linalg.norm(overlap, 2)) or 1.0
     while (factor := PackedMatrix.of(gram + shift * overlap).cholesky()) is None:
         shift *= 10
-    sketch += np.float32(shift) * test
-    # Y is C-ordered, so that its transpose is in the order of LAPACK and is overwritten
-    half = solve_triangular(factor.lower(), sketch.T, lower=True, overwrite_b=True).T
+    half = sketch.astype(np.float64)
+    for k in range(0, len(half), STEP):
+        half[k : k + STEP] += shift * test[k : k + STEP]
+    # C-ordered, so that its transpose is in the order of LAPACK and is overwritten
+    half = solve_triangular(factor.lower(), half.T, lower=True, overwrite_b=True).T
     values, vectors = eigh(half.T @ half)
     order = np.flatnonzero(values > values[-1] * 1e-14)[::-1]
-    basis = half @ (vectors[:, order] / np.sqrt(values[order]))
-    return basis, np.maximum(values[order] - shift, shift)  # what is smaller is not known
+    vectors = vectors[:, order] / np.sqrt(values[order])
+    for k in range(0, len(half), STEP):  # in place
+        half[k : k + STEP, : len(order)] = half[k : k + STEP] @ vectors
+    return half[:, : len(order)], np.maximum(values[order] - shift, shift)  # smaller: not known
 
 
 def random_basis(
@@ -67,6 +77,7 @@ def random_basis(
     The rank doubles, unless it is given, while that is predicted to save time in the iterations to
     the `tolerance`, which multiply `n_columns` each; μ is the `precision`. New columns of Ω are
     orthogonal to the eigenvectors found so far: rounding is relative to the eigenvalues left.
+    With many rows, a sample of them is multiplied, but twice: with U in the place of Ω next.
 
     The basis of the whole space is the identity, and the preconditioner then the system itself. It
     is taken if it fits into memory and a quarter of the columns is not enough, or if eigenvalues
@@ -77,40 +88,55 @@ def random_basis(
     largest = max(D // 4 if whole_fits else D // 2, FIRST_RANK)
     while largest > FIRST_RANK and not _fits(systems, largest):
         largest -= FIRST_RANK
-    width = FIRST_RANK if rank is None else rank
+    if rank is not None and rank >= D:
+        return whole_space(D)
+    samples = [systems.sampled(size) for size in (FIRST_ROWS, BASIS_ROWS)]
+    if samples[1] is systems or (rank or 0) > SAMPLE_RANKS[1]:
+        samples, first = [systems], FIRST_RANK
+    else:
+        first, largest = (min(largest, size) for size in SAMPLE_RANKS)
+    width = first if rank is None else rank
     if width >= D:
         return whole_space(D)
-    basis = np.zeros((D, 0))
-    test, sketch = np.zeros((D, 0), np.float32), np.zeros((D, 0))
+    basis = test = sketch = np.zeros((D, 0), np.float32)
+
+    def improved() -> tuple[np.ndarray, np.ndarray]:
+        if len(samples) == 1:
+            return basis, values
+        found = samples[1].products(basis, what="preconditioner").astype(np.float32)
+        return nystrom(basis, found, is_orthonormal=True)
+
     while True:
         fresh = rng.standard_normal((D, width))
-        fresh -= basis @ (basis.T @ fresh)
+        fresh -= product(basis, adjoint_product(basis, fresh))
         fresh = np.linalg.qr(fresh)[0].astype(np.float32)
         test = np.concatenate([test, fresh], axis=1)
         size = test.shape[1]
-        found = systems.products(fresh, what=f"preconditioner of rank {size}")
-        sketch = np.concatenate([sketch, found], axis=1)
-        basis, values = nystrom(test, sketch.copy())
+        fresh = samples[0].products(fresh, what=f"preconditioner of rank {size}")
+        sketch = np.concatenate([sketch, fresh.astype(np.float32)], axis=1)
+        del fresh  # all of this is large
+        basis, values = nystrom(test, sketch)
+        basis = basis.astype(np.float32)
         if rank is not None:
-            return basis, values
+            return improved()
         is_lost = len(values) < size or values[-1] < SINGLE * values[0]
         if whole_fits and is_lost and values[-1] > precision:
             return whole_space(D)
         width = min(2 * size, largest) - size
         # Costs are in columns of a pass, products with Z and with Zᵀ. The core takes half a pass;
         # but many columns at a time are multiplied twice as fast as few. The whole space takes one
-        # pass of one product, 0.25 D such columns: then variances are exact as well.
+        # pass of one product, 0.25 D such columns, and no iterations; it may take twice the time of
+        # the alternative, for variances are then exact as well.
+        passes = sum(sample.share for sample in samples)
         features = 0 if systems.keeps_features else FEATURE_COLUMNS
         iteration = features + n_columns
         if width < 1 or len(values) < size:
             left = n_iterations(float(values[-1]) / precision, tolerance)
-            pays = whole_fits and 0.25 * D + features < (left - WHOLE_ITERATIONS) * iteration
-            return whole_space(D) if pays else (basis, values)
-        if (
-            0.75 * width + features
-            >= passes_saved(values / precision, width, tolerance) * iteration
-        ):
-            return basis, values
+            pays = whole_fits and 0.125 * D + features < left * iteration
+            return whole_space(D) if pays else improved()
+        cost = (0.25 + 0.5 * passes) * width + passes * features
+        if cost >= passes_saved(values / precision, width, tolerance) * iteration:
+            return improved()
 
 
 def _fits(systems: RowSystems, rank: int) -> bool:
@@ -176,17 +202,22 @@ class Preconditioner:
         """From the packed factors of UᵀBU, which are not copied."""
         return cls(basis, definite(gram_of(basis)), [PackedFactor(core) for core in cores], tail)
 
-    def coarse(self, R: np.ndarray, owners: np.ndarray) -> np.ndarray:  # (D, c), (c,) -> (D, c)
-        """U (UᵀBU)⁻¹ UᵀR: the solution within the subspace."""
-        return product(self.basis, self._solved(adjoint_product(self.basis, R), owners))
+    def along(self, R: np.ndarray) -> np.ndarray:  # (D, c) -> (r, c)
+        """UᵀR."""
+        return adjoint_product(self.basis, R)
+
+    def outward(self, inner: np.ndarray) -> np.ndarray:  # (r, c) -> (D, c)
+        """U times coefficients."""
+        return product(self.basis, inner)
 
     def __call__(self, R: np.ndarray, owners: np.ndarray) -> np.ndarray:  # (D, c), (c,) -> (D, c)
         """P⁻¹ R."""
-        along = adjoint_product(self.basis, R)
-        inner = self._solved(along, owners) - self.gram.solve(along) / self.tail
-        return R / self.tail + product(self.basis, inner)
+        along = self.along(R)
+        inner = self.solved(along, owners) - self.gram.solve(along) / self.tail
+        return R / self.tail + self.outward(inner)
 
-    def _solved(self, along: np.ndarray, owners: np.ndarray) -> np.ndarray:  # (r, c) -> (r, c)
+    def solved(self, along: np.ndarray, owners: np.ndarray) -> np.ndarray:  # (r, c), (c,)
+        """(UᵀBU)⁻¹ times columns, each of its own system: solutions within the subspace."""
         found = np.empty_like(along)
         for system, core in enumerate(self.cores):
             mine = owners == system
