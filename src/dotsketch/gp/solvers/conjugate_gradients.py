@@ -25,8 +25,8 @@ from .passes import RowBlock, RowSystems, multiplier, times
 from .preconditioner import Preconditioner, random_basis
 from .sampled import SampledPosterior
 
-# Of draws, relative to the norm √min(D, n) of all that rows may show. Variances are then 2 % too large
-# (median; protein, 20,000 rows, D = 8192, ranks 256 and 512), and their standard errors are larger
+# Of draws, relative to √min(D, n), the norm of all that n rows may show. Variances are then 2 % too
+# large (median; protein, 20,000 rows, D = 8192, ranks 256 and 512): less than their standard errors
 SAMPLE_TOLERANCE = 0.07
 DRAW_ITERATIONS = 1 / 3  # of those of the means, at most
 DRAWS, CLASS_DRAWS = 32, 16

@@ -27,7 +27,7 @@ from ..packed import PackedMatrix
 BLOCK_BYTES = 1 << 24  # of features in single precision: a block stays near the caches
 LEAST_ROWS, MOST_ROWS = 64, 4096  # of a block
 GROUP_ROWS = 1 << 16  # whose sums start at zero: few, since they may be large
-EXACT_SHARE = 4  # blocks of an exact pass have a quarter of the rows: twice the bytes each, and a copy
+EXACT_SHARE = 4  # blocks of an exact pass have a quarter of the rows, for twice the bytes of each
 PART_BLOCKS = 8  # whose products are added in single precision
 FEW_COLUMNS = 3  # are multiplied faster one by one
 
@@ -130,7 +130,7 @@ class RowSystems:
         columns: Callable[[RowBlock, int], np.ndarray] | None = None,
         width: int = 0,
     ) -> tuple[np.ndarray, np.ndarray]:  # (D, r) -> (S, r (r + 1) / 2), (r, width)
-        """UᵀZᵀW_sZU of every system, packed matrices side by side, and Σ UᵀZᵀ columns(block, first).
+        """UᵀZᵀW_sZU of every system, packed and side by side, and Σ UᵀZᵀ columns(block, first).
 
         Weights that all systems have in common are summed once. What a system adds to them is often
         on few rows: those of its class.

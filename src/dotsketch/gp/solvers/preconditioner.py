@@ -35,7 +35,7 @@ BYTES_OF_WHOLE = 12  # the same where U is the identity: itself, and packed Uᵀ
 # Of many more rows, so many show the leading eigenvectors well enough to choose their number, and
 # so many to improve them
 FIRST_ROWS, BASIS_ROWS = 4096, 10_000
-SAMPLE_RANKS = 256, 1024  # on a sample: the first costs little, and more than the last need all rows
+SAMPLE_RANKS = 256, 1024  # on a sample: the first, and the largest that it is good for
 
 
 def nystrom(
