@@ -62,13 +62,16 @@ class RowSystems:
     share: float = 1.0  # of all rows, if these are a sample of them
 
     def __post_init__(self) -> None:
-        self._numbers = self.n_features + self.n_systems * (self.n_outputs + 1)  # of a row
+        self._row_bytes = 4 * (self.n_features + self.n_systems * (self.n_outputs + 1))
+        n = self.rows.n_rows
+        # rows that cannot be kept are not kept until they are too many
+        kept = self.memory if n is None or self._row_bytes * n <= self.memory else 0
         self._passes = {
             exact: self.rows.mapped(
                 partial(_row_block, self.block, exact),
                 block_rows=-(-self.block_rows // EXACT_SHARE) if exact else self.block_rows,
-                row_bytes=4 * self._numbers,
-                memory=0 if exact else self.memory,
+                row_bytes=self._row_bytes,
+                memory=0 if exact else kept,
             )
             for exact in (False, True)
         }
@@ -86,8 +89,7 @@ class RowSystems:
     def keeps_features(self) -> bool:
         """Whether the features of all rows are in memory, after a pass over them or before it."""
         n = self.rows.n_rows
-        fits = n is not None and 4 * self._numbers * n <= self.memory
-        return fits or self._passes[False].is_kept
+        return self._passes[False].is_kept if n is None else self._row_bytes * n <= self.memory
 
     def adjoint(
         self,
@@ -122,7 +124,9 @@ class RowSystems:
             weights = weights.max(axis=1, keepdims=True) if owners is None else weights[:, owners]
             return times(block.features, low) * weights
 
-        return self.adjoint(columns, V.shape[1], what=what) * scales
+        found = self.adjoint(columns, V.shape[1], what=what)
+        found *= scales
+        return found
 
     def cores(
         self,
@@ -221,6 +225,11 @@ class AdjointSum:
         self.total += other.settled()
         return self
 
+    def __add__(self, other: AdjointSum) -> AdjointSum:
+        found = AdjointSum((0, 0))
+        found.total = self.settled() + other.settled()
+        return found
+
 
 def times(Z: np.ndarray, V: np.ndarray) -> np.ndarray:  # (b, D), (D, c) -> (b, c)
     """Z V."""
@@ -255,9 +264,12 @@ def _row_block(block: Callable[[Block, bool], RowBlock], exact: bool, columns: B
 
 def single(V: np.ndarray) -> tuple[np.ndarray, np.ndarray]:  # (D, c) -> (D, c), (c,)
     """Columns in single precision, scaled to a largest entry of one, and their scales."""
-    scales = np.abs(V).max(axis=0, initial=0.0)
+    scales = np.maximum(V.max(axis=0, initial=0.0), -V.min(axis=0, initial=0.0)).astype(np.float64)
     scales = np.where(scales > 0, scales, 1.0)
-    return (V / scales).astype(np.float32), scales
+    low = np.empty(V.shape, dtype=np.float32)
+    for k in range(0, len(V), MOST_ROWS):  # no temporary of the size of V: it may be large
+        low[k : k + MOST_ROWS] = V[k : k + MOST_ROWS] / scales
+    return low, scales
 
 
 def block_rows(n_features: int) -> int:

@@ -101,8 +101,10 @@ def random_basis(
     basis = test = sketch = np.zeros((D, 0), np.float32)
 
     def improved() -> tuple[np.ndarray, np.ndarray]:
+        nonlocal test, sketch
         if len(samples) == 1:
             return basis, values
+        test = sketch = basis[:, :0]  # their memory is needed
         found = samples[1].products(basis, what="preconditioner").astype(np.float32)
         return nystrom(basis, found, is_orthonormal=True)
 
