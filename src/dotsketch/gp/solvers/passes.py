@@ -69,7 +69,7 @@ class RowSystems:
         self._passes = {
             exact: self.rows.mapped(
                 partial(_row_block, self.block, exact),
-                block_rows=-(-self.block_rows // EXACT_SHARE) if exact else self.block_rows,
+                block_rows=self.block_rows // self._parts(exact),
                 row_bytes=self._row_bytes,
                 memory=0 if exact else kept,
             )
@@ -171,6 +171,10 @@ class RowSystems:
         groups = None if n is None else -(-n // (self.block_rows * self.group_blocks))
         return 4 * r * r * (self.n_systems + 1) * most_states(groups)
 
+    def _parts(self, exact: bool) -> int:
+        """Into how many blocks of a pass a block is divided, so that groups have the same rows."""
+        return EXACT_SHARE if exact and self.block_rows % EXACT_SHARE == 0 else 1
+
     def _sum(
         self,
         zero: Callable[[], Any],
@@ -183,7 +187,7 @@ class RowSystems:
         return self._passes[exact].fold(
             zero,
             add,
-            group_blocks=self.group_blocks * (EXACT_SHARE if exact else 1),
+            group_blocks=self.group_blocks * self._parts(exact),
             progress=what if self.verbose else None,
         )
 
