@@ -500,3 +500,49 @@ def test_memory_of_sparse_landmarks(kernel):
     assert peak < 50e6
     chosen = features.component_indices_[:20]
     np.testing.assert_allclose(Z[chosen] @ Z[chosen].T, features.kernel_(X[chosen]), rtol=1e-6)
+
+
+def test_sparse_rows_of_other_densities(tmp_path):
+    """Rows with more entries than the landmarks, sparse or not: as for dense landmarks."""
+    X = sparse_rows(120, 300, 0.04)
+    features = NystromFeatures(Gaussian(lengthscale=3.0), n_components=30, random_state=0).fit(X)
+    wide = NystromFeatures(Gaussian(lengthscale=3.0), n_components=30, random_state=0)
+    wide.fit(X.toarray())
+    assert sparse.issparse(features.components_)
+    for rows in (sparse_rows(150, 300, 0.5), sparse_rows(150, 300, 0.01)):
+        expected = wide.transform(rows.toarray())
+        for given in (rows, rows.toarray()):
+            np.testing.assert_allclose(features.transform(given), expected, atol=1e-8)
+    assert features._keeps_sparse(rows.toarray())
+    assert not features._keeps_sparse(np.ones((2, 300)))
+
+
+def test_forms_of_sparse_landmarks_are_kept():
+    X = sparse_rows(120, 300, 0.04)
+    features = NystromFeatures(Gaussian(lengthscale=3.0), n_components=30, random_state=0).fit(X)
+    features.transform(X)
+    [first] = vars(features.basis_).values()
+    features.transform(X[:3])
+    assert list(vars(features.basis_).values()) == [first]
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e9])
+def test_means_of_clusters_do_not_depend_on_an_offset(offset, rng):
+    X = rng.standard_normal((200, 3)) + offset
+    kernel = Gaussian(lengthscale=1.0)
+    features = NystromFeatures(kernel, n_components=40, landmarks="kmeans", random_state=0).fit(X)
+    uniform = NystromFeatures(kernel, n_components=40, random_state=0).fit(X)
+    K = kernel(X)
+    errors = [np.linalg.norm(f.transform(X) @ f.transform(X).T - K) for f in (features, uniform)]
+    assert errors[0] < 0.8 * errors[1]
+
+
+def test_clusters_of_rows_beyond_single_precision(rng):
+    X = rng.standard_normal((60, 3))
+    X[7, 1] = 1e39
+    features = NystromFeatures(
+        Gaussian(lengthscale=1.0), n_components=20, landmarks="kmeans", random_state=0
+    )
+    with pytest.warns(UserWarning, match="scales of the columns"):
+        features.fit(X)
+    assert np.all(np.isfinite(features.transform(X)))

@@ -13,7 +13,7 @@ from sklearn.metrics.pairwise import polynomial_kernel, rbf_kernel
 from sklearn.model_selection import GridSearchCV
 from sklearn.svm import SVC
 
-from dotsketch import ArcCosine, Exponential, Gaussian, Maclaurin, Polynomial
+from dotsketch import ArcCosine, Exponential, Gaussian, Maclaurin, Matern, Polynomial
 from dotsketch.kernels import directions, median_distance
 
 KERNELS = [
@@ -415,3 +415,65 @@ def test_gradients_reach_the_inputs(kernel, X):
         E[i, k] = step
         expected = (kernel(X + E, Y).sum() - kernel(X - E, Y).sum()) / (2 * step)
         assert gradient[i, k] == pytest.approx(expected, rel=1e-6, abs=1e-8)
+
+
+# -- sparse rows ------------------------------------------------------------------------------
+
+
+def one_hot_rows(rng, offset):
+    """A column of numbers beside 60 indicators, of which a row has one."""
+    X = np.zeros((90, 61))
+    X[:, 0] = offset + rng.uniform(0, 10, 90)
+    X[np.arange(90), rng.integers(1, 61, 90)] = 1
+    return X
+
+
+@pytest.mark.parametrize("offset", [0.0, 1.7e9])
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        Gaussian(lengthscale=2.0),
+        Gaussian(lengthscale=np.linspace(1, 3, 61)),
+        Matern(1.5, lengthscale=2.0),
+    ],
+    ids=["gaussian", "ard", "matern"],
+)
+def test_an_offset_costs_sparse_rows_no_digits(kernel, offset, rng):
+    X = one_hot_rows(rng, offset)
+    S = sparse.csr_array(X)
+    np.testing.assert_allclose(kernel(S), kernel(X), atol=1e-13)
+    np.testing.assert_allclose(kernel(S[:1], S[5:]), kernel(X[:1], X[5:]), atol=1e-13)
+    assert median_distance(S) == pytest.approx(median_distance(X), rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        Gaussian(lengthscale=2.0),
+        Matern(1.5, lengthscale=2.0),
+        Exponential(lengthscale=9.0),
+        ArcCosine(),
+    ],
+)
+def test_sparse_rows_keep_their_dtype(kernel, rng):
+    X = one_hot_rows(rng, 0.0).astype(np.float32)
+    S = sparse.csr_array(X)
+    assert kernel(S).dtype == kernel.diag(S).dtype == np.float32
+    np.testing.assert_allclose(kernel(S), kernel(X), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("kernel", [Gaussian(lengthscale=2.0), Polynomial(2), ArcCosine()])
+def test_sparse_rows_are_only_read(kernel):
+    """Unsorted indices, one of them twice, in arrays that cannot be written to."""
+    parts = [np.array([1.0, 2, 3, 1, 2, 3]), np.array([2, 0, 2, 1, 1, 0]), np.array([0, 3, 6])]
+    for part in parts:
+        part.flags.writeable = False
+    S = sparse.csr_array(tuple(parts), shape=(2, 900))
+    np.testing.assert_allclose(kernel(S), kernel(S.toarray()), rtol=1e-12)
+    assert S.nnz == 6
+
+
+def test_tiny_sparse_rows_have_directions():
+    X = np.zeros((2, 90))
+    X[0, 0], X[1, :2] = 1e-310, (1, 2)
+    np.testing.assert_allclose(ArcCosine()(sparse.csr_array(X)), ArcCosine()(X), rtol=1e-12)

@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse
 
 from dotsketch._arrays import evenly_spaced
-from dotsketch.rows.sources import Rows, is_on_disk, is_stream, regroup
+from dotsketch.rows.sources import Rows, as_batch, is_on_disk, is_stream, regroup
 
 
 @pytest.fixture
@@ -175,3 +175,8 @@ def test_a_sample_may_miss_the_few_rows_that_count(columns, tmp_path):
     weights[[1, 4]] = 2.0
     rows = Rows((np.load(tmp_path / "X.npy", mmap_mode="r"), y, None, weights))
     np.testing.assert_array_equal(rows.sample(3)[1], y[[1]])
+
+
+def test_a_batch_of_nothing_is_refused():
+    with pytest.raises(ValueError, match="got None in place"):
+        as_batch((None, None))

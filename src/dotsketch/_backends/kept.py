@@ -59,9 +59,9 @@ def kept(weights: Any, key: Hashable, rows: Array, make: Callable[[], Form]) -> 
 
 
 def _arrays(weights: Any) -> Iterator[np.ndarray]:
-    """The arrays of nested named tuples, which may have numbers beside them."""
+    """The arrays of nested named tuples, which may have numbers and sparse rows beside them."""
     for value in weights:
         if isinstance(value, tuple):
             yield from _arrays(value)
-        elif value is not None and not isinstance(value, float):
+        elif value is not None and not isinstance(value, float) and not is_sparse(value):
             yield value

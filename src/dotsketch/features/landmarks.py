@@ -122,7 +122,9 @@ def cluster_means(
     chosen = rng.permutation(X.shape[0])[: max(_CLUSTERED, 10 * n_landmarks)]
     X = X[chosen].astype(np.float64)
     scale = getattr(kernel, "scale", None)  # sums and products of kernels have none in common
-    S = (X if scale is None else np.asarray(scale(X))).astype(np.float32)
+    S = X if scale is None else np.asarray(scale(X))
+    # float32 about the median, which outliers do not move; beyond 10¹⁵ lengthscales all is far away
+    S = np.clip(S - np.median(S, axis=0), -1e15, 1e15).astype(np.float32)
     means = X[:n_landmarks].copy()  # rows were drawn at random
     kmeans = MiniBatchKMeans(
         n_landmarks,
@@ -155,6 +157,8 @@ RULES: dict[str, Rule] = {
 
 def landmark_rule(name: str) -> Rule:
     """The rule of this name."""
+    if name == CLUSTERS:
+        raise ValueError(f'landmarks="{CLUSTERS}" are no rows: only a fit makes them.')
     if name not in RULES:
         known = ", ".join(map(repr, sorted([*RULES, CLUSTERS])))
         raise ValueError(f"landmarks must be one of {known}, or an array of rows; got {name!r}.")

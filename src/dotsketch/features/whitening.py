@@ -14,7 +14,7 @@ import numpy as np
 from array_api_compat import is_numpy_array
 from scipy.linalg import LinAlgError, cholesky, eigh, lapack, solve_triangular
 
-from .._arrays import Array, Parts
+from .._arrays import Array, Parts, is_sparse
 from .._backends import Prepared
 from ..kernels import Kernel
 
@@ -101,8 +101,10 @@ def second_moment(
     """Σ a(x) a(x)ᵀ over the rows of all blocks, dense or CSR, and over the landmarks if asked."""
     S = whitening.own_moment() if and_landmarks else np.zeros_like(whitening.lower)
     for rows in blocks:
-        for start in range(0, rows.shape[0], _BLOCK):
-            A = whitening(kernel(landmarks, rows[start : start + _BLOCK]))
+        # sparse rows may be made dense by the kernel
+        step = max(64, min(_BLOCK, (1 << 25) // rows.shape[1])) if is_sparse(rows) else _BLOCK
+        for start in range(0, rows.shape[0], step):
+            A = whitening(kernel(landmarks, rows[start : start + step]))
             S += A @ A.T
     return S
 

@@ -271,10 +271,12 @@ class DotProductKernel(ExpandedKernel):
 def directions(S: ArrayT) -> tuple[ArrayT, ArrayT]:  # (n, d) -> (n, d), (n,)
     """Rows over their norms, and the norms; zero rows stay zero, with finite gradients."""
     if is_sparse(S):
-        largest = np.asarray(dense(abs(S).max(axis=1))).ravel()
-        S = times_rows(S, 1 / np.where(largest > 0, largest, 1.0))
+        numbers = np.repeat(np.arange(S.shape[0]), np.diff(S.indptr))
+        largest = np.zeros(S.shape[0], dtype=S.dtype)
+        np.maximum.at(largest, numbers, np.abs(S.data))  # abs(S) would sort the entries of S itself
+        S = divided(S, np.where(largest > 0, largest, 1)[numbers])
         norms = np.sqrt(row_squares(S))
-        return times_rows(S, 1 / np.where(norms > 0, norms, 1.0)), norms * largest
+        return divided(S, np.where(norms > 0, norms, 1)[numbers]), norms * largest
     xp = namespace(S)
     largest = xp.max(xp.abs(S), axis=1, keepdims=True)
     largest = xp.where(largest > 0, largest, xp.ones_like(largest))
@@ -340,10 +342,10 @@ def zero_per_row(S: Any) -> Any:  # (n, d) -> (n,)
     return np.zeros(S.shape[0], dtype=S.dtype) if is_sparse(S) else namespace(S).zeros_like(S[:, 0])
 
 
-def times_rows(S: Any, factors: FloatArray) -> Any:  # (n, d), (n,) -> (n, d)
-    """Every row of a CSR matrix times a factor."""
+def divided(S: Any, divisors: Any) -> Any:  # CSR (n, d), number or one per stored entry
+    """The entries of a CSR matrix over one number or over each their own, in the dtype of S."""
     S = S.copy()
-    S.data *= np.repeat(factors, np.diff(S.indptr)).astype(S.dtype)
+    S.data /= np.asarray(divisors, dtype=S.dtype)
     return S
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import array_api_compat
 import numpy as np
 from array_api_compat import is_numpy_array
+from scipy.sparse import csr_array, hstack
 
 from .._arrays import (
     ArrayT,
@@ -22,7 +23,7 @@ from .._arrays import (
     share_of_entries,
     without_gradient,
 )
-from .base import Pullback, check_positive, row_squares, zero_per_row
+from .base import Pullback, check_positive, divided, row_squares, zero_per_row
 from .lengthscales import LengthscaleKernel, column_deviations, fixed_if_constant, lengthscale_of
 
 # Squared distances from a product lose their digits to the norms. Those below this share of the
@@ -103,11 +104,12 @@ class DistanceKernel(LengthscaleKernel):
         return plain(self.variance) * self.profile_of_halves(squares / 2)
 
     def _of_sparse(self, X: Any, Y: Any) -> Any:  # (n, d), (m, d) -> (n, m)
-        """As for dense rows, without a centre, which would fill the zeros."""
-        S, T = self.scale(X), None if Y is None else self.scale(Y)
-        unit = max([1.0, *(abs(A).max() for A in (S, T) if A is not None and A.nnz)])
-        S, T = S / unit, None if T is None else T / unit
-        return self._on_host(S, T, min(float(unit), 1e15) ** 2, plain(self.variance))
+        """As for dense rows; columns of few entries have no centre, which would fill the zeros."""
+        rows = [self.scale(X)] if Y is None else [self.scale(X), self.scale(Y)]
+        rows = without_offsets(*rows)
+        unit = max([1.0, *(float(np.max(np.abs(A.data))) for A in rows if A.nnz)])
+        S, T = [*(divided(A, unit) for A in rows), None][:2]
+        return self._on_host(S, T, min(unit, 1e15) ** 2, plain(self.variance))
 
     def _centred(self, X: ArrayT, Y: ArrayT | None) -> tuple[ArrayT, ArrayT, ArrayT]:
         """s(x) and s(y) about a common centre, in units of the largest coordinate (1 at least).
@@ -233,6 +235,22 @@ def _improve(halves: FloatArray, norms: FloatArray, S: Any, T: Any) -> None:
         halves[i, j] = row_squares(S[i] - T[j]) / 2
 
 
+def without_offsets(*rows: Any) -> list[Any]:  # CSR (n, d), ...
+    """All less their mean in the columns of which more than half of the entries are stored.
+
+    Distances lose their digits to a common offset. Elsewhere zeros stay what they are.
+    """
+    n, d = sum(A.shape[0] for A in rows), rows[0].shape[1]
+    is_full = 2 * sum(np.bincount(A.indices, minlength=d) for A in rows) > n
+    if not np.any(is_full):
+        return list(rows)
+    centre = sum(dense(A[:, is_full]).sum(axis=0, dtype=np.float64) for A in rows) / n
+    return [
+        hstack([A[:, ~is_full], csr_array((dense(A[:, is_full]) - centre).astype(A.dtype))], "csr")
+        for A in rows
+    ]
+
+
 def median_distance(X: Any, max_rows: int = 1000) -> float:
     """The median Euclidean distance between distinct rows of (an even subsample of) X.
 
@@ -243,8 +261,7 @@ def median_distance(X: Any, max_rows: int = 1000) -> float:
     X = X[rows].astype(np.float64)
     if share_of_entries(X) > _MOST_SHARE:
         X = dense(X)
-    if not is_sparse(X):
-        X = X - X.mean(axis=0)
+    [X] = without_offsets(X.tocsr()) if is_sparse(X) else [X - X.mean(axis=0)]
     largest = abs(X).max() if X.shape[0] and X.shape[1] else 0.0
     unit = float(largest) or 1.0  # squares of huge and tiny distances leave the range
     X = X / unit

@@ -8,7 +8,7 @@ import array_api_compat
 import numpy as np
 
 from .._arrays import ArrayT, FloatArray, host, is_sparse, namespace, plain
-from .base import Kernel
+from .base import Kernel, divided
 
 
 class LengthscaleKernel(Kernel):
@@ -31,11 +31,9 @@ class LengthscaleKernel(Kernel):
 
     def scale(self, X: ArrayT) -> ArrayT:
         values = lengthscale_of(self.lengthscale, X)
-        if not is_sparse(X) or self.is_common:
+        if not is_sparse(X):
             return X / values
-        S: Any = X.copy()
-        S.data /= values[S.indices].astype(S.dtype)
-        return S
+        return divided(X, values if self.is_common else values[X.indices])
 
     def per_column(self, dimension: int) -> Any:
         if isinstance(self.lengthscale, str):  # a rule such as "median" stays

@@ -224,6 +224,8 @@ def as_batch(batch: Any) -> Block:
             "A stream gives batches (X, y), (X, y, noise_variance) or dictionaries of columns "
             f"{COLUMNS}; got {type(batch).__name__}."
         )
+    if batch[0] is None or batch[1] is None:
+        raise ValueError("A batch has rows X and targets y; got None in place of one of them.")
     columns = each(batch, _sliceable)
     check_lengths(columns)
     return counted(columns)

@@ -22,11 +22,13 @@ from ..._arrays import (
     is_sparse,
     like,
     namespace,
+    share_of_entries,
     square_root,
 )
 from ..._backends import keeps_prepared, kept
 from ..._backends.chunks import map_rows
 from ...kernels import Kernel
+from ...kernels.base import MOST_SHARED
 from ..base import FeatureMap, Floor, Setup, fitted_kernel, suited
 from ..degenerate import warn_if_degenerate
 from ..errors import ExpectedError, Unsuited
@@ -94,16 +96,16 @@ class NystromFeatures(FeatureMap):
         The number m of landmarks: an integer, or a float that is multiplied by n_components, 1.0
         at least. There are never more than training rows. "auto" is 2 D, unless that is more than
         2048 (then 2048, or D if that is more): the set-up takes some seconds at most.
-    landmarks : {"uniform", "rpcholesky", "kmeans", "auto", "learned"} or array (m, d)
+    landmarks : str or array (m, d), default="uniform"
         "uniform" draws the landmarks uniformly from the training rows. "rpcholesky" takes the
         pivots of a randomly pivoted Cholesky factor of the kernel matrix of 5000 of them (or twice
         m): rows unlike the landmarks before them are more likely, so that small clusters and
         outliers are not missed; m² · 5000 operations more. "kmeans" are the means of m clusters of
         dense rows, found in a few passes over 50,000 of them; they are no rows themselves. Which
         rule is better for predictions depends on the data. "auto" is for Gaussian processes with
-        optimize=True, which compare "uniform" (the default, and "auto" without a search) and
-        "kmeans" by the marginal likelihood. "learned" is for Gaussian processes with
-        optimize=True: the search ends with moving up to 1024 landmarks to where they describe the
+        optimize=True, which compare "uniform" and "kmeans" by the marginal likelihood of a
+        kernel that has something to search; without a search it is "uniform". "learned" is for
+        them too: the search ends with moving up to 1024 landmarks to where they describe the
         targets best, one to four minutes of one core more, and replaces the word by the array of
         them (one landmark per column); without a search it is "uniform". An array of at least
         n_components rows is taken as it is, whatever n_landmarks says.
@@ -197,10 +199,12 @@ class NystromFeatures(FeatureMap):
         kernel = self._unit_kernel(self.kernel_.detached())
         rng = as_generator(self.random_state)
         m = min(self._count_landmarks(D), X.shape[0])
-        if not isinstance(self.landmarks, str) or self.landmarks == CLUSTERS:
-            is_given = not isinstance(self.landmarks, str)
-            rows = self._given_rows(D) if is_given else cluster_means(kernel, host(X), m, rng)
+        indices = np.full(m, -1)
+        if not isinstance(self.landmarks, str):
+            rows = self._given_rows(D)
             indices = np.full(rows.shape[0], -1)
+        elif self.landmarks == CLUSTERS:
+            rows = cluster_means(kernel, host(X), m, rng)
         else:
             indices = landmark_rule(self.landmarks)(kernel, host(X), m, rng)
             rows = take_or_keep(X, indices)
@@ -342,7 +346,7 @@ class NystromFeatures(FeatureMap):
 
         first = wide(X[:1, :])
         product, scale = self._product(kernel, first), square_root(self.kernel_.variance)
-        keep = is_sparse(self.components_) and (is_numpy_array(X) or is_sparse(X))
+        keep = self._keeps_sparse(X)
         landmarks: Any = (
             self.components_.astype(first.dtype, copy=False)
             if keep
@@ -357,11 +361,19 @@ class NystromFeatures(FeatureMap):
             return namespace(Z).astype(Z, rows.dtype), None
 
         m = self.components_.shape[0]
-        width = m if keep else max(self.n_features_in_, m)
-        chunk = max(64, (1 << 23) // (8 * width))
+        chunk = max(64, (1 << 20) // max(self.n_features_in_, m))
+        if keep:  # the kernel may make a chunk dense that has more entries than others
+            chunk = max(64, min((1 << 20) // m, (1 << 25) // self.n_features_in_))
         with np.errstate(over="ignore", invalid="ignore"):  # check_finite raises a clearer error
             Z = map_rows(parts, X, "real", self.n_projections_, chunk, n_jobs=self.n_jobs)
         return Z if self.kernel_.shift_invariant else check_finite(Z, X)
+
+    def _keeps_sparse(self, X: Any) -> bool:
+        """Whether rows are multiplied by sparse landmarks as CSR; dense ones if few are nonzero."""
+        B: Any = self.components_
+        if not is_sparse(B) or not is_numpy_array(X):
+            return is_sparse(B) and is_sparse(X)
+        return bool(np.count_nonzero(X) * share_of_entries(B) <= MOST_SHARED * X.size)
 
     def _product(self, kernel: Kernel, rows: Array) -> WhiteningProduct:
         """What multiplies values of the kernel with rows like these by W."""
