@@ -50,9 +50,9 @@ def single_errors(
     kernel: Kernel, landmarks: Any, W: np.ndarray, X: Any
 ) -> tuple[float, float]:  # (m, d), (m, D), (n, d)
     """|k − k̂| over pairs of distinct rows of X, and the roundings of k̂ in float32."""
-    single = X.astype(np.float32)
-    X = single.astype(np.float64)
-    with np.errstate(over="ignore", invalid="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"):  # what leaves the range is not safe
+        single = X.astype(np.float32)
+        X = single.astype(np.float64)
         Z = kernel(single, landmarks.astype(np.float32)) @ W.astype(np.float32)
         Z, exact = Z.astype(np.float64), kernel(X, landmarks) @ W
         approximate = exact @ exact.T
