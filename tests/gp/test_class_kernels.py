@@ -111,7 +111,7 @@ def test_the_last_choice_sees_more_rows_and_longer_lengthscales(budget, n_last, 
 def test_a_gain_is_that_of_paired_rows_less_its_standard_error():
     X, y = labelled(200)
     counts = np.random.default_rng(0).integers(1, 4, 200).astype(float)
-    trials = Trials(FeatureGPClassifier, X, y, counts, np.random.default_rng(0), 200)
+    trials = Trials(FeatureGPClassifier, X, y, counts, X, np.random.default_rng(0), 200)
     other = clone(FEATURES).set_params(kernel=Gaussian(lengthscale=1.0))
     better, worse = (trials.values(features)[0] for features in (other, FEATURES))
     w = counts[trials.held] / counts[trials.held].sum()
@@ -128,7 +128,7 @@ def test_a_gain_is_that_of_paired_rows_less_its_standard_error():
 def test_trials_have_fewer_columns_and_may_lack_a_class():
     X, y = labelled(40)
     y = np.where(np.arange(40) == 7, 5, y)
-    trials = Trials(FeatureGPClassifier, X, y, None, np.random.default_rng(0), 40)
+    trials = Trials(FeatureGPClassifier, X, y, None, X, np.random.default_rng(0), 40)
     assert trials._smaller(FEATURES).n_components == 30  # Nyström columns are rows
     assert np.all(np.isfinite(trials.values(FEATURES)[0]))
 

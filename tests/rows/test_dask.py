@@ -335,7 +335,9 @@ def test_predictions_of_data_frames_keep_their_index(frame):
     assert mean.divisions == lazy.divisions
     assert (mean.name, mean.dtype, std.name) == ("mean", np.float64, "std")
     together = lazy.assign(mean=mean, std=std).compute()
-    np.testing.assert_allclose(together["mean"], model.predict(frame[[*"abc"]]), rtol=1e-12)
+    np.testing.assert_allclose(
+        together["mean"], model.predict(frame[[*"abc"]]), rtol=1e-12, atol=1e-13
+    )
     classes = classifier().fit(inputs, lazy["z"])
     assert list(classes.predict_proba(inputs).columns) == ["high", "low", "middle"]
     found = classes.predict(inputs).compute()

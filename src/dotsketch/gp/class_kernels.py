@@ -32,7 +32,9 @@ TRIAL_COLUMNS = 512
 class Trials:
     """Log-likelihoods of rows held out, for features that are fitted to the others.
 
-    `make(features)` is a classifier. Features have at most 512 columns in a trial.
+    `make(features)` is a classifier. Features have at most 512 columns in a trial, and what stands
+    before them in a pipeline is fitted to the rows `fitting` (k, d), as it will be: lengthscales
+    that are good in one space are not in another.
     """
 
     def __init__(
@@ -41,10 +43,11 @@ class Trials:
         X: Array,
         y: np.ndarray,
         counts: np.ndarray | None,
+        fitting: Array,
         rng: np.random.Generator,
         most_rows: int,
     ):  # (n, d), (n,), (n,)
-        self.make, self.X, self.y = make, X, y
+        self.make, self.X, self.y, self.fitting = make, X, y, fitting
         self.counts = np.ones(len(y)) if counts is None else counts
         self.classes = np.unique(y)
         order = rng.permutation(len(y))[:most_rows]
@@ -86,10 +89,10 @@ class Trials:
     def _smaller(self, features: Any) -> Any:
         place = Placement(features)
         most = min(TRIAL_COLUMNS, len(self.train))
-        if place.n_columns is None or place.n_columns <= most:
-            return features
-        step = place.columns_at_once
-        return place.with_kernel(place.kernel, max(most // step, 1) * step)
+        if place.n_columns is not None and place.n_columns > most:
+            step = place.columns_at_once
+            place = Placement(place.with_kernel(place.kernel, max(most // step, 1) * step))
+        return place.with_fitted_steps(self.fitting)
 
 
 def tuned_for_classes(
@@ -108,7 +111,7 @@ def tuned_for_classes(
     `fitting` (k, d) are the rows that the features will be fitted to.
     """
     rng = np.random.default_rng(0)
-    trials = Trials(make, X, y, counts, rng, TRIAL_ROWS)
+    trials = Trials(make, X, y, counts, fitting, rng, TRIAL_ROWS)
     # the last class follows from the others
     Y = (y[:, None] == trials.classes[:-1]).astype(np.float64)
     n_rows = float(len(y) if counts is None else np.sum(counts))
@@ -138,7 +141,7 @@ def tuned_for_classes(
     given = _resolved(features, fitting)
     gains = [trials.gain(found, given) for found, *_ in candidates]
     if len(y) > trials.n_rows and not recorder.is_late:
-        last = Trials(make, X, y, counts, rng, LAST_ROWS)
+        last = Trials(make, X, y, counts, fitting, rng, LAST_ROWS)
         note = f" With more rows, {LONGER:.3g} times longer."
         candidates += [(_longer(found), kind, text + note) for found, kind, text in candidates]
         gains = [last.gain(found, given) for found, *_ in candidates]

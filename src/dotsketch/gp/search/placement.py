@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 
 from ..._arrays import Array, host
@@ -120,6 +121,20 @@ class Placement:
                 X, fitting = before.transform(X), before.transform(fitting)
             model = model.named_steps[step]
         return host(X)
+
+    def with_fitted_steps(self, fitting: Array) -> Any:  # (m, d)
+        """A clone of the model whose steps before the kernel are fitted to these rows for good."""
+        model = inner = clone(self.model)
+        for step in filter(None, self._path.split("__")):
+            if not isinstance(inner, Pipeline):
+                break
+            before = inner[: [name for name, _ in inner.steps].index(step)]
+            if len(before.steps):
+                fitted = clone(before).fit(fitting)
+                fitting = fitted.transform(fitting)
+                inner.steps[: len(before.steps)] = [("before", FrozenEstimator(fitted))]
+            inner = inner.named_steps[step]
+        return model
 
     @property
     def _owner(self) -> Any:
