@@ -35,7 +35,14 @@ from ..errors import ExpectedError, Unsuited
 from ..landmarks import CLUSTERS, cluster_means, landmark_rule, n_candidates, uniform_rows
 from ..samples import keeps_sparse, take_or_keep
 from ..study import Study, check_kernel
-from ..whitening import Whitening, WhiteningProduct, leading, softened
+from ..whitening import (
+    JITTER,
+    SINGLE_JITTER,
+    Whitening,
+    WhiteningProduct,
+    leading,
+    softened,
+)
 from .measured import eigen_operations, has_finite_diagonal, measured
 from .moment import moment_of_rows, n_moment_rows
 from .precision import (
@@ -217,7 +224,13 @@ class NystromFeatures(FeatureMap):
             S = moment_of_rows(whitening, kernel, rows, indices, X, rng)
             W = whitening.combined(leading(S, D))
         probe = take_or_keep(X, probe_rows(X.shape[0], indices))
-        W, error = suited_to_single(kernel, rows, W, probe, may_soften=is_single(X))
+
+        def soften() -> np.ndarray:
+            if rows.shape[0] == D:  # L⁻ᵀ is triangular: a third of the operations
+                return Whitening(K, JITTER + SINGLE_JITTER).inverse()
+            return softened(W, np.diagonal(K))
+
+        W, error = suited_to_single(kernel, rows, W, probe, soften if is_single(X) else None)
         self.basis_ = Basis(rows, indices, W, error)
         self._whitened_kernel = kernel  # of which W is the whitening, if parameters change later
 

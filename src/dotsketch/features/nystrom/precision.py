@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from ..._arrays import Array, ArrayT, evenly_spaced, host, is_sparse, is_traced, namespace
 from ...kernels import Kernel
-from ..whitening import softened
 
 # Roundings of k̂ in float32, relative to the error of k̂, that are safe: they add 0.5 % to it
 SINGLE_IS_SAFE = 0.1
@@ -33,12 +33,13 @@ def probe_rows(n: int, landmarks: np.ndarray) -> np.ndarray:
 
 
 def suited_to_single(
-    kernel: Kernel, landmarks: Any, W: np.ndarray, X: Any, *, may_soften: bool
+    kernel: Kernel, landmarks: Any, W: np.ndarray, X: Any, soften: Callable[[], np.ndarray] | None
 ) -> tuple[np.ndarray, float]:  # (m, d), (m, D), (n, d) -> (m, D)
-    """W, softened if float32 is safe only then, and the roundings of k̂ relative to its error."""
+    """W, or a softened one if float32 is safe only then; and the roundings of k̂ relative to its
+    error."""
     error, rounding = single_errors(kernel, landmarks, W, X)
-    if may_soften and rounding > SINGLE_IS_SAFE * error:
-        soft = softened(W, kernel.diag(landmarks))
+    if soften is not None and rounding > SINGLE_IS_SAFE * error:
+        soft = soften()
         soft_error, soft_rounding = single_errors(kernel, landmarks, soft, X)
         as_good = soft_error <= (1 + SINGLE_IS_SAFE**2 / 2) * error
         if as_good and soft_rounding <= SINGLE_IS_SAFE * error:
