@@ -10,8 +10,11 @@ import numpy as np
 import pytest
 from sklearn import config_context, get_config
 
+from dotsketch import AutoFeatures, FeatureGPRegressor, Gaussian, NystromFeatures
 from dotsketch._support import threads as pool
 from dotsketch._support.threads import run_all
+from dotsketch.features import whitening
+from dotsketch.gp.search import subset
 
 
 class Library:
@@ -127,6 +130,34 @@ def test_blas_keeps_to_one_thread_meanwhile(blas):
     assert blas.threads == 8
     run_all(lambda _: seen.append(blas.threads), range(2), 1)  # no threads of ours, no limit
     assert seen[4:] == [8, 8]
+
+
+def test_small_matrices_have_one_thread_of_blas(blas):
+    with pool.suited_blas_threads(1000), pool.suited_blas_threads(5):
+        assert blas.threads == 1
+    assert blas.threads == 8
+    with pool.suited_blas_threads(1001):
+        assert blas.threads == 8
+
+
+def test_searches_and_plans_of_small_tables_have_one_thread_of_blas(blas, monkeypatch, rng):
+    X = rng.standard_normal((60, 3))
+    y = X[:, 0] + 0.1 * rng.standard_normal(60)
+    seen = []
+    for module, name in ((whitening, "cholesky"), (subset.lapack, "dpotrf")):
+        function = getattr(module, name)
+
+        def noted(*args, function=function, **options):
+            seen.append(blas.threads)
+            return function(*args, **options)
+
+        monkeypatch.setattr(module, name, noted)
+    features = NystromFeatures(Gaussian(), n_components=10, random_state=0)
+    FeatureGPRegressor(features, optimize=True).fit(X, y)
+    AutoFeatures(Gaussian(), n_components=10, random_state=0).fit(X)
+    assert len(seen) > 10
+    assert set(seen) == {1}
+    assert blas.threads == 8
 
 
 @pytest.mark.parametrize("first", [0, 1])

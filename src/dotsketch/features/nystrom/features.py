@@ -27,6 +27,7 @@ from ..._arrays import (
 )
 from ..._backends import keeps_prepared, kept
 from ..._backends.chunks import map_rows
+from ..._support.threads import suited_blas_threads
 from ...kernels import Kernel
 from ...kernels.base import MOST_SHARED
 from ..base import FeatureMap, Floor, Setup, fitted_kernel, suited
@@ -181,7 +182,8 @@ class NystromFeatures(FeatureMap):
         self._check_count(D, X)
         self.kernel_ = fitted_kernel(self.kernel, X)
         warn_if_degenerate(self.kernel_, X)
-        self._fit_basis(D, X)
+        with suited_blas_threads(self._count_landmarks(D)):
+            self._fit_basis(D, X)
         return self
 
     def choose_rows(self, X: Array) -> None:
@@ -190,7 +192,8 @@ class NystromFeatures(FeatureMap):
             return
         X = self._validate(X, reset=False)
         self._check_count(self.n_projections_, X)
-        self._fit_basis(self.n_projections_, X)
+        with suited_blas_threads(self._count_landmarks(self.n_projections_)):
+            self._fit_basis(self.n_projections_, X)
 
     def _check_count(self, D: int, X: Array) -> None:
         """Raise if there are fewer rows than columns."""
@@ -297,7 +300,8 @@ class NystromFeatures(FeatureMap):
         m = min(self._count_landmarks(D), study.n_rows)
         key = "nystrom measurement", self.landmarks, D, m
         rule = landmark_rule(self.landmarks)
-        found = study.once(key, lambda: measured(study, rule, D, m))
+        with suited_blas_threads(m):
+            found = study.once(key, lambda: measured(study, rule, D, m))
         fewer = found.n_fitting if found.n_fitting < m else None
         return found.error(2.0 * m * (d + D), fewer)
 

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..._arrays import Array, is_sparse
+from ..._support.threads import suited_blas_threads
 from ...features.degenerate import without_degenerate_warnings
 from ...features.landmarks import CLUSTERS
 from ...kernels import DotProductKernel
@@ -221,7 +222,8 @@ class Trial:
         trial = self.place.with_kernel(kernel, n_columns)
         if rule is not None:
             trial = self.place.with_landmarks(kernel, rule, n_columns)
-        value, noise, prior = self.judge.score(trial)
+        with suited_blas_threads(self.judge.n_rows):
+            value, noise, prior = self.judge.score(trial)
         self.recorder.add(
             began,
             [float(value)],

@@ -17,6 +17,7 @@ from scipy.optimize import minimize
 
 from ..._arrays import dense, host
 from ..._support.progress import progress
+from ..._support.threads import suited_blas_threads
 from ...kernels import Kernel
 from .collapsed import LandmarkEvidence
 from .record import OutOfTime, Recorder
@@ -108,7 +109,10 @@ class Descent:
 
         what = f"search on {len(self.evidence.X)} rows"
         try:
-            with progress(what, self.iterations, self.recorder.verbose) as advance:
+            with (
+                progress(what, self.iterations, self.recorder.verbose) as advance,
+                suited_blas_threads(len(self.evidence.X)),
+            ):
                 minimize(
                     loss,
                     np.clip(start, self.box[:, 0], self.box[:, 2]),
