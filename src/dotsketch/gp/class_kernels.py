@@ -62,7 +62,8 @@ class Trials:
         if key not in self._known:
             with warnings.catch_warnings(), without_degenerate_warnings():
                 warnings.simplefilter("ignore")  # of kernels that are not chosen
-                gp = self.make(trial).fit(
+                fitted = Placement(trial).with_fitted_steps(self.fitting)
+                gp = self.make(fitted).fit(
                     self.X[self.train],
                     self.y[self.train],
                     self.counts[self.train],
@@ -89,10 +90,10 @@ class Trials:
     def _smaller(self, features: Any) -> Any:
         place = Placement(features)
         most = min(TRIAL_COLUMNS, len(self.train))
-        if place.n_columns is not None and place.n_columns > most:
-            step = place.columns_at_once
-            place = Placement(place.with_kernel(place.kernel, max(most // step, 1) * step))
-        return place.with_fitted_steps(self.fitting)
+        if place.n_columns is None or place.n_columns <= most:
+            return features
+        step = place.columns_at_once
+        return place.with_kernel(place.kernel, max(most // step, 1) * step)
 
 
 def tuned_for_classes(

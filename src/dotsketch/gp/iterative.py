@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -103,7 +104,8 @@ class RowPasses:
         self._resumes = False
         if path is not None:
             shapes = [getattr(column, "shape", None) for column in rows.columns or ()]
-            configuration = fingerprint([type(estimator).__name__, "cg", shapes, assumed])
+            layout = [field.name for field in fields(Iteration)]
+            configuration = fingerprint([type(estimator).__name__, "cg", layout, shapes, assumed])
             self.checkpoint = Checkpoint(
                 path, Iteration.restored, fingerprint=configuration, probe=estimator._probe
             )

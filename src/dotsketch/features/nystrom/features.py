@@ -182,7 +182,7 @@ class NystromFeatures(FeatureMap):
         self._check_count(D, X)
         self.kernel_ = fitted_kernel(self.kernel, X)
         warn_if_degenerate(self.kernel_, X)
-        with suited_blas_threads(self._count_landmarks(D)):
+        with suited_blas_threads(self._size(D)):
             self._fit_basis(D, X)
         return self
 
@@ -192,7 +192,7 @@ class NystromFeatures(FeatureMap):
             return
         X = self._validate(X, reset=False)
         self._check_count(self.n_projections_, X)
-        with suited_blas_threads(self._count_landmarks(self.n_projections_)):
+        with suited_blas_threads(self._size(self.n_projections_)):
             self._fit_basis(self.n_projections_, X)
 
     def _check_count(self, D: int, X: Array) -> None:
@@ -236,6 +236,10 @@ class NystromFeatures(FeatureMap):
         W, error = suited_to_single(kernel, rows, W, probe, soften if is_single(X) else None)
         self.basis_ = Basis(rows, indices, W, error)
         self._whitened_kernel = kernel  # of which W is the whitening, if parameters change later
+
+    def _size(self, D: int) -> int:
+        """How many landmarks there may be, given ones too."""
+        return self._count_landmarks(D) if isinstance(self.landmarks, str) else len(self.landmarks)
 
     def _count_landmarks(self, D: int) -> int:
         """How many landmarks D columns are made of, if there are so many rows."""

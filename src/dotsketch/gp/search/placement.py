@@ -132,7 +132,8 @@ class Placement:
             if len(before.steps):
                 fitted = clone(before).fit(fitting)
                 fitting = fitted.transform(fitting)
-                inner.steps[: len(before.steps)] = [("before", FrozenEstimator(fitted))]
+                name = before.steps[0][0]
+                inner.steps[: len(before.steps)] = [(name, FrozenEstimator(fitted))]
             inner = inner.named_steps[step]
         return model
 

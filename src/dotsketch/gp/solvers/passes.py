@@ -81,8 +81,7 @@ class RowSystems:
         n = self.rows.n_rows
         if n is None or n <= 2 * size:
             return self
-        rows = Rows(self.rows.sample(size))
-        share = (rows.n_rows or n) / n
+        rows, share = Rows(self.rows.sample(size)), size / n  # rows of weight zero are left out
         return replace(self, rows=rows, block=partial(_scaled, self.block, 1 / share), share=share)
 
     @property
@@ -278,4 +277,5 @@ def single(V: np.ndarray) -> tuple[np.ndarray, np.ndarray]:  # (D, c) -> (D, c),
 
 def block_rows(n_features: int) -> int:
     """Rows of a block: enough for matrix products, few enough for the caches."""
-    return int(np.clip(BLOCK_BYTES // (4 * n_features), LEAST_ROWS, MOST_ROWS))
+    rows = int(np.clip(BLOCK_BYTES // (4 * n_features), LEAST_ROWS, MOST_ROWS))
+    return rows - rows % EXACT_SHARE

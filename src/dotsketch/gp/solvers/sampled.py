@@ -18,7 +18,7 @@ class SampledPosterior(Posterior):
 
         B⁻¹ = U core⁻¹ Uᵀ + Cov(δ'),    δ' = δ − U core⁻¹ Uᵀ B δ,   δ ~ N(0, B⁻¹)
 
-    The first part is exact. The second is estimated without bias from k independent draws of δ',
+    The first part is exact. The second is estimated from k independent draws of δ',
     with a relative standard error of √(2/k). It vanishes if the columns of U span the space.
     """
 
