@@ -148,6 +148,18 @@ def test_keys_that_collide_are_refused(kind, tmp_path):
         load(tmp_path / "f")
 
 
+@pytest.mark.parametrize("name", ["n_output_features_", "_min_degree", "_max_degree"])
+def test_powers_that_are_fitted_in_part_are_refused(name, tmp_path):
+    """Without its number of columns, their names would be made from the inputs alone."""
+    powers = copy.deepcopy(POWERS)
+    delattr(powers, name)
+    write_changed(tmp_path / "f", powers, n_features_in_=2**16)
+    with pytest.raises(PersistenceError, match=f"PolynomialFeatures has no {name}"):
+        load(tmp_path / "f")
+    save(PolynomialFeatures(2), tmp_path / "g")
+    assert load(tmp_path / "g").degree == 2
+
+
 def test_draws_that_a_file_asks_for_are_bounded(tmp_path):
     """A prediction makes all of them at once: 2³¹ for three classes are 48 GiB."""
     model = ExactGPClassifier(Gaussian(lengthscale=1.0), n_samples=1 << 14)

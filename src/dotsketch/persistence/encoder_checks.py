@@ -96,8 +96,12 @@ def _check_bins(instance: Any, state: dict[str, Any]) -> None:
 
 
 def _check_powers(instance: Any, state: dict[str, Any]) -> None:
-    if "n_output_features_" not in state:
+    fitted = "n_output_features_", "_min_degree", "_max_degree"
+    if not any(name in state for name in fitted):
         return
+    missing = [name for name in fitted if name not in state]
+    if missing:  # the names of the columns need only some of them
+        raise PersistenceError(f"PolynomialFeatures has no {missing[0]}.")
     d = bounded("PolynomialFeatures.n_features_in_", state.get("n_features_in_"))
     least, largest = (
         bounded(f"PolynomialFeatures.{n}", state[n]) for n in ("_min_degree", "_max_degree")
