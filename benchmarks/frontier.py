@@ -10,6 +10,11 @@ The figure of README, and the table behind it:
         --methods median landmarks learned nystroem rbf_sampler svgp boosting \
         --figure docs/figures/frontier.svg --table docs/tables/frontier.csv
 
+That of docs/columns.md with all six sets, whose other tables were measured in pieces:
+
+    python -m benchmarks.frontier --drawn docs/tables/frontier.csv docs/tables/frontier_sets.csv \
+        --figure docs/figures/frontier_sets.svg
+
 Processor seconds hold set-up, tuning, fit and prediction of the test rows; set OMP_NUM_THREADS=1.
 Errors are root mean squares of regressions and shares of wrong classes. Columns are scaled to unit
 variance. Every method tunes as its users would:
@@ -280,7 +285,9 @@ def measured(options: argparse.Namespace) -> Iterator[tuple[str, str, int, float
 def draw(rows: list[tuple[str, str, int, float, float]], path: str) -> None:
     """One panel per data set; rows have labels in place of methods."""
     import matplotlib.pyplot as plt
+    from matplotlib.ticker import NullFormatter
 
+    plt.rcParams["svg.hashsalt"] = "dotsketch"  # the same file for the same table
     names, labels = (list(dict.fromkeys(row[i] for row in rows)) for i in range(2))
     across = min(3, len(names))
     down = -(-len(names) // across)
@@ -299,13 +306,14 @@ def draw(rows: list[tuple[str, str, int, float, float]], path: str) -> None:
             (line,) = axis.plot(*zip(*points, strict=True), style, color=colour, markersize=4)
             lines.setdefault(label, line)
         axis.set(xscale="log", title=name)
+        axis.xaxis.set_minor_formatter(NullFormatter())  # of less than a decade: they overlap
         axis.set_ylabel("test error (RMSE)" if name in REGRESSIONS else "share of wrong classes")
         axis.grid(alpha=0.3)
     for axis in axes[-1]:
         axis.set_xlabel("processor seconds (tuning, fit, prediction)")
     style = {"loc": "outside lower center", "frameon": False, "fontsize": 8}
     figure.legend(list(lines.values()), list(lines), ncol=min(across + 1, 3), **style)
-    figure.savefig(path)
+    figure.savefig(path, metadata={"Date": None} if path.endswith(".svg") else None)
 
 
 def from_tables(paths: list[str]) -> list[tuple[str, str, int, float, float]]:
