@@ -238,8 +238,9 @@ class NystromFeatures(FeatureMap):
         self._whitened_kernel = kernel  # of which W is the whitening, if parameters change later
 
     def _size(self, D: int) -> int:
-        """How many landmarks there may be, given ones too."""
-        return self._count_landmarks(D) if isinstance(self.landmarks, str) else len(self.landmarks)
+        """How many landmarks there may be, given ones too; these are checked later."""
+        shape = getattr(self.landmarks, "shape", ())  # dense or sparse
+        return shape[0] if shape else self._count_landmarks(D)
 
     def _count_landmarks(self, D: int) -> int:
         """How many landmarks D columns are made of, if there are so many rows."""
