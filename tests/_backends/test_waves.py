@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse
 
 from dotsketch import FourierFeatures, Gaussian, Matern, Polynomial, SphericalFeatures
-from dotsketch._backends import backend_of, cpp, portable
+from dotsketch._backends import WaveFactors, backend_of, cpp, portable
 from dotsketch._backends.compiled import LARGEST_FUSED, CompiledWaves
 
 pytestmark = pytest.mark.skipif(not cpp.AVAILABLE, reason="the extension is not built")
@@ -153,10 +153,11 @@ def test_rows_have_the_same_bits_in_any_chunk_and_on_any_thread(d, dtype):
 def test_where_the_frequencies_are_many_blas_multiplies():
     X = np.random.default_rng(3).standard_normal((40, LARGEST_FUSED + 1))
     frequencies = (np.random.default_rng(4).standard_normal((5, X.shape[1])),)
-    prepared = backend_of(X).waves(frequencies, np.zeros(0), 2.0, 1.0, True, X)
+    factors = WaveFactors(frequencies, np.zeros(0), 2.0, 1.0, True)
+    prepared = backend_of(X).waves(factors, X)
     assert isinstance(prepared, CompiledWaves)
     assert not prepared.is_fused
-    expected = portable.waves(frequencies, np.zeros(0), 2.0, 1.0, True, X)(X)
+    expected = portable.waves(factors, X)(X)
     for found, wave in zip(prepared(X), expected, strict=True):
         np.testing.assert_allclose(found, wave, rtol=0, atol=1e-13)
     scale = np.arange(40.0)[:, None]

@@ -27,7 +27,17 @@ from array_api_compat import is_numpy_array, is_torch_array
 from .._arrays import Array, is_sparse, is_traced
 from . import compiled, cpp, portable, torch_cpu
 from .kept import keeps_prepared, kept
-from .prepared import Prepared, dense_like, linear_on_parts, multiply, power_of_two, scaled
+from .prepared import (
+    CountFactors,
+    HadamardFactors,
+    Prepared,
+    WaveFactors,
+    dense_like,
+    linear_on_parts,
+    multiply,
+    power_of_two,
+    scaled,
+)
 
 
 class Backend(Protocol):
@@ -40,21 +50,8 @@ class Backend(Protocol):
     def hadamard(self, X: Any, /) -> Array:
         """Unnormalised Walsh–Hadamard transform of every row; the width is a power of two."""
 
-    def hadamard_product(
-        self,
-        turns: Any,
-        places: Any,
-        n_columns: int,
-        is_complex: bool,
-        scale: float,
-        rows: Any,
-        /,
-    ) -> Prepared:
-        """Products over p of projections by signed, permuted Hadamard blocks, times `scale`.
-
-        Weights iᵗ with turns (p, B, d), d a power of two; column l of a block is its coordinate
-        `places[…, l]`, (p, B, d); the first `n_columns` of all blocks are kept.
-        """
+    def hadamard_product(self, factors: HadamardFactors, rows: Any, /) -> Prepared:
+        """Products over p of projections by signed, permuted Hadamard blocks, times the scale."""
 
     def sign_product(self, turns: Any, is_complex: bool, scale: float, rows: Any, /) -> Prepared:
         """Products over p of dense projections by weights iᵗ, turns (p, D, d), times `scale`."""
@@ -62,10 +59,8 @@ class Backend(Protocol):
     def dense_product(self, real: Any, imaginary: Any, scale: float, rows: Any, /) -> Prepared:
         """Products over p of projections by dense matrices (p, D, d), times `scale`."""
 
-    def count_product(
-        self, buckets: Any, turns: Any, n_columns: int, is_complex: bool, rows: Any, /
-    ) -> Prepared:
-        """Convolution over p of count sketches, hashes (p, d) to n_columns buckets, signs iᵗ."""
+    def count_product(self, factors: CountFactors, rows: Any, /) -> Prepared:
+        """Convolution over p of count sketches."""
 
     def sorf(self, signs: Any, scales: Any, rows: Any, /) -> Prepared:
         """Structured orthogonal projections H D₃ H D₂ H D₁ x, block by block.
@@ -74,23 +69,8 @@ class Backend(Protocol):
         columns of all blocks are kept and multiplied by `scales` (D,).
         """
 
-    def waves(
-        self,
-        frequencies: tuple[Any, ...],
-        phase: Any,
-        lengthscale: Any,
-        scale: Any,
-        is_complex: bool,
-        rows: Any,
-        /,
-    ) -> Prepared:
-        """Cosines and sines of the angles ωᵀx/l of D frequencies, times `scale`.
-
-        The frequencies are a dense matrix (D, d), or the signs and scales of `sorf`. The
-        lengthscale l is None, a number, or one number for each coordinate. Complex columns are
-        exp(iωᵀx/l); real ones are all cosines, then all sines, and with a `phase` (1,) instead of
-        (0,) the last angle has one column only, its cosine after the phase is added.
-        """
+    def waves(self, factors: WaveFactors, rows: Any, /) -> Prepared:
+        """Cosines and sines of the angles of D frequencies, times the scale."""
 
     def linear(self, matrix: Any, rows: Any, /) -> Prepared:
         """Projection by a dense real matrix (D, d)."""
@@ -163,7 +143,10 @@ def largest_entry(X: Array) -> float:
 
 __all__ = [
     "Backend",
+    "CountFactors",
+    "HadamardFactors",
     "Prepared",
+    "WaveFactors",
     "backend_of",
     "dense_like",
     "description",

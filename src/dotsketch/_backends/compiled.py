@@ -16,7 +16,7 @@ from .._arrays import Array, HostParts, Parts, is_foreign, is_sparse
 from . import cpp, portable, transforms
 from .portable import dense_product as dense_product
 from .portable import linear as linear
-from .prepared import Prepared, empty_parts
+from .prepared import CountFactors, HadamardFactors, Prepared, WaveFactors, empty_parts
 
 LARGEST_FUSED = 64  # up to so many coordinates angles are computed with their waves, not by BLAS
 
@@ -64,10 +64,10 @@ class _Sketch(_Kernel):
 class SpectralCountProduct(Prepared):
     """Compiled count sketches, and SciPy's transforms for D with a large prime factor."""
 
-    def __init__(self, buckets: np.ndarray, turns: np.ndarray, n_columns: int, is_complex: bool):
+    def __init__(self, factors: CountFactors):
+        buckets, turns, self.n_columns, self.is_complex = factors
         self.hashes = list(zip(buckets, turns, strict=True))
-        self.n_columns, self.is_complex = n_columns, is_complex
-        self.widest = max(buckets.shape[1], n_columns) * (1 + is_complex)
+        self.widest = max(buckets.shape[1], self.n_columns) * (1 + self.is_complex)
 
     def columns(self, rows: Array) -> Parts:
         spectrum: Any = None
@@ -118,18 +118,11 @@ class CompiledWaves(_Kernel):
     then exact, and rows are used as they are.
     """
 
-    def __init__(
-        self,
-        frequencies: tuple[np.ndarray, ...],
-        phase: np.ndarray,
-        lengthscale: Any,
-        scale: float,
-        is_complex: bool,
-        rows: Array,
-    ):
-        self.scale, self.is_complex = float(scale), is_complex
+    def __init__(self, factors: WaveFactors, rows: Array):
+        frequencies, phase, lengthscale, scale, self.is_complex = factors
+        self.scale = float(scale)
         self.n_pairs = len(frequencies[-1]) - len(phase)
-        self.n_columns = self.n_pairs if is_complex else 2 * self.n_pairs + len(phase)
+        self.n_columns = self.n_pairs if self.is_complex else 2 * self.n_pairs + len(phase)
         self.has_phase = len(phase) > 0
         is_dense = len(frequencies) == 1
         self.is_fused = is_dense and rows.shape[1] <= LARGEST_FUSED
@@ -175,18 +168,12 @@ def _in_blocks(values: np.ndarray, dtype: Any) -> np.ndarray:  # (..., m) -> (bl
     return np.ascontiguousarray(np.moveaxis(blocks, -2, 0), dtype=dtype)
 
 
-def hadamard_product(
-    turns: np.ndarray,
-    places: np.ndarray,
-    n_columns: int,
-    is_complex: bool,
-    scale: float,
-    rows: Array,
-) -> Prepared:
-    d = turns.shape[2]
+def hadamard_product(factors: HadamardFactors, rows: Array) -> Prepared:
+    *weights, n_columns, is_complex, scale = factors
+    d = factors.turns.shape[2]
     if d > cpp.LARGEST_HADAMARD:
-        return portable.HadamardProduct(turns, places, n_columns, is_complex, scale, rows)
-    apply = cpp.prepare_tensor_srht(turns, places, n_columns, is_complex, _is_single(rows))
+        return portable.HadamardProduct(factors, rows)
+    apply = cpp.prepare_tensor_srht(*weights, n_columns, is_complex, _is_single(rows))
     return _Sketch(apply, d, n_columns, is_complex, scale)
 
 
@@ -200,14 +187,13 @@ def sign_product(turns: np.ndarray, is_complex: bool, scale: float, rows: Array)
     return found
 
 
-def count_product(
-    buckets: np.ndarray, turns: np.ndarray, n_columns: int, is_complex: bool, rows: Array
-) -> Prepared:
+def count_product(factors: CountFactors, rows: Array) -> Prepared:
+    buckets, _, n_columns, is_complex = factors
     if is_sparse(rows):
-        return portable.CountProduct(buckets, turns, n_columns, is_complex, rows)
+        return portable.CountProduct(factors, rows)
     if len(buckets) == 1 or not cpp.has_small_factors(n_columns):
-        return SpectralCountProduct(buckets, turns, n_columns, is_complex)
-    apply = cpp.prepare_tensor_sketch(buckets, turns, n_columns, is_complex, _is_single(rows))
+        return SpectralCountProduct(factors)
+    apply = cpp.prepare_tensor_sketch(*factors, _is_single(rows))
     return _Sketch(apply, buckets.shape[1], n_columns, is_complex)
 
 
@@ -216,24 +202,16 @@ def sorf(signs: np.ndarray, *others: Any) -> Prepared:
     return (portable.Sorf if is_long else CompiledSorf)(signs, *others)
 
 
-def waves(
-    frequencies: tuple[np.ndarray, ...],
-    phase: np.ndarray,
-    lengthscale: Any,
-    scale: Any,
-    is_complex: bool,
-    rows: Array,
-) -> Prepared:
-    arguments = (frequencies, phase, lengthscale, scale, is_complex, rows)
-    is_array = isinstance(lengthscale, np.ndarray)
+def waves(factors: WaveFactors, rows: Array) -> Prepared:
+    is_array = isinstance(factors.lengthscale, np.ndarray)
     if (
-        is_foreign(lengthscale)  # with a gradient, perhaps
-        or is_foreign(scale)
+        is_foreign(factors.lengthscale)  # with a gradient, perhaps
+        or is_foreign(factors.scale)
         or rows.dtype not in (np.float32, np.float64)
-        or (len(frequencies) == 2 and is_array)  # the scales of sorf are of angles
+        or (len(factors.frequencies) == 2 and is_array)  # the scales of sorf are of angles
     ):
-        return portable.Waves(*arguments)
-    return CompiledWaves(*arguments)
+        return portable.Waves(factors, rows)
+    return CompiledWaves(factors, rows)
 
 
 def hadamard(X: np.ndarray) -> np.ndarray:  # (n, d) -> (n, d)

@@ -18,7 +18,15 @@ from .._arrays import (
     like,
     namespace,
 )
-from .prepared import Prepared, multiply, scaled, transposed
+from .prepared import (
+    CountFactors,
+    HadamardFactors,
+    Prepared,
+    WaveFactors,
+    multiply,
+    scaled,
+    transposed,
+)
 from .transforms import (
     CountTable,
     columns,
@@ -42,15 +50,8 @@ class HadamardProduct(Prepared):
 
     transform = staticmethod(hadamard_middle)
 
-    def __init__(
-        self,
-        turns: Array,
-        places: Array,
-        n_columns: int,
-        is_complex: bool,
-        scale: float,
-        rows: Array,
-    ):
+    def __init__(self, factors: HadamardFactors, rows: Array):
+        turns, places, n_columns, self.is_complex, self.scale = factors
         n_factors, n_blocks, self.width = places.shape
         # counted over all blocks laid end to end, for the columns that are kept
         places = like(places, rows)
@@ -59,8 +60,7 @@ class HadamardProduct(Prepared):
         places = xp.reshape(places + self.width * blocks[:, None], (n_factors, -1))[:, :n_columns]
         turns = like(turns, rows)
         self.factors = [(turns[i, :, :], places[i, :]) for i in range(turns.shape[0])]
-        self.is_complex, self.scale = is_complex, scale
-        self.widest = max(self.width, n_columns) * (1 + is_complex)
+        self.widest = max(self.width, n_columns) * (1 + self.is_complex)
 
     def columns(self, rows: Array) -> Parts:
         A = columns(rows, self.width)
@@ -105,19 +105,12 @@ class CountProduct(Prepared):
 
     accepts_sparse = True
 
-    def __init__(
-        self,
-        buckets: Array,
-        turns: Array,
-        n_columns: int,
-        is_complex: bool,
-        rows: Array,
-    ):
+    def __init__(self, factors: CountFactors, rows: Array):
+        buckets, turns, self.n_columns, self.is_complex = factors
         self.tables = [
-            CountTable(buckets[i], turns[i], n_columns, rows) for i in range(buckets.shape[0])
+            CountTable(buckets[i], turns[i], self.n_columns, rows) for i in range(buckets.shape[0])
         ]
-        self.n_columns, self.is_complex = n_columns, is_complex
-        self.widest = max(buckets.shape[1], n_columns) * (1 + is_complex)
+        self.widest = max(buckets.shape[1], self.n_columns) * (1 + self.is_complex)
 
     def columns(self, rows: Array) -> Parts:
         spectrum: Any = None
@@ -177,21 +170,13 @@ class Waves(Prepared):
     structured: Callable[..., Prepared] = Sorf
     chunk_bytes = 1 << 23  # all frequencies are read for every chunk: many rows share that
 
-    def __init__(
-        self,
-        frequencies: tuple[np.ndarray, ...],
-        phase: np.ndarray,
-        lengthscale: Any,
-        scale: Any,
-        is_complex: bool,
-        rows: Array,
-    ):
+    def __init__(self, factors: WaveFactors, rows: Array):
+        frequencies, phase, lengthscale, self.scale, self.is_complex = factors
         *signs, last = frequencies
         self.angles: Prepared = self.structured(*signs, last, rows) if signs else Linear(last, rows)
         is_array = isinstance(lengthscale, np.ndarray)
         self.lengthscale = like(lengthscale, rows) if is_array else lengthscale
-        self.phase, self.scale = like(phase, rows), scale
-        self.has_phase, self.is_complex = len(phase) > 0, is_complex
+        self.phase, self.has_phase = like(phase, rows), len(phase) > 0
         self.widest = max(rows.shape[1], len(frequencies[-1]))
         self.accepts_sparse = self.angles.accepts_sparse and not is_array
 

@@ -3,12 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from .._arrays import Array, ArrayT, HostParts, Parts, dense, is_sparse
 from .chunks import fill, map_rows
+
+
+class HadamardFactors(NamedTuple):
+    """Signed, permuted Hadamard blocks: weights iᵗ, d a power of two."""
+
+    turns: Any  # (p, B, d)
+    places: Any  # (p, B, d): column l of a block is its coordinate places[…, l]
+    n_columns: int  # the first ones of all blocks
+    is_complex: bool
+    scale: float
+
+
+class CountFactors(NamedTuple):
+    """Count sketches: hashes of d coordinates to `n_columns` buckets, and signs iᵗ."""
+
+    buckets: Any  # (p, d)
+    turns: Any  # (p, d)
+    n_columns: int
+    is_complex: bool
+
+
+class WaveFactors(NamedTuple):
+    """Frequencies ω, and what becomes of the angles ωᵀx/l.
+
+    Complex columns are exp(iωᵀx/l); real ones are all cosines, then all sines, and with a `phase`
+    (1,) instead of (0,) the last angle has one column only, its cosine after the phase is added.
+    """
+
+    frequencies: tuple[Any, ...]  # a dense matrix (D, d), or the signs and scales of `sorf`
+    phase: Any
+    lengthscale: Any  # None, a number, or one number for each coordinate
+    scale: Any
+    is_complex: bool
 
 
 class Prepared:
@@ -49,19 +82,11 @@ class Prepared:
     ) -> ArrayT:  # (n, d) -> (n, width), or (n, 2 width) for "complex_to_real"
         """The columns of all rows, chunk by chunk; `inputs` maps a chunk of X to our own rows."""
 
-        def ours(rows: Array) -> Array:
-            return rows if inputs is None else inputs(rows)
+        def of(rows: Array, out: HostParts | None = None) -> Parts:
+            return self(rows if inputs is None else inputs(rows), out=out)
 
-        return map_rows(
-            lambda rows: self(ours(rows)),
-            X,
-            output,
-            width,
-            self.chunk_rows,
-            write=lambda rows, out: self(ours(rows), out=out),
-            n_jobs=n_jobs,
-            may_split=not self.depends_on_chunk,
-        )
+        may_split, chunk = not self.depends_on_chunk, self.chunk_rows
+        return map_rows(of, X, output, width, chunk, write=of, n_jobs=n_jobs, may_split=may_split)
 
     @property
     def chunk_rows(self) -> int:

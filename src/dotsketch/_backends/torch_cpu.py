@@ -23,7 +23,7 @@ from .portable import linear as linear
 from .portable import pair_gram as pair_gram
 from .portable import pair_terms as pair_terms
 from .portable import sign_product as sign_product
-from .prepared import Prepared, empty_parts, multiply
+from .prepared import CountFactors, HadamardFactors, Prepared, empty_parts, multiply
 
 if TYPE_CHECKING:
     import torch
@@ -122,34 +122,25 @@ def _autograd_function() -> Any:
 class TorchHadamardProduct(_Compiled):
     """Products of projections P_i = H D_i, permuted: the gradient is Σ_i P_iᵀ (g Π_{j≠i} P_j x)."""
 
-    def __init__(
-        self,
-        turns: Array,
-        places: Array,
-        n_columns: int,
-        is_complex: bool,
-        scale: float,
-        rows: Array,
-    ):
-        self.arguments = (turns, places, n_columns, is_complex, scale)
-        self.n_columns, self.is_complex, self.scale = n_columns, is_complex, scale
+    def __init__(self, factors: HadamardFactors, rows: Array):
+        self.given = factors
+        turns, places, self.n_columns, self.is_complex, self.scale = factors
         self.turns, self.places = host(turns), host(places)
-        self.widest = max(places.shape[2], n_columns) * (1 + is_complex)
+        self.widest = max(places.shape[2], self.n_columns) * (1 + self.is_complex)
         self.like = _host_like(rows)
-        self.kernel = self._of_factors(slice(None), scale)
+        self.kernel = self._of_factors(slice(None), self.scale)
 
     def _of_factors(self, which: slice, scale: float) -> Prepared:
         weights = self.turns[which], self.places[which]
-        return compiled.hadamard_product(
-            *weights, self.n_columns, self.is_complex, scale, self.like
-        )
+        factors = HadamardFactors(*weights, self.n_columns, self.is_complex, scale)
+        return compiled.hadamard_product(factors, self.like)
 
     @cached_property
     def factors(self) -> list[Prepared]:
         return [self._of_factors(slice(i, i + 1), 1.0) for i in range(len(self.turns))]
 
     def portable(self, rows: Array) -> Parts:
-        return PortableHadamardProduct(*self.arguments, rows)(rows)
+        return PortableHadamardProduct(self.given, rows)(rows)
 
     def pullback(self, rows: np.ndarray, gradient: HostParts) -> np.ndarray:
         _, n_blocks, d = self.turns.shape
@@ -174,17 +165,17 @@ class TorchHadamardProduct(_Compiled):
 class TorchCountProduct(_Compiled):
     """Convolutions of count sketches: the gradient correlates with the others, and gathers."""
 
-    def __init__(self, buckets: Array, turns: Array, n_columns: int, is_complex: bool, rows: Array):
-        self.arguments = (buckets, turns, n_columns, is_complex)
-        self.n_columns, self.is_complex = n_columns, is_complex
+    def __init__(self, factors: CountFactors, rows: Array):
+        self.given = factors
+        buckets, turns, self.n_columns, self.is_complex = factors
         self.buckets, self.turns = host(buckets), host(turns)
-        self.widest = max(buckets.shape[1], n_columns) * (1 + is_complex)
-        shape = (self.buckets, self.turns, n_columns, is_complex)
-        self.kernel = compiled.count_product(*shape, _host_like(rows))
-        self.counts = compiled.SpectralCountProduct(*shape).counts
+        self.widest = max(buckets.shape[1], self.n_columns) * (1 + self.is_complex)
+        on_host = CountFactors(self.buckets, self.turns, self.n_columns, self.is_complex)
+        self.kernel = compiled.count_product(on_host, _host_like(rows))
+        self.counts = compiled.SpectralCountProduct(on_host).counts
 
     def portable(self, rows: Array) -> Parts:
-        return portable.CountProduct(*self.arguments, rows)(rows)
+        return portable.CountProduct(self.given, rows)(rows)
 
     def pullback(self, rows: np.ndarray, gradient: HostParts) -> np.ndarray:
         total = np.zeros(rows.shape, dtype=rows.dtype)
@@ -296,19 +287,15 @@ class PortableSorf(portable.Sorf):
     transform = staticmethod(hadamard_middle)
 
 
-def hadamard_product(
-    turns: Array, places: Array, n_columns: int, is_complex: bool, scale: float, rows: Array
-) -> Prepared:
-    suited = _is_suited(rows, turns) and places.shape[2] <= cpp.LARGEST_HADAMARD
-    kind = TorchHadamardProduct if suited else PortableHadamardProduct
-    return kind(turns, places, n_columns, is_complex, scale, rows)
+def hadamard_product(factors: HadamardFactors, rows: Array) -> Prepared:
+    is_short = factors.places.shape[2] <= cpp.LARGEST_HADAMARD
+    suited = is_short and _is_suited(rows, factors.turns)
+    return (TorchHadamardProduct if suited else PortableHadamardProduct)(factors, rows)
 
 
-def count_product(
-    buckets: Array, turns: Array, n_columns: int, is_complex: bool, rows: Array
-) -> Prepared:
-    kind = TorchCountProduct if _is_suited(rows, turns) else portable.CountProduct
-    return kind(buckets, turns, n_columns, is_complex, rows)
+def count_product(factors: CountFactors, rows: Array) -> Prepared:
+    suited = _is_suited(rows, factors.turns)
+    return (TorchCountProduct if suited else portable.CountProduct)(factors, rows)
 
 
 def sorf(signs: Array, scales: Array, rows: Array) -> Prepared:

@@ -13,7 +13,7 @@ from .encoding import EncodedTable, encode
 from .errors import UserMistake
 from .parquet_files import ParquetPart
 from .schema import Schema
-from .tables import Table, rows_of
+from .tables import Table, chunk_rows
 
 
 def check_cluster(table: Table, impute: bool) -> None:
@@ -55,7 +55,7 @@ def encoded_part(
 ) -> tuple[np.ndarray, np.ndarray]:
     """X and y of a row group."""
     found, row = [], part.first_row
-    for batch in part.batches(names, rows_of(len(names))):
+    for batch in part.batches(names, chunk_rows(len(names))):
         found.append(encode(batch, row, schema, encoder))
         row += batch.num_rows
     X, y = zip(*found, strict=True)

@@ -51,7 +51,7 @@ class Output:
     def result(self, data: dict[str, Any], *shown: RenderableType) -> None:
         """The result: `data` for machines, or what is shown to people."""
         if self.as_json:
-            click.echo(json.dumps(plain(data), indent=2, ensure_ascii=False))
+            click.echo(json.dumps(json_value(data), indent=2, ensure_ascii=False))
             return
         console = PipeConsole(highlight=False, markup=False)
         for item in shown:
@@ -76,16 +76,16 @@ class Output:
             yield lambda fraction: bar.update(task, completed=fraction)
 
 
-def plain(value: Any) -> Any:
+def json_value(value: Any) -> Any:
     """Arrays and NumPy numbers as JSON knows them; what is not finite as null."""
     if isinstance(value, dict):
-        return {str(key): plain(item) for key, item in value.items()}
+        return {str(key): json_value(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [plain(item) for item in value]
+        return [json_value(item) for item in value]
     if isinstance(value, np.ndarray):
-        return plain(value.tolist())
+        return json_value(value.tolist())
     if isinstance(value, np.generic):
-        return plain(value.item())
+        return json_value(value.item())
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value

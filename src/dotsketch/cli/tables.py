@@ -277,7 +277,7 @@ def parquet_table(source: str, paths: list[Path]) -> Table:
     def read() -> Iterator[tuple[pa.RecordBatch, float]]:
         done = 0
         for part in files.parts:
-            for batch in part.batches(names, rows_of(len(names))):
+            for batch in part.batches(names, chunk_rows(len(names))):
                 done += batch.num_rows
                 yield batch, done / files.n_rows
 
@@ -353,7 +353,7 @@ def array_table(
 
     def read() -> Iterator[tuple[pa.RecordBatch, float]]:
         n = X.shape[0]
-        step = rows_of(len(names))
+        step = chunk_rows(len(names))
         for start in range(0, n, step):
             rows = X[start : start + step]
             dense = rows.toarray() if scipy.sparse.issparse(rows) else rows
@@ -368,6 +368,6 @@ def array_table(
     return Table(source, names, read, target="y", task=task, test=test)
 
 
-def rows_of(n_columns: int) -> int:
+def chunk_rows(n_columns: int) -> int:
     """How many rows make a chunk."""
     return int(np.clip(CELLS // max(n_columns, 1), 64, 1 << 16))

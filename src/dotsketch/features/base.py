@@ -7,6 +7,7 @@ candidate of a plan: `expected_error(study)` predicts its error, `fit` never cal
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from copy import copy
 from functools import cache
 from typing import Any, ClassVar, NamedTuple, Self
@@ -317,12 +318,9 @@ def fitted_kernel(kernel: Kernel, X: Array) -> Kernel:
 
 def suited(candidates: Iterable[FeatureMap], study: Study) -> list[FeatureMap]:
     """The candidates that suit the kernel and the data."""
-
-    def suits(candidate: FeatureMap) -> bool:
-        try:
+    found = []
+    for candidate in candidates:
+        with suppress(Unsuited):
             candidate.check_study(study)
-        except Unsuited:
-            return False
-        return True
-
-    return [candidate for candidate in candidates if suits(candidate)]
+            found.append(candidate)
+    return found

@@ -273,28 +273,10 @@ class Study:
         """
         least, most = _DRAWS
         n_draws = int(np.clip(_OPERATIONS / operations, least if is_random else 1, most))
-        m = len(self.sample)
-        keeps_sample = self.keeps_sample(n_fitting)
-        n_held = max(self.n_rows - n_fitting, min(_LEAST_HELD, self.n_rows // 10), 1)
-        numbers = self._numbers
-        if len(numbers) - m < n_fitting and len(numbers) < self.n_rows:  # rows of all of X
-            numbers = np.append(numbers, np.setdiff1d(np.arange(self.n_rows), numbers))
         squares = []
-        n_fitted = 0
-        kernel, X = self.known_values if by_values else (self.kernel, self._X)
-        for child in np.random.SeedSequence(self.streams.entropy).spawn(n_draws):
-            rng = np.random.default_rng(child)
-            if keeps_sample:
-                chosen = rng.permutation(m)[: self.n_held]
-                held, K = take_rows(X, numbers[chosen]), self._sample_kernel[np.ix_(chosen, chosen)]
-                rest = numbers[m + rng.permutation(len(numbers) - m)]
-            else:
-                drawn, rest = np.split(rng.permutation(numbers), [min(n_held, self.n_held)])
-                held = take_rows(X, drawn)
-                K = kernel(held)
-            n_fitted = len(rest[:n_fitting])
-            fitting = take_rows(X, rest[:n_fitting]) if n_fitted else held
-            error = np.abs(approximate(fitting, held, rng) - K) ** 2
+        for fitting, held, K, rng in self._draws(n_draws, n_fitting, by_values):
+            rows = held if fitting is None else fitting
+            error = np.abs(approximate(rows, held, rng) - K) ** 2
             K_square = off_diagonal_mean(K**2)
             squares.append(relative_error(off_diagonal_mean(error), K_square) ** 2)
             if len(squares) == 2 and min(squares) > (_FACTOR * self.to_beat) ** 2:
@@ -305,10 +287,34 @@ class Study:
                     raise Beaten(root - 2 * deviation)
                 if len(squares) >= _EARLIEST and deviation <= _PRECISION * root:
                     break
+        n_fitted = 0 if fitting is None else len(fitting)
         if len(squares) == 1:
             root = float(np.sqrt(squares[0]))
             return Measurement(root, root * spread_over_rows(error, K**2), n_fitted)
         return Measurement(*root_mean(np.array(squares)), n_fitted)
+
+    def _draws(
+        self, n_draws: int, n_fitting: int, by_values: bool
+    ) -> Iterator[tuple[np.ndarray | None, np.ndarray, np.ndarray, np.random.Generator]]:
+        """For each draw rows to fit to (None without any), rows held out, their kernel matrix."""
+        m = len(self.sample)
+        n_held = max(self.n_rows - n_fitting, min(_LEAST_HELD, self.n_rows // 10), 1)
+        numbers = self._numbers
+        if len(numbers) - m < n_fitting and len(numbers) < self.n_rows:  # rows of all of X
+            numbers = np.append(numbers, np.setdiff1d(np.arange(self.n_rows), numbers))
+        kernel, X = self.known_values if by_values else (self.kernel, self._X)
+        for child in np.random.SeedSequence(self.streams.entropy).spawn(n_draws):
+            rng = np.random.default_rng(child)
+            if self.keeps_sample(n_fitting):
+                chosen = rng.permutation(m)[: self.n_held]
+                held, K = take_rows(X, numbers[chosen]), self._sample_kernel[np.ix_(chosen, chosen)]
+                rest = numbers[m + rng.permutation(len(numbers) - m)]
+            else:
+                drawn, rest = np.split(rng.permutation(numbers), [min(n_held, self.n_held)])
+                held = take_rows(X, drawn)
+                K = kernel(held)
+            rest = rest[:n_fitting]
+            yield take_rows(X, rest) if len(rest) else None, held, K, rng
 
     @cached_property
     def _sample_kernel(self) -> np.ndarray:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from .._arrays import OUTPUTS, Array, ArrayT, as_generator, is_foreign
-from .._backends import Prepared, backend_of, keeps_prepared, kept
+from .._backends import Prepared, WaveFactors, backend_of, keeps_prepared, kept
 from .._support.parameters import check_even, one_of
 from ..projections import Frequencies
 from .base import FeatureMap, Setup
@@ -108,8 +108,8 @@ class Waves:
 
     def _prepared(self, weights: WaveWeights, lengthscale: Any, scale: Any, X: Array) -> Prepared:
         def make() -> Prepared:
-            is_complex = self.output == "complex"
-            return backend_of(X).waves(*weights, lengthscale, scale, is_complex, X)
+            factors = WaveFactors(*weights, lengthscale, scale, self.output == "complex")
+            return backend_of(X).waves(factors, X)
 
         if is_foreign(lengthscale) or is_foreign(scale):  # they may have gradients
             return make()

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .._arrays import Array
-from .._backends import Prepared, backend_of, keeps_prepared, power_of_two
+from .._backends import HadamardFactors, Prepared, backend_of, keeps_prepared, power_of_two
 from .base import Projection
 from .rademacher import sample_turns
 
@@ -46,4 +46,5 @@ class HadamardProjection(Projection):
     def prepare(
         self, weights: SRHTWeights, n_rows: int, *, scale: float = 1.0, rows: Array
     ) -> Prepared:
-        return backend_of(rows).hadamard_product(*weights, n_rows, self.is_complex, scale, rows)
+        factors = HadamardFactors(*weights, n_rows, self.is_complex, scale)
+        return backend_of(rows).hadamard_product(factors, rows)

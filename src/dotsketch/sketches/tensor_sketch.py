@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._arrays import Array, ArrayT
-from .._backends import Prepared, backend_of, keeps_prepared
+from .._backends import CountFactors, Prepared, backend_of, keeps_prepared
 from ..pairs import PairStatistics
 from ..projections.rademacher import sample_turns
 from .base import PairSumTerms, SeparableSketch, power_differences
@@ -45,8 +45,8 @@ class TensorSketch(SeparableSketch):
         return rng.integers(0, self.n_projections, dimension, dtype=np.int32)
 
     def prepare(self, weights: HashWeights, rows: Array) -> Prepared:
-        options = self.n_projections, self.is_complex
-        return backend_of(rows).count_product(*weights, *options, rows)
+        factors = CountFactors(*weights, self.n_projections, self.is_complex)
+        return backend_of(rows).count_product(factors, rows)
 
     def cost(self, dimension: int) -> float:
         D = self.n_projections

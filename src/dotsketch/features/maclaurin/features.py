@@ -205,17 +205,14 @@ class MaclaurinFeatures(FeatureMap):
 
     def label(self) -> str:
         named = isinstance(self.allocation, str)
-        extras = [
-            text
-            for text, holds in (
-                ("random degrees", named and self.allocation == "random"),
-                ("given degrees", not named),
-                ("fitted", self.coefficients == "fitted"),
-                ("mean split", self.mean_split),
-            )
-            if holds
-        ]
-        return ", ".join([f"maclaurin: {self.sketch}", self.output, *extras])
+        extras = {
+            "random degrees": named and self.allocation == "random",
+            "given degrees": not named,
+            "fitted": self.coefficients == "fitted",
+            "mean split": self.mean_split,
+        }
+        shown = [text for text, holds in extras.items() if holds]
+        return ", ".join([f"maclaurin: {self.sketch}", self.output, *shown])
 
     def check_study(self, study: Study) -> None:
         if not isinstance(study.kernel, ExpandedKernel):
