@@ -30,6 +30,7 @@ OPTIONAL = {
     "microseconds": ("µs/row", 8, ".3g"),
     "seconds": ("seconds", 8, ".3g"),
 }
+MOST_SHOWN = 12  # candidates that a plan prints, with the best of every family
 STANDARD_ERRORS = 2.0  # by which a measured error must be below a tolerance
 
 
@@ -224,8 +225,19 @@ class Plan(Sequence[PlannedCandidate]):
         names = list(dict.fromkeys(name for row in rows for name in row))
         return {name: [row.get(name) for row in rows] for name in names}
 
+    def _shown(self) -> list[PlannedCandidate]:
+        """The best candidates, and the best one of every other family."""
+        shown = self._rows[:MOST_SHOWN]
+        families = {row.family for row in shown}
+        for row in self._rows[MOST_SHOWN:]:
+            if row.family not in families:
+                families.add(row.family)
+                shown.append(row)
+        return shown
+
     def __repr__(self) -> str:
-        names = [row.label for row in self._rows] + ([str(self.limit)] if self.limit else [])
+        rows = self._shown()
+        names = [row.label for row in rows] + ([str(self.limit)] if self.limit else [])
         width = max(map(len, names), default=9)
         shown = {name: how for name, how in OPTIONAL.items() if self._has(name)}
         extra = "".join(f" {heading:>{size}s}" for heading, size, _ in shown.values())
@@ -233,7 +245,7 @@ class Plan(Sequence[PlannedCandidate]):
             f"{'candidate':{width}s} {'columns':>8s}{extra} {'rel. error':>10s} {'± s.e.':>8s} "
             f"{'bias':>9s} {'deviation':>9s} {'Mop/row':>8s}  source"
         ]
-        for row in self._rows:
+        for row in rows:
             parts = [
                 f"{math.sqrt(part):9.3g}" if part == part else f"{'':9s}"
                 for part in (row.squared_bias, row.variance)
@@ -247,6 +259,9 @@ class Plan(Sequence[PlannedCandidate]):
                 f"{row.label:{width}s} {row.n_components:8d}{extra} {row.relative_error:10.4g} "
                 f"{error} {parts[0]} {parts[1]} {row.cost / 1e6:8.3f}  {row.source}{fewer}"
             )
+        if len(rows) < len(self._rows):
+            n_more = len(self._rows) - len(rows)
+            lines.append(f"({n_more} more; `to_pandas()` and `to_dict()` have all of them)")
         if self.limit is not None:
             limit = self.limit
             extra = "".join(f" {'':{size}s}" for _, size, _ in shown.values())
