@@ -19,11 +19,9 @@ from __future__ import annotations
 import argparse
 import math
 import multiprocessing
-import resource
 import statistics
 import time
 from collections.abc import Callable
-from typing import Any
 
 import torch
 from torch import nn
@@ -36,6 +34,8 @@ from dotsketch.nn import (
     SoftmaxMap,
     linear_attention,
 )
+
+from .common import least_seconds, peak_mebibytes
 
 LENGTHS = (512, 1024, 2048, 4096, 8192, 16384)
 HEADS, CHANNELS = 4, 64
@@ -65,16 +65,6 @@ class TaylorMap(nn.Module):
         return torch.cat([torch.ones_like(x[..., :1]), x, squares], dim=-1)
 
 
-def seconds(run: Callable[[], Any], repeats: int) -> float:
-    """The least time of a call."""
-    found = []
-    for _ in range(repeats):
-        start = time.process_time()
-        run()
-        found.append(time.process_time() - start)
-    return min(found)
-
-
 # -- layers ----------------------------------------------------------------------------------------
 
 
@@ -83,7 +73,7 @@ def compare_layers() -> None:
     gradient = torch.randn(1000, 1024)
 
     def both(layer: nn.Module) -> float:
-        return seconds(lambda: layer(x).backward(gradient), 8)
+        return least_seconds(lambda: layer(x).backward(gradient), 8)
 
     print("layer: forward and backward, 1000 rows, d = D = 1024, p = 3, milliseconds\n")
     print(f"{'nn.Linear':36s} {1e3 * both(nn.Linear(1024, 1024)):8.1f}")
@@ -121,19 +111,16 @@ def measure_length(name: str, length: int) -> None:
     run(*small)
     inputs = [torch.randn(1, length, HEADS, CHANNELS) / 4 for _ in range(3)]
 
-    def peak() -> float:
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-
-    before = peak()
+    before = peak_mebibytes()
     with torch.no_grad():
         run(*inputs)
-        inference = peak() - before
-        forward = seconds(lambda: run(*inputs), 1 if length > 4096 else 3)
+        inference = peak_mebibytes() - before
+        forward = least_seconds(lambda: run(*inputs), 1 if length > 4096 else 3)
     for x in inputs:
         x.requires_grad_()
     run(*inputs).sum().backward()
-    training = peak() - before
-    both = seconds(lambda: run(*inputs).sum().backward(), 1 if length > 4096 else 3)
+    training = peak_mebibytes() - before
+    both = least_seconds(lambda: run(*inputs).sum().backward(), 1 if length > 4096 else 3)
     line = f"{name:16s} {length:6d} {forward:9.3f} {both:9.3f} {inference:9.0f} {training:9.0f}"
     print(line, flush=True)
 

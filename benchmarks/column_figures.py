@@ -10,9 +10,6 @@ numbers.
 
 from __future__ import annotations
 
-import argparse
-import os
-import time
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +19,7 @@ from scipy.linalg import eigh
 
 from dotsketch import FourierFeatures, Gaussian, MaclaurinFeatures, NystromFeatures
 
-from .landmarks import scaled_rows
-from .limit import relative_error
+from .common import data_parser, least_seconds, off_diagonal_error, scaled_rows
 
 SETS = ("protein", "letter", "kin8nm")
 COLUMNS = (16, 32, 64, 128, 256, 512)
@@ -41,22 +37,16 @@ def measured(features: Any, rows: np.ndarray, held: np.ndarray) -> tuple[float, 
     errors = []
     for seed in range(3):
         Z = features.set_params(random_state=seed).fit(rows).transform(held)
-        errors.append(relative_error(Z, features.kernel(held)))
+        errors.append(off_diagonal_error(Z, features.kernel(held)))
     batch = np.repeat(held.astype(np.float32), 8, axis=0)
-    seconds = []
-    for _ in range(3):
-        start = time.process_time()
-        features.transform(batch)
-        seconds.append(time.process_time() - start)
-    return float(np.median(errors)), min(seconds) / len(batch) * 1e6
+    seconds = least_seconds(lambda: features.transform(batch), 3)
+    return float(np.median(errors)), seconds / len(batch) * 1e6
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Error against columns and time, with the limit.")
-    parser.add_argument("--data", required=True, help="the folder of data sets")
+    parser = data_parser("Error against columns and time, with the limit.")
     parser.add_argument("--out", type=Path, default=Path("docs/figures"))
     options = parser.parse_args()
-    os.environ["DOTSKETCH_DATA"] = options.data
     by_columns, first = plt.subplots(1, 3, figsize=(11, 3.8), layout="constrained")
     by_time, second = plt.subplots(1, 3, figsize=(11, 3.8), layout="constrained")
     for left, right, name in zip(first, second, SETS, strict=True):
@@ -75,7 +65,7 @@ def main() -> None:
         w, V = eigh(kernel(rows), driver="evd")
         cross = kernel(held, rows)
         limit = [
-            relative_error(cross @ (V[:, -D:] / np.sqrt(w[-D:])), kernel(held)) for D in COLUMNS
+            off_diagonal_error(cross @ (V[:, -D:] / np.sqrt(w[-D:])), kernel(held)) for D in COLUMNS
         ]
         left.loglog(COLUMNS, limit, "k:", label="best possible")
         print(

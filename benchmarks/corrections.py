@@ -11,8 +11,6 @@ marginal likelihood of the features. DIR is a folder of data sets.
 
 from __future__ import annotations
 
-import argparse
-import os
 import warnings
 from typing import Any
 
@@ -29,6 +27,8 @@ from dotsketch import (
     mean_negative_log_likelihood,
 )
 from dotsketch.datasets import load_dataset
+
+from .common import data_parser
 
 SETS = ("kin8nm", "protein", "concrete")
 CORRECTIONS = (None, "posterior", "fitc", "auto")
@@ -56,11 +56,9 @@ def families(kernel: Gaussian, columns: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Corrections of posterior variances, by family.")
-    parser.add_argument("--data", required=True, help="the folder of data sets")
+    parser = data_parser("Corrections of posterior variances, by family.")
     parser.add_argument("--sets", nargs="*", default=SETS)
     options = parser.parse_args()
-    os.environ["DOTSKETCH_DATA"] = options.data
     warnings.simplefilter("ignore")  # short lengthscales are part of the comparison
     names = "".join(f"{c!s:>11s}" for c in CORRECTIONS)
     print(f"{'':35s}{'KL, given noise':41s}   | likelihood, chosen noise")

@@ -42,7 +42,6 @@ from __future__ import annotations
 import argparse
 import csv
 import importlib.util
-import os
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -63,6 +62,7 @@ from dotsketch import (
     NystromFeatures,
 )
 
+from .common import data_parser
 from .solvers import rows_of
 
 ROWS = {"fashion_mnist": 20_000, "covertype": 100_000}
@@ -327,8 +327,7 @@ def from_tables(paths: list[str]) -> list[tuple[str, str, int, float, float]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Error against seconds.")
-    parser.add_argument("--data", help="the folder of data sets")
+    parser = data_parser("Error against seconds.", required=False)
     parser.add_argument("--sets", nargs="*", default=SETS[:1], help=" ".join(SETS))
     parser.add_argument("--methods", nargs="*", default=list(METHODS), help=" ".join(METHODS))
     parser.add_argument("--columns", type=int, nargs="*", default=[512, 2048])
@@ -343,7 +342,6 @@ def main() -> None:
         return
     if not options.data:
         parser.error("--data names the folder of data sets.")
-    os.environ["DOTSKETCH_DATA"] = options.data
     print("set            method       columns  CPU s   error", flush=True)
     rows = []
     for name, method, *numbers in measured(options):

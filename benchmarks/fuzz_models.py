@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import collections
-import hashlib
 import io
 import pickle
 import sys
@@ -28,9 +27,8 @@ from sklearn.linear_model import Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from attacks.forging import archive_of
 from dotsketch import Gaussian, MaclaurinFeatures, PersistenceError, PolynomialSketch, load, save
-
-DIGITS = 64  # of the checksum at the end of a file
 
 
 def flip(data: bytearray, rng: np.random.Generator) -> None:
@@ -72,18 +70,11 @@ DAMAGES: tuple[Damage, ...] = (flip, overwrite, truncate, remove, double, append
 def forge(data: bytes, damage: Damage, rng: np.random.Generator) -> bytes:
     """The file with one member damaged, and every checksum right."""
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
-        seal = archive.comment[:-DIGITS]
         members = {name: bytearray(archive.read(name)) for name in archive.namelist()}
     names = list(members)
     # Half of the damage goes to the tree of values, which is one member of many
     damage(members[names[0] if rng.random() < 0.5 else names[rng.integers(len(names))]], rng)
-    out = io.BytesIO()
-    with zipfile.ZipFile(out, "w") as archive:
-        for name, content in members.items():
-            archive.writestr(zipfile.ZipInfo(name), bytes(content))
-        archive.comment = seal + b"0" * DIGITS
-    head = out.getvalue()[:-DIGITS]
-    return head + hashlib.sha256(head).hexdigest().encode()
+    return archive_of([(name, bytes(content)) for name, content in members.items()])
 
 
 def models(X: np.ndarray, y: np.ndarray) -> list:

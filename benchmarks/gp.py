@@ -44,6 +44,8 @@ from dotsketch import (
 from dotsketch.gp.dirichlet import DirichletLabels
 from dotsketch.metrics import error_rate, expected_calibration_error
 
+from .common import markdown_head, markdown_line
+
 
 class Given(TransformerMixin, BaseEstimator):
     """Features that are known already: an input is the number of its row."""
@@ -109,7 +111,9 @@ def classification(settings: list[str]) -> list[str]:
     y = np.random.default_rng(1).integers(0, C, n)
     rows, rows_test = np.arange(n)[:, None], np.arange(n, n + n_test)[:, None]
     labels = DirichletLabels.of(alpha, np.bincount(y) / n)
-    lines = table(["features", "per class (CPU s)", "dotsketch (CPU s)", "ratio", "difference"])
+    lines = markdown_head(
+        ["features", "per class (CPU s)", "dotsketch (CPU s)", "ratio", "difference"]
+    )
     for field in settings or ["real", "complex"]:
         Z = random_features(n + n_test, D, field == "complex")
         gp = FeatureGPClassifier(Given(Z), alpha=alpha, posterior="complex", **AUTHORS)
@@ -122,17 +126,15 @@ def classification(settings: list[str]) -> list[str]:
             np.abs(mean - mean_theirs).max(), np.abs(deviation**2 - variance_theirs).max()
         )
         cells = [field, f"{slow:.2f}", f"{fast:.2f}", f"{slow / fast:.1f}", f"{difference:.1e}"]
-        lines.append("| " + " | ".join(cells) + " |")
+        lines.append(markdown_line(cells))
         print(lines[-1], flush=True)
     return lines
 
 
 def gram() -> list[str]:
     n, D, block = 16_384, 1_000, 8_192
-    lines = [
-        "| features | bare rank-k update (GFLOP/s) | sums in blocks (GFLOP/s) | share |",
-        "|---|---|---|---|",
-    ]
+    headings = ["features", "bare rank-k update (GFLOP/s)", "sums in blocks (GFLOP/s)", "share"]
+    lines = markdown_head(headings)
     for dtype in (np.float64, np.float32, np.complex128, np.complex64):
         is_complex = np.dtype(dtype).kind == "c"
         Z = random_features(n, D, is_complex).astype(dtype)
@@ -157,7 +159,9 @@ def gram() -> list[str]:
 
 
 def memory(rows: int = 2_000_000) -> list[str]:
-    lines = table(["rows", "fit (s)", "CPU (s)", "CPU µs per row", "peak resident memory (MiB)"])
+    lines = markdown_head(
+        ["rows", "fit (s)", "CPU (s)", "CPU µs per row", "peak resident memory (MiB)"]
+    )
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "X.npy"
         X = np.lib.format.open_memmap(path, "w+", dtype=np.float32, shape=(rows, 64))
@@ -173,14 +177,8 @@ def memory(rows: int = 2_000_000) -> list[str]:
             command = [sys.executable, "-m", "benchmarks.gp", "fit-rows", str(path), str(n)]
             output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
             elapsed, used, peak = map(float, output.split())
-            cells = [
-                f"{n:,}",
-                f"{elapsed:.1f}",
-                f"{used:.1f}",
-                f"{used / n * 1e6:.1f}",
-                f"{peak:.0f}",
-            ]
-            lines.append("| " + " | ".join(cells) + " |")
+            times = (f"{value:.1f}" for value in (elapsed, used, used / n * 1e6))
+            lines.append(markdown_line([f"{n:,}", *times, f"{peak:.0f}"]))
             print(lines[-1], flush=True)
     return lines
 
@@ -245,14 +243,10 @@ def report(gp: FeatureGPClassifier, train, y, test, y_test, n_likelihood: int) -
 SCORES = ["alpha", "fit (s)", "ms a row", "error", "MNLL", "calibration error", "jitter"]
 
 
-def table(header: list[str]) -> list[str]:
-    return ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
-
-
 def fashion(settings: list[str]) -> list[str]:
     """Settings are shift/output/posterior[/alpha[/seed]]."""
     X, y, X_test, y_test = data("fashion_mnist")
-    lines = table(["shift", "features", "posterior", *SCORES])
+    lines = markdown_head(["shift", "features", "posterior", *SCORES])
     for setting in settings or ["raw/real/real", "centred/real/real"]:
         shift, output, posterior, *rest = setting.split("/")
         alpha = float(rest[0]) if rest else "auto"
@@ -270,7 +264,7 @@ def fashion(settings: list[str]) -> list[str]:
         )
         n_likelihood = 2_000 if posterior == "complex" else len(test)
         cells = report(gp, train, y, test, y_test, n_likelihood)
-        lines.append("| " + " | ".join([shift, output, posterior, *cells]) + " |")
+        lines.append(markdown_line([shift, output, posterior, *cells]))
         print(lines[-1], flush=True)
     return lines
 
@@ -282,7 +276,7 @@ def covertype(settings: list[str]) -> list[str]:
     X, y = X[order].astype(np.float64), y[order]
     n_test = len(X) // 10
     train, test = prepared(X[n_test:], X[:n_test], "raw")
-    lines = table(["p", "features", "posterior", *SCORES])
+    lines = markdown_head(["p", "features", "posterior", *SCORES])
     fields = ("real/real", "complex/real", "complex/complex")
     for setting in settings or [f"{p}/{field}" for p in (3, 7) for field in fields]:
         degree, output, posterior = setting.split("/")
@@ -294,14 +288,14 @@ def covertype(settings: list[str]) -> list[str]:
         )
         gp = FeatureGPClassifier(features, posterior=posterior, verbose=True, **AUTHORS)
         cells = report(gp, train, y[n_test:], test, y[:n_test], n_test)
-        lines.append("| " + " | ".join([degree, output, posterior, *cells]) + " |")
+        lines.append(markdown_line([degree, output, posterior, *cells]))
         print(lines[-1], flush=True)
     return lines
 
 
 def divergence(seeds: int = 5) -> list[str]:
     """KL of latent posteriors at held-out rows, summed over rows (averaged over classes)."""
-    lines = table(
+    lines = markdown_head(
         ["data", "columns", "posterior", "KL(approximate ‖ exact)", "KL(exact ‖ approximate)"]
     )
     for name, exact, train, test, y, make in divergence_cases():

@@ -21,39 +21,27 @@ three one after the other, and both errors.
 
 from __future__ import annotations
 
-import argparse
-import os
 import time
 
 import numpy as np
 from sklearn.kernel_approximation import Nystroem
 
 from dotsketch import Gaussian, NystromFeatures
-from dotsketch.datasets import load_dataset
+
+from .common import data_parser, least_seconds, off_diagonal_error, scaled_rows
 
 SETS = ("protein", "magic", "letter", "kin8nm", "drive", "covertype", "adult", "naval")
-
-
-def scaled_rows(name: str) -> np.ndarray:
-    X = np.asarray(load_dataset(name).X[:20_000], dtype=np.float64)
-    X = X[np.random.default_rng(0).permutation(len(X))]
-    scale = X.std(axis=0)
-    return (X - X.mean(axis=0)) / np.where(scale > 0, scale, 1.0)
 
 
 def error_and_seconds(features: NystromFeatures, X: np.ndarray) -> tuple[float, float]:
     """The error on the first 1000 rows of features fitted to the others, medians of five."""
     held, rest = X[:1000], X[1000:]
-    K = features.kernel(held)
-    np.fill_diagonal(K, 0)
     errors, seconds = [], []
     for seed in range(5):
         start = time.perf_counter()
         Z = features.set_params(random_state=seed).fit(rest).transform(held)
         seconds.append(time.perf_counter() - start)
-        difference = Z @ Z.T - K
-        np.fill_diagonal(difference, 0)
-        errors.append(np.linalg.norm(difference) / np.linalg.norm(K))
+        errors.append(off_diagonal_error(Z, features.kernel(held)))
     return float(np.median(errors)), float(np.median(seconds))
 
 
@@ -67,18 +55,10 @@ def precision(name: str, landmarks: float) -> None:
         errors, times = [], []
         for dtype in (np.float64, np.float32):
             held, rest = X[:1000].astype(dtype), X[1000:].astype(dtype)
-            Z = np.asarray(features.fit(rest).transform(held), dtype=np.float64)
-            K = kernel(X[:1000])
-            difference = Z @ Z.T - K
-            for matrix in (difference, K):
-                np.fill_diagonal(matrix, 0)
-            errors.append(np.linalg.norm(difference) / np.linalg.norm(K))
-            seconds = []
-            for _ in range(7):
-                start = time.process_time()
-                features.transform(held)
-                seconds.append(time.process_time() - start)
-            times.append(1e6 * min(seconds) / len(held))
+            Z = features.fit(rest).transform(held)
+            errors.append(off_diagonal_error(Z, kernel(X[:1000])))
+            seconds = least_seconds(lambda: features.transform(held), 7)  # noqa: B023 - called now
+            times.append(1e6 * seconds / len(held))
         print(
             f"{name:10s} {factor:11.2f} {errors[0]:9.3g} {errors[1] / errors[0]:10.4f} "
             f"{times[0]:8.1f} {times[1]:8.1f} {times[0] / times[1]:6.2f}",
@@ -124,14 +104,12 @@ def setup(name: str, columns: int) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Errors of two rules for landmarks.")
-    parser.add_argument("--data", required=True, help="the folder of data sets")
+    parser = data_parser("Errors of two rules for landmarks.")
     parser.add_argument("--sets", nargs="*")
     parser.add_argument("--part", choices=("rules", "float32", "setup"), default="rules")
     parser.add_argument("--landmarks", type=float, default=1.0, help="landmarks per column")
     parser.add_argument("--columns", type=int, default=4096, help="of the set-up")
     options = parser.parse_args()
-    os.environ["DOTSKETCH_DATA"] = options.data
     if options.part == "float32":
         print("set        lengthscale   float64  error of 32  µs: 64       32  ratio")
         for name in options.sets or SETS[:3]:
@@ -149,16 +127,9 @@ def main() -> None:
         for factor in (1.0, 0.4):
             for columns in (64, 256):
                 kernel = Gaussian(lengthscale=factor * median)
+                sizes = {"n_components": columns, "n_landmarks": options.landmarks}
                 (uniform, fast), (pivoted, slow) = (
-                    error_and_seconds(
-                        NystromFeatures(
-                            kernel,
-                            n_components=columns,
-                            n_landmarks=options.landmarks,
-                            landmarks=rule,
-                        ),
-                        X,
-                    )
+                    error_and_seconds(NystromFeatures(kernel, landmarks=rule, **sizes), X)
                     for rule in ("uniform", "rpcholesky")
                 )
                 print(

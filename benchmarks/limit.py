@@ -18,11 +18,6 @@ One thread; nothing is asserted.
 
 from __future__ import annotations
 
-import argparse
-import os
-import time
-from collections.abc import Callable
-
 import numpy as np
 from scipy.linalg import cholesky, eigh, svd
 
@@ -30,8 +25,8 @@ from dotsketch import ExactGPRegressor, FeatureGPRegressor, Gaussian, NystromFea
 from dotsketch.features import Study
 from dotsketch.planning import best_possible
 
+from .common import data_parser, least_seconds, off_diagonal_error, scaled_rows
 from .corrections import NOISE, split
-from .landmarks import scaled_rows
 
 SETS = ("protein", "magic", "letter", "kin8nm", "drive")
 VARIANTS = {
@@ -48,18 +43,6 @@ def kernels(X: np.ndarray) -> dict[float, Gaussian]:
     return {factor: Gaussian(lengthscale=factor * median) for factor in (1.0, 0.4)}
 
 
-def held_out_error(features: NystromFeatures, rows: np.ndarray, held: np.ndarray) -> float:
-    return relative_error(features.fit(rows).transform(held), features.kernel(held))
-
-
-def relative_error(Z: np.ndarray, K: np.ndarray) -> float:
-    """The error of Z Zᵀ off the diagonal."""
-    R = Z @ Z.T - K
-    np.fill_diagonal(R, 0)
-    np.fill_diagonal(K, 0)
-    return float(np.linalg.norm(R) / np.linalg.norm(K))
-
-
 def errors(sets: list[str], columns: list[int], n_draws: int) -> None:
     print(f"{'set':8s} scale     D     limit" + "".join(f"{name:>17s}" for name in VARIANTS))
     ratios: dict[str, list[float]] = {name: [] for name in VARIANTS}
@@ -70,17 +53,12 @@ def errors(sets: list[str], columns: list[int], n_draws: int) -> None:
             w, V = eigh(kernel(rows), driver="evd")
             for D in columns:
                 Z = kernel(held, rows) @ (V[:, -D:] / np.sqrt(w[-D:]))
-                limit = relative_error(Z, kernel(held))
+                limit = off_diagonal_error(Z, kernel(held))
                 texts = []
                 for variant, options in VARIANTS.items():
-                    found = [
-                        held_out_error(
-                            NystromFeatures(kernel, n_components=D, random_state=seed, **options),
-                            rows,
-                            held,
-                        )
-                        for seed in range(n_draws)
-                    ]
+                    features = NystromFeatures(kernel, n_components=D, **options)
+                    draws = (features.set_params(random_state=s).fit(rows) for s in range(n_draws))
+                    found = [off_diagonal_error(one.transform(held), kernel(held)) for one in draws]
                     ratios[variant].append(float(np.median(found)) / limit)
                     texts.append(f"{ratios[variant][-1]:17.2f}")
                 print(f"{name:8s} {factor:5.1f} {D:5d} {limit:9.2e}" + "".join(texts), flush=True)
@@ -108,42 +86,32 @@ def estimate(sets: list[str]) -> None:
             print(f"{name:8s} {factor:3.1f}  " + "   ".join(texts), flush=True)
 
 
-def seconds(work: Callable[[], object], repeats: int = 1) -> float:
-    """Processor time, the least of some runs: other programs may use the machine."""
-    found = []
-    for _ in range(repeats):
-        start = time.process_time()
-        work()
-        found.append(time.process_time() - start)
-    return min(found)
-
-
 def times() -> None:
     X = np.random.default_rng(0).standard_normal((20_000, 9))
     kernel = Gaussian(lengthscale=3.0)
     B = X[:4096]
     K = kernel(B) + 1e-8 * np.eye(len(B))
-    factor = seconds(lambda: cholesky(K, lower=True))
-    values = seconds(lambda: (kernel(B), kernel(B, X)))
+    factor = least_seconds(lambda: cholesky(K, lower=True))
+    values = least_seconds(lambda: (kernel(B), kernel(B, X)))
     KX = kernel(B, X)
-    product = seconds(lambda: KX @ KX.T)
+    product = least_seconds(lambda: KX @ KX.T)
     features = NystromFeatures(kernel, n_components=1024, n_landmarks=4096, random_state=0)
-    fit = seconds(lambda: features.fit(X))
+    fit = least_seconds(lambda: features.fit(X))
     print(f"D = 1024, m = 4096, 20,000 rows: fit {fit:.1f} s; Cholesky factor {factor:.1f} s,")
     print(f"values of the kernel {values:.1f} s, their product {product:.1f} s: fit takes")
     print(f"{fit / (factor + values + product):.1f} times the three")
     for dtype in (np.float64, np.float32):
         transform_times(features, X[:4000].astype(dtype))
     plain = NystromFeatures(kernel, n_components=4096, n_landmarks=1.0, random_state=0)
-    ours, theirs = seconds(lambda: plain.fit(X)), seconds(lambda: svd(K))
+    ours, theirs = least_seconds(lambda: plain.fit(X)), least_seconds(lambda: svd(K))
     print(f"4096 plain landmarks: fit {ours:.1f} s, singular values {theirs:.1f} s")
 
 
 def transform_times(features: NystromFeatures, X: np.ndarray) -> None:
     B, W = (A.astype(X.dtype) for A in (features.components_, features.normalization_))
     K = features.kernel_(X, B)
-    products = seconds(lambda: (X @ B.T, K @ W), 3)
-    transform = seconds(lambda: features.transform(X), 3)
+    products = least_seconds(lambda: (X @ B.T, K @ W), 3)
+    transform = least_seconds(lambda: features.transform(X), 3)
     print(f"transform, {X.dtype}: {transform / len(X) * 1e6:.0f} µs per row, ", end="")
     print(f"{transform / products:.2f} times its two products of matrices")
 
@@ -169,14 +137,12 @@ def posterior(sets: list[str], n_draws: int) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Nyström features and the best possible.")
-    parser.add_argument("--data", required=True, help="the folder of data sets")
+    parser = data_parser("Nyström features and the best possible.")
     parser.add_argument("--sets", nargs="*", default=SETS)
     parser.add_argument("--columns", nargs="*", type=int, default=(64, 256, 1024))
     parser.add_argument("--draws", type=int, default=5)
     parser.add_argument("--part", choices=("errors", "estimate", "time", "posterior"))
     options = parser.parse_args()
-    os.environ["DOTSKETCH_DATA"] = options.data
     if options.part in (None, "errors"):
         errors(options.sets, options.columns, options.draws)
     if options.part in (None, "estimate"):

@@ -45,17 +45,9 @@ def add_rate(threads: int, clock: Callable[[], float] = time.perf_counter) -> fl
     """Float32 additions a second in registers; None where no C compiler is found."""
     with tempfile.TemporaryDirectory() as folder:
         library = Path(folder) / "peak_adds.so"
-        command = [
-            "cc",
-            "-O3",
-            "-march=native",
-            "-shared",
-            "-fPIC",
-            str(SOURCE),
-            "-o",
-            str(library),
-        ]
+        flags = ("-O3", "-march=native", "-shared", "-fPIC")
         try:
+            command = ["cc", *flags, str(SOURCE), "-o", str(library)]
             subprocess.run(command, check=True, capture_output=True)
         except (OSError, subprocess.CalledProcessError):
             return None

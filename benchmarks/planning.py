@@ -13,18 +13,16 @@ and measured. The third prints the time and the peak memory of AutoFeatures with
 
 from __future__ import annotations
 
-import argparse
 import multiprocessing
-import os
-import resource
 import time
+from functools import partial
 
 import numpy as np
 
 from dotsketch import AutoFeatures, Exponential, FeatureGPRegressor, Gaussian, Polynomial, plan
 
+from .common import data_parser, least_seconds, markdown_head, peak_mebibytes, scaled_rows
 from .corrections import split
-from .landmarks import scaled_rows
 
 KERNELS = [
     Gaussian(),
@@ -64,24 +62,14 @@ def choices(name: str) -> None:
         )
 
 
-def fitted(auto: AutoFeatures, X: np.ndarray) -> tuple[AutoFeatures, float]:
-    """The features fitted to X, and the seconds that it took."""
-    times = []
-    for _ in range(3):
-        start = time.process_time()
-        auto.fit(X)
-        times.append(time.process_time() - start)
-    return auto, min(times)
-
-
 def large(n_components: int) -> None:
     """What a fit with many columns takes; in a process of its own, whose peak memory is known."""
     X = np.random.default_rng(0).standard_normal((20_000, 16))
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    before = peak_mebibytes()
     start = time.process_time()
     auto = AutoFeatures(Gaussian(), n_components=n_components, random_state=0).fit(X)
     seconds = time.process_time() - start
-    more = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 2**10
+    more = peak_mebibytes() - before
     chosen = auto.chosen_
     print(
         f"| {n_components} | {seconds:.1f} | {more:.0f} | {chosen.label} | "
@@ -91,16 +79,15 @@ def large(n_components: int) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", help="folder with the data sets")
+    parser = data_parser(__doc__.splitlines()[0], required=False)
     parser.add_argument("--sets", nargs="+", default=["concrete"])
     parser.add_argument("--rows", type=int, default=824)
     parser.add_argument("--part", choices=("times", "choices", "large"), default="times")
     parser.add_argument("--columns", nargs="+", type=int, default=[20, 50, 100, 200])
     options = parser.parse_args()
     if options.part == "large":
-        print("| columns | fit (s) | memory (MiB) | chosen | error | left out |")
-        print("| --- | --- | --- | --- | --- | --- |")
+        headings = ["columns", "fit (s)", "memory (MiB)", "chosen", "error", "left out"]
+        print(*markdown_head(headings), sep="\n")
         for n in options.columns:
             process = multiprocessing.get_context("spawn").Process(target=large, args=(n,))
             process.start()
@@ -108,20 +95,20 @@ def main() -> None:
         return
     if options.data is None:
         parser.error("--data is needed for this part")
-    os.environ["DOTSKETCH_DATA"] = options.data
     if options.part == "choices":
-        print("| data | by | chosen | columns | value | planned (s) | taken (s) |")
-        print("| --- | --- | --- | --- | --- | --- | --- |")
+        headings = ["data", "by", "chosen", "columns", "value", "planned (s)", "taken (s)"]
+        print(*markdown_head(headings), sep="\n")
         for name in options.sets:
             choices(name)
         return
-    print("| data | kernel | columns | plan (s) | fit (s) | computed | chosen | same |")
-    print("| --- | --- | --- | --- | --- | --- | --- | --- |")
+    headings = ["data", "kernel", "columns", "plan (s)", "fit (s)", "computed", "chosen", "same"]
+    print(*markdown_head(headings), sep="\n")
     for name in options.sets:
         X = scaled_rows(name)[: options.rows]
         for kernel in KERNELS:
             for n in options.columns:
-                auto, short = fitted(AutoFeatures(kernel, n_components=n, random_state=0), X)
+                auto = AutoFeatures(kernel, n_components=n, random_state=0)
+                short = least_seconds(partial(auto.fit, X), 3)
                 rng = np.random.default_rng(0).spawn(2)[0]  # the rows that `fit` looks at
                 start = time.process_time()
                 table = plan(kernel, X, n_components=n, random_state=rng)

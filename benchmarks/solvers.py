@@ -26,8 +26,6 @@ DIR is a folder of data sets. Set OMP_NUM_THREADS=1. Prints tables and asserts n
 from __future__ import annotations
 
 import argparse
-import os
-import resource
 import subprocess
 import sys
 import time
@@ -38,6 +36,8 @@ import numpy as np
 from dotsketch import FeatureGPClassifier, FeatureGPRegressor, FourierFeatures, Gaussian
 from dotsketch.datasets import load_dataset, train_test_split
 from dotsketch.gp import ConjugateGradients
+
+from .common import data_parser, peak_mebibytes
 
 # the share of the median distance that is the lengthscale
 SETS = {"protein": 0.4, "kin8nm": 1.0, "letter": 0.5, "magic": 0.6, "powerplant": 0.5, "drive": 0.5}
@@ -147,10 +147,9 @@ def scale(options: argparse.Namespace) -> None:
                 for name, value in found.items()
             }
             before = {name: (size, value) for name, value in found.items()}
-            peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
             print(
                 f"{n:6d} {columns:8d} {seconds:7.1f} {gp.n_iterations_:6d} {exponents['all']:>9s} "
-                f"{found['each']:15.2f} {exponents['each']:>9s} {peak:17.0f}",
+                f"{found['each']:15.2f} {exponents['each']:>9s} {peak_mebibytes():17.0f}",
                 flush=True,
             )
 
@@ -165,7 +164,7 @@ def one_fit(name: str, solver: str, columns: int, rows: int | None) -> None:
     features = features_for(split.X_train, columns, SETS.get(name, 0.5))
     gp = FeatureGPRegressor(features, solver=solver)
     seconds = timed(gp, split.X_train, split.y_train)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    peak = peak_mebibytes()
     rmse = np.sqrt(np.mean((gp.predict(split.X_test) - split.y_test) ** 2))
     passes = getattr(gp, "n_iterations_", "")
     print(
@@ -212,9 +211,8 @@ TABLES = {
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="The iterative solver against the direct one.")
+    parser = data_parser("The iterative solver against the direct one.")
     parser.add_argument("what", choices=list(TABLES))
-    parser.add_argument("--data", required=True, help="the folder of data sets")
     parser.add_argument("--columns", type=int, nargs="*", default=None)
     parser.add_argument("--rows", type=int, default=None, help="at most so many training rows")
     parser.add_argument("--sets", nargs="*", default=list(SETS))
@@ -222,7 +220,6 @@ def main() -> None:
     parser.add_argument("--share", type=float, default=0.5, help="of the median distance (fashion)")
     parser.add_argument("--verbose", action="store_true")
     options = parser.parse_args()
-    os.environ["DOTSKETCH_DATA"] = options.data
     table, columns = TABLES[options.what]
     options.columns = options.columns or columns
     table(options)

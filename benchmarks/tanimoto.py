@@ -32,6 +32,8 @@ from sklearn.kernel_approximation import PolynomialCountSketch
 
 from dotsketch import MaclaurinFeatures, NystromFeatures, Tanimoto
 
+from .common import least_seconds
+
 COLUMNS = {"lipophilicity": 1024, "hiv": 1024, "guacamol10k": 3162}
 N_PREFACTORS = 10_000
 MOST_ROWS = 10_000
@@ -216,12 +218,10 @@ def times(X: Any, columns: int) -> None:
         told[str(setting)] = lambda s=setting: s.transform(few)
     print(f"\n{'µs per row of CSR input, ' + str(columns) + ' columns':72s}")
     for label, call in told.items():
-        seconds = []
-        for _ in range(5):
-            start = time.perf_counter()
-            Z = call()
-            seconds.append((time.perf_counter() - start) / len(Z))
-        print(f"  {label:50s} {1e6 * min(seconds):10.1f}", flush=True)
+        n = len(call())
+        print(
+            f"  {label:50s} {1e6 * least_seconds(call, 5, time.perf_counter) / n:10.1f}", flush=True
+        )
 
 
 def main() -> None:

@@ -45,15 +45,8 @@ def gaussian_kl(mean: Array, variance: Array, other_mean: Array, other_variance:
     >>> gaussian_kl([0.0], [1.0], [1.0], [1.0]), gaussian_kl([0.0], [4.0], [0.0], [1.0])
     (0.5, 0.8068528194400546)
     """
-    m, v, m0, v0 = (
-        _matrix(name, values)
-        for name, values in (
-            ("mean", mean),
-            ("variance", variance),
-            ("other_mean", other_mean),
-            ("other_variance", other_variance),
-        )
-    )
+    names = ("mean", "variance", "other_mean", "other_variance")
+    m, v, m0, v0 = map(_matrix, names, (mean, variance, other_mean, other_variance))
     if not m.shape == v.shape == m0.shape == v0.shape:
         raise ValueError(
             f"The arrays must have one shape; got {m.shape}, {v.shape}, {m0.shape}, {v0.shape}."
@@ -80,10 +73,7 @@ def mean_negative_log_likelihood(
     0.34657359027997264
     """
     if variance is not None:
-        y, mean, v = (
-            _array(name, values)
-            for name, values in (("y", y), ("prediction", prediction), ("variance", variance))
-        )
+        y, mean, v = map(_array, ("y", "prediction", "variance"), (y, prediction, variance))
         if not y.shape == mean.shape == v.shape:
             raise ValueError(
                 f"y, prediction and variance must have one shape; got {y.shape}, {mean.shape} and "

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from .._arrays import Array, HostParts, Parts, dense, is_sparse
-from .chunks import fill
+from .._arrays import Array, ArrayT, HostParts, Parts, dense, is_sparse
+from .chunks import fill, map_rows
 
 
 class Prepared:
@@ -38,6 +38,30 @@ class Prepared:
             return parts
         fill(out, parts)
         return out
+
+    def map(
+        self,
+        X: ArrayT,
+        output: str,
+        width: int,
+        inputs: Callable[[Array], Array] | None = None,
+        n_jobs: int | None = None,
+    ) -> ArrayT:  # (n, d) -> (n, width), or (n, 2 width) for "complex_to_real"
+        """The columns of all rows, chunk by chunk; `inputs` maps a chunk of X to our own rows."""
+
+        def ours(rows: Array) -> Array:
+            return rows if inputs is None else inputs(rows)
+
+        return map_rows(
+            lambda rows: self(ours(rows)),
+            X,
+            output,
+            width,
+            self.chunk_rows,
+            write=lambda rows, out: self(ours(rows), out=out),
+            n_jobs=n_jobs,
+            may_split=not self.depends_on_chunk,
+        )
 
     @property
     def chunk_rows(self) -> int:

@@ -12,7 +12,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import copy_context
 from functools import lru_cache
 from typing import Any, TypeVar
@@ -134,8 +134,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
 
 
-@contextmanager
-def suited_blas_threads(size: int) -> Iterator[None]:
+def suited_blas_threads(size: int) -> AbstractContextManager[None]:
     """BLAS keeps to one thread for work on matrices of up to 1000 rows.
 
     NumPy and SciPy come with a BLAS each, whose threads go on waiting actively for a while: where
@@ -143,8 +142,4 @@ def suited_blas_threads(size: int) -> Iterator[None]:
     evidence of 300 rows takes 2.4 times as long with two threads as with one, that of 600 rows
     1.9 times, of 1000 1.2 times, and of 3000 rows 0.6 times.
     """
-    if size > _SMALL:
-        yield
-        return
-    with single_blas_thread():
-        yield
+    return nullcontext() if size > _SMALL else single_blas_thread()

@@ -18,7 +18,7 @@ from ..kernels import Kernel
 from ..planning import Aim, BestPossible, Plan, PlannedCandidate, Selection, assess, select
 from .encoding import EncodedTable, encode
 from .errors import UserMistake
-from .measure import Compared, Difference, HeldOut, compare_one, rank_measured, shortlist
+from .measure import Compared, HeldOut, compare_one, is_as_good, rank_measured, shortlist
 from .modelling import candidates_of, choose_kernel, plan_within, rank
 from .schema import RowSample
 from .tables import Table
@@ -122,8 +122,7 @@ def try_fewer(
     if not rows:
         return None
     fewer = compare_one(rows[0], study.resolved, split, task, seed)
-    difference = Difference.of(fewer, best)
-    return fewer if difference is not None and difference.is_tie else None
+    return fewer if is_as_good(fewer, best) else None
 
 
 def hold_out(rows: EncodedTable, seed: int, test: Table | None = None) -> HeldOut:

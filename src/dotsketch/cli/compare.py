@@ -23,6 +23,7 @@ from .measure import (
     compare_baselines,
     compare_exact,
     error_curves,
+    is_as_good,
     mean_and_error,
 )
 from .modelling import describe_cap, is_capped, make_gp
@@ -205,11 +206,7 @@ def recommendation(choice: Choice) -> str:
     row = choice.row
     text = f"Recommended: {best.name}, {row.n_components} columns"
     text += ", the best likelihood on rows held out" if others else ""
-    ties = []
-    for one in others:
-        difference = Difference.of(one, best)
-        if difference is not None and difference.is_tie:
-            ties.append(one)
+    ties = [one for one in others if is_as_good(one, best)]
     faster = [
         one
         for one in ties

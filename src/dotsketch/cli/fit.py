@@ -22,8 +22,7 @@ from .model_file import save_model
 from .modelling import (
     check_features,
     describe_cap,
-    fit_on_cluster,
-    fit_stream,
+    fit_process,
     is_capped,
     process_of,
     short_name,
@@ -42,7 +41,7 @@ from .options import (
 from .output import Output, facts
 from .python_source import source_of
 from .schema import Schema
-from .scoring import NumberPrediction, Score, describe_figures, predict_rows
+from .scoring import NumberPrediction, Score, describe_score, predict_rows
 from .tables import Table
 
 SCORED_ROWS = 5000  # that are left out one by one
@@ -185,8 +184,8 @@ def fitted_process(
                 advance(fraction)
 
         if scheduler is None:
-            return fit_stream(estimator, sample, stream, classes, jobs, rows.imputation)
-        return fit_on_cluster(estimator, sample, rows_of_parts(rows), classes)
+            return fit_process(estimator, sample, (stream,), classes, jobs, rows.imputation)
+        return fit_process(estimator, sample, rows_of_parts(rows), classes, 1)
 
 
 def lines_of(schema: Schema, choice: Choice, score: dict[str, Any] | None) -> dict[str, str]:
@@ -199,7 +198,7 @@ def lines_of(schema: Schema, choice: Choice, score: dict[str, Any] | None) -> di
         "predicted error": f"{row.relative_error:.3g} of the kernel ({row.source})",
     }
     if score is not None:
-        lines["score"] = f"{describe_figures(score)} ({score['rows']:,} rows, {score['how']})"
+        lines["score"] = describe_score(score)
     return lines
 
 

@@ -69,7 +69,8 @@ def parse_kernel(text: str, dimension: int) -> tuple[Kernel, bool]:
             return Exponential(lengthscale=lengthscale), False
         nu: dict[str, Any] = {}
         if name == "matern":
-            nu["nu"] = _smoothness(values.pop(0)) if values else 1.5
+            given = values.pop(0) if values else "1.5"
+            nu["nu"] = "auto" if given.lower() == "auto" else number(given, "nu")
         kind = Matern if name == "matern" else Gaussian
         if not values or values == ["median"]:
             return kind(**nu), not values
@@ -82,10 +83,6 @@ def parse_kernel(text: str, dimension: int) -> tuple[Kernel, bool]:
         return kind(lengthscale=lengthscales if len(values) > 1 else lengthscales[0], **nu), False
     except ValueError as error:
         raise UserMistake(f"the kernel {text!r} cannot be made: {error}") from error
-
-
-def _smoothness(text: str) -> float | str:
-    return "auto" if text.lower() == "auto" else float(number(text, "nu"))
 
 
 def number(text: str, name: str, kind: type = float) -> Any:

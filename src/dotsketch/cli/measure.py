@@ -127,6 +127,12 @@ class Difference(NamedTuple):
         return self.mean <= max(self.standard_error, INVISIBLE)
 
 
+def is_as_good(one: Compared, best: Compared) -> bool:
+    """Whether one has losses that are not clearly larger than those of the best."""
+    difference = Difference.of(one, best)
+    return difference is not None and difference.is_tie
+
+
 def shortlist(table: Plan, most: int) -> list[PlannedCandidate]:
     """The best of every family, then of every variant of it, then the next best; as planned."""
 
@@ -182,15 +188,14 @@ def compare_one(
     fitted = clone(features).fit(split.X)
     gp = make_gp(task, FittedFeatures(fitted), split.imputation).fit(split.rows, split.y)
     seconds = time.perf_counter() - start
-    error, spread = (
-        measured_error(fitted, kernel, split, seed) if len(split.X_test) > 2 else (None,) * 2
-    )
+    is_measured = len(split.X_test) > 2
+    errors = measured_error(fitted, kernel, split, seed) if is_measured else (None, None)
     return Compared(
         short_name(row.label),
         row,
-        error,
-        spread,
-        **score_process(gp, split, task),
+        errors[0],
+        errors[1],
+        **scores_of(predict_rows(gp, split.test_rows), split),
         microseconds=microseconds_a_row(fitted.transform, split.X_test),
         fit_seconds=seconds,
         features=features,
@@ -208,7 +213,7 @@ def compare_exact(kernel: Kernel, split: HeldOut, task: str) -> Compared:
         None,
         None,
         None,
-        **score_process(gp, split, task),
+        **scores_of(predict_rows(gp, split.test_rows), split),
         microseconds=None,
         fit_seconds=seconds,
         model=gp,
@@ -237,48 +242,25 @@ def compare_baselines(split: HeldOut, task: str, seed: int) -> list[Compared]:
         predict = getattr(model, "predict_proba", model.predict)
         microseconds = microseconds_a_row(predict, split.X_test, calls=1)
         if task == "classification":
-            scored = score_process(model, split, task, split.X_test)
-        else:
-            scored = score_points(model, split)
-        found.append(
-            Compared(
-                name,
-                None,
-                None,
-                None,
-                **scored,
-                microseconds=microseconds,
-                fit_seconds=seconds,
-                is_baseline=True,
-            )
-        )
+            scored = scores_of(predict_rows(model, split.X_test), split)
+        else:  # without a distribution
+            mean = model.predict(split.X_test)
+            scored = scores_of(NumberPrediction(mean, np.ones_like(mean)), split)
+            scored |= {"losses": None, "prediction": None}
+            scored["figures"] |= {"mnll": None, "coverage": None}
+        scored |= {"microseconds": microseconds, "fit_seconds": seconds, "is_baseline": True}
+        found.append(Compared(name, None, None, None, **scored))
     return found
 
 
-def score_points(model: Any, split: HeldOut) -> dict[str, Any]:
-    """The scores of a regression without a distribution."""
-    total = Score("regression")
-    mean = model.predict(split.X_test)
-    prediction = NumberPrediction(mean, np.ones_like(mean))
-    total.add(prediction, split.y_test)
-    return {
-        "figures": total.figures() | {"mnll": None, "coverage": None},
-        "losses": None,
-        "errors": errors_of(mean, split.y_test, "regression"),
-        "prediction": None,
-    }
-
-
-def score_process(
-    gp: Any, split: HeldOut, task: str, rows: np.ndarray | None = None
-) -> dict[str, Any]:
-    prediction = predict_rows(gp, split.test_rows if rows is None else rows)
-    total = Score(task)
+def scores_of(prediction: Prediction, split: HeldOut) -> dict[str, Any]:
+    """How good predictions for the rows held out are."""
+    total = Score(prediction.task)
     total.add(prediction, split.y_test)
     return {
         "figures": total.figures(),
         "losses": prediction.losses(split.y_test),
-        "errors": errors_of(prediction.values, split.y_test, task),
+        "errors": errors_of(prediction.values, split.y_test, prediction.task),
         "prediction": prediction,
     }
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
 from typing import Any
 
@@ -57,7 +57,6 @@ SHORT_WORDS = {
     "random degrees": "random",
     "constant norms": "constant",
 }
-Stream = Callable[[], Iterator[tuple[np.ndarray, np.ndarray]]]
 
 
 def choose_kernel(text: str, X: np.ndarray, y: np.ndarray, task: str, seed: int) -> Kernel:
@@ -148,8 +147,9 @@ def short_name(label: str) -> str:
 
 def named_candidate(text: str, study: Study) -> FeatureMap:
     """The candidate that is called so in the table of `compare`, or so in full."""
-    named = {normalise_name(short_name(one.label())): one for one in variants(study)}
-    named |= {normalise_name(one.label()): one for one in variants(study)}
+    found = variants(study)
+    named = {normalise_name(short_name(one.label())): one for one in found}
+    named |= {normalise_name(one.label()): one for one in found}
     if normalise_name(text) not in named:
         close = get_close_matches(normalise_name(text), [*named, *FAMILIES], 1)
         nearest = (
@@ -209,16 +209,14 @@ def normalise_name(name: str) -> str:
 
 def make_gp(task: str, features: Any, imputation: Imputation | None = None) -> Any:
     """The Gaussian process on these features, unfitted; of rows with gaps if they are imputed."""
-    if task == "regression":
-        return imputed(FeatureGPRegressor(features), imputation)
-    return imputed(FeatureGPClassifier(features), imputation)
+    make = FeatureGPRegressor if task == "regression" else FeatureGPClassifier
+    return imputed(make(features), imputation)
 
 
 def exact_gp(task: str, kernel: Kernel, imputation: Imputation | None = None) -> Any:
     """The exact Gaussian process, unfitted."""
-    if task == "regression":
-        return imputed(ExactGPRegressor(kernel), imputation)
-    return imputed(ExactGPClassifier(kernel), imputation)
+    make = ExactGPRegressor if task == "regression" else ExactGPClassifier
+    return imputed(make(kernel), imputation)
 
 
 def imputed(gp: Any, imputation: Imputation | None) -> Any:
@@ -251,63 +249,37 @@ def process_of(gp: Any) -> Any:
     return gp.regressor_ if isinstance(gp, ImputedGPRegressor) else gp
 
 
-def fit_stream(
+def fit_process(
     features: Any,
     sample: tuple[np.ndarray, np.ndarray],
-    stream: Stream,
+    rows: tuple[Any, ...],
     classes: list[Any] | None,
     jobs: int | None,
     imputation: Imputation | None = None,
 ) -> Any:
-    """A process fitted in one pass over the rows, with features fitted to the sample (X, y).
+    """A process fitted in one pass over all rows, with features fitted to the sample (X, y).
 
-    A classification names its classes, a regression has none.
+    `rows` is a stream, or rows (X, y) of workers. A classification names its classes, a regression
+    has none.
     """
-    gp, fitted = unfitted_process(features, sample, classes, jobs, imputation)
-    if classes is not None:
-
-        def filled() -> Iterator[tuple[np.ndarray, np.ndarray]]:
-            for X, y in stream():
-                yield X if imputation is None else imputation.imputer.transform(X), y
-
-        gp = imputed(gp.fit(filled, classes=classes), imputation)
-    elif imputation is None:
-        gp.fit(stream)
-    else:
-        gp = imputed(gp, imputation).fit(stream, sample=sample)
-        gp.regressor = FeatureGPRegressor(features)
-    return with_features(gp, features, fitted)
-
-
-def fit_on_cluster(
-    features: Any,
-    sample: tuple[np.ndarray, np.ndarray],
-    rows: tuple[Any, Any],
-    classes: list[Any] | None,
-) -> Any:
-    """As `fit_stream`, on rows (X, y) of workers."""
-    gp, fitted = unfitted_process(features, sample, classes, 1)
-    gp.fit(*rows, **({} if classes is None else {"classes": classes}))
-    return with_features(gp, features, fitted)
-
-
-def unfitted_process(
-    features: Any,
-    sample: tuple[np.ndarray, np.ndarray],
-    classes: list[Any] | None,
-    jobs: int | None,
-    imputation: Imputation | None = None,
-) -> tuple[Any, Any]:
-    """A process, and its features, fitted to the sample."""
     X, _ = sample
     fitted = clone(features).fit(X if imputation is None else imputation.imputer.transform(X))
     use_threads(fitted, jobs)
     gp = make_gp("regression" if classes is None else "classification", FittedFeatures(fitted))
-    return gp, fitted
+    if imputation is None:
+        gp.fit(*rows, **({} if classes is None else {"classes": classes}))
+    elif classes is None:
+        gp = imputed(gp, imputation).fit(*rows, sample=sample)
+        gp.regressor = FeatureGPRegressor(features)
+    else:
+        [stream] = rows
 
+        def filled() -> Iterator[tuple[np.ndarray, np.ndarray]]:
+            for X, y in stream():
+                yield imputation.imputer.transform(X), y
 
-def with_features(gp: Any, features: Any, fitted: Any) -> Any:
-    """Without the frame again: the model is what a fit from the start would have made."""
+        gp = imputed(gp.fit(filled, classes=classes), imputation)
+    # Without the frame again: the model is what a fit from the start would have made
     process = process_of(gp)
     process.features = features
     process.features_ = fitted.set_params(**features.get_params(deep=False))

@@ -26,7 +26,7 @@ from .model_file import load_model
 from .modelling import process_of, use_threads
 from .options import jobs_option, reading, speaking, threads
 from .output import Output, count, facts
-from .scoring import Prediction, Score, describe_figures, predict_rows
+from .scoring import Prediction, Score, describe_figures, describe_score, predict_rows
 from .tables import Table, list_names, open_table
 
 
@@ -282,12 +282,6 @@ def csv_lines(batch: pa.RecordBatch, header: bool) -> bytes:
     return "".join(f"{line}\n" for line in lines).encode()
 
 
-def noise_of(gp: Any) -> float:
-    """The standard deviation of the noise (of complete rows), in units of the target."""
-    scale = 1.0 if isinstance(gp, ImputedGPRegressor) else gp.scales_[0]
-    return float(np.sqrt(gp.noise_variance_) * scale)
-
-
 @click.command()
 @click.argument("model")
 @speaking
@@ -311,14 +305,13 @@ def info(model: str, as_json: bool, verbose: bool) -> None:
         "python": known["python"],
     }
     if known["score"] is not None:
-        lines["score"] = (
-            f"{describe_figures(known['score'])} ({known['score']['rows']:,} rows, "
-            f"{known['score']['how']})"
-        )
+        lines["score"] = describe_score(known["score"])
     if known["impute"]:
         lines["imputed"] = f"{count(known['rows_imputed'], 'row')} when fitting"
     if known["classes"] is not None:
         lines["classes"] = list_names(known["classes"], 20)
     else:
-        lines["noise"] = f"{noise_of(found[-1]):.4g} (standard deviation)"
+        gp = found[-1]  # its noise is that of complete rows
+        scale = 1.0 if isinstance(gp, ImputedGPRegressor) else gp.scales_[0]
+        lines["noise"] = f"{np.sqrt(gp.noise_variance_) * scale:.4g} (standard deviation)"
     Output(as_json, verbose).result({"model": model, **known, "file": file}, facts(lines))

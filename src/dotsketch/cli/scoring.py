@@ -138,3 +138,8 @@ def describe_figures(figures: dict[str, float | None]) -> str:
     if figures.get("coverage") is not None:
         words.append(f"95 % intervals cover {figures['coverage']:.1%}")
     return ", ".join(words)
+
+
+def describe_score(score: dict[str, Any]) -> str:
+    """The figures in words, and the rows that they are of."""
+    return f"{describe_figures(score)} ({score['rows']:,} rows, {score['how']})"

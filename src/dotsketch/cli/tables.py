@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import codecs
 import csv
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -23,7 +24,7 @@ import pyarrow.csv
 import scipy.sparse
 from sklearn.datasets import load_svmlight_file
 
-from ..datasets import Dataset, list_datasets, load_dataset
+from ..datasets import list_datasets, load_dataset
 from ..datasets.folder import DAMAGE
 from .columns import is_number
 from .errors import UserMistake
@@ -68,14 +69,12 @@ class Table:
     parts: tuple[ParquetPart, ...] = ()  # that other processes can read, if there are such
 
     def __post_init__(self) -> None:
-        seen = set()
-        for name in self.names:
-            if name in seen:
-                raise UserMistake(
-                    f"{self.source}: the column name {name!r} stands twice in the header: "
-                    "rename one of them."
-                )
-            seen.add(name)
+        twice = [name for name, number in Counter(self.names).items() if number > 1]
+        if twice:
+            raise UserMistake(
+                f"{self.source}: the column name {twice[0]!r} stands twice in the header: rename "
+                "one of them."
+            )
 
     def chunks(self) -> Iterator[Chunk]:
         """All rows; there is one at least."""
@@ -222,7 +221,10 @@ def csv_table(
         types = {name: pa.string() for name in raw_names}
         with pa.OSFile(str(path)) as raw, open_reader(raw, types) as reader:
             for batch in reader:
-                columns = batch.columns if decimal == "." else list(map(with_points, batch.columns))
+                columns = batch.columns
+                if decimal == ",":  # numbers are written with a point, other texts stay
+                    replace = pa.compute.replace_substring_regex
+                    columns = [replace(c, DECIMAL_COMMA, r"\1.\2") for c in columns]
                 batch = pa.RecordBatch.from_arrays(columns, names=list(names))
                 yield batch, min(1.0, raw.tell() / size)
 
@@ -232,11 +234,6 @@ def csv_table(
 def dates_of(schema: pa.Schema) -> dict[str, str]:
     """The columns that hold dates, times or durations."""
     return {one.name.strip(): DATES for one in schema if pa.types.is_temporal(one.type)}
-
-
-def with_points(column: pa.Array) -> pa.Array:
-    """Numbers with a decimal comma, written with a point; other texts stay."""
-    return pa.compute.replace_substring_regex(column, DECIMAL_COMMA, r"\1.\2")
 
 
 def read_start(path: Path, encoding: str) -> str:
@@ -302,10 +299,8 @@ def npz_table(path: Path) -> Table:
             f"{path} must hold the arrays X and y, or X_train and y_train; it holds "
             f"{list_names(arrays) or 'nothing'}."
         )
-    test = None
-    if "X_test" in arrays and "y_test" in arrays:
-        test = array_table(f"{path} (test rows)", arrays["X_test"], arrays["y_test"])
-    return array_table(str(path), arrays[X], arrays[y], test=test)
+    held = (arrays.get("X_test"), arrays.get("y_test"))
+    return array_table(str(path), arrays[X], arrays[y], held=held)
 
 
 def libsvm_table(path: Path) -> Table:
@@ -325,14 +320,9 @@ def named_table(name: str) -> Table:
             f"there is no file {name}, and no data set of that name: `dotsketch datasets list` "
             "shows those that are known."
         )
-    return dataset_table(load_dataset(name))
-
-
-def dataset_table(found: Dataset) -> Table:
-    test = None
-    if found.X_test is not None and found.y_test is not None:
-        test = array_table(f"{found.name} (test rows)", found.X_test, found.y_test)
-    return array_table(found.name, found.X, found.y, test=test, task=found.task)
+    found = load_dataset(name)
+    held = (found.X_test, found.y_test)
+    return array_table(found.name, found.X, found.y, held=held, task=found.task)
 
 
 def array_table(
@@ -340,11 +330,14 @@ def array_table(
     X: Any,
     y: np.ndarray,
     *,
-    test: Table | None = None,
+    held: tuple[Any, Any] = (None, None),
     task: str | None = None,
     first: int = 0,
 ) -> Table:
-    """Arrays X (n, d), dense or sparse, and y (n,) as columns x0, x1, … and y."""
+    """Arrays X (n, d), dense or sparse, and y (n,) as columns x0, x1, … and y.
+
+    `held` are X and y of rows that are set aside for testing, if there are such.
+    """
     if X.ndim != 2 or y.ndim != 1 or X.shape[0] != y.shape[0]:
         raise UserMistake(
             f"{source}: X must be (rows, columns) and y (rows,); they are {X.shape} and {y.shape}."
@@ -370,6 +363,8 @@ def array_table(
             batch = pa.RecordBatch.from_arrays(columns, names=list(names))
             yield batch, min(1.0, (start + step) / n)
 
+    has_test = all(array is not None for array in held)
+    test = array_table(f"{source} (test rows)", *held) if has_test else None
     return Table(source, names, read, target="y", task=task, test=test)
 
 

@@ -254,9 +254,7 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
     def features_of(self, X: ArrayT) -> ArrayT:  # (n, d) -> (n, n_components)
         """`transform` of rows that the caller has validated: they are not looked through again."""
         self.kernel_.validate()  # a parameter that is trained may have left its range
-        twin = None
-        if not self.kernel_.is_differentiable:
-            twin = host_view(X)
+        twin = None if self.kernel_.is_differentiable else host_view(X)
         return self._features(X) if twin is None else from_host(self._features(twin))
 
     def _features(self, X: ArrayT) -> ArrayT:
@@ -287,9 +285,12 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         """Whether `transform` returns complex numbers."""
         return self.output_ == "complex"
 
-    @property
-    def _field(self) -> str:
-        return "real" if self.output_ == "real" else "complex"
+
+def check_part(part: str | None, default: str) -> str:
+    """`part` as the user gave it, or the default: "real" or "complex"."""
+    part = part or default
+    one_of("part", part, ("real", "complex"))
+    return part
 
 
 def namespaced(X: Array) -> Array:

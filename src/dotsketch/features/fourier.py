@@ -26,17 +26,11 @@ from .._arrays import Array, ArrayT, as_generator, dense, double, host, like, pl
 from .._support.parameters import one_of
 from ..kernels import DistanceKernel, Gaussian, Kernel, Matern
 from ..projections import PROJECTIONS, orthogonal_covariance, sphere_mean
-from .base import (
-    FeatureMap,
-    Floor,
-    fitted_kernel,
-    namespaced,
-    suited,
-)
+from .base import FeatureMap, Floor, check_part, fitted_kernel, namespaced, suited
 from .degenerate import warn_if_degenerate
 from .errors import ExpectedError, Unsuited, relative_error
 from .study import Study
-from .waves import FrequencyFeatures, Waves, WaveWeights, check_part, output_suffix
+from .waves import FrequencyFeatures, Waves, WaveWeights, output_suffix
 
 NORMS = ("auto", "random", "constant")
 _FLOOR_PAIRS = 2000  # about so many pairs tell an error to 10 %, and half of it is a safe floor

@@ -29,7 +29,7 @@ from .._support.parameters import one_of
 from ..kernels import DotProductKernel, Polynomial
 from ..pairs import PairStatistics
 from ..sketches import SKETCHES, Sketch, make_sketch
-from .base import FeatureMap, Floor, suited
+from .base import FeatureMap, Floor, check_part, suited
 from .errors import ExpectedError, Unsuited, largest_sixteenth, relative_error
 from .study import Study
 from .validation import check_overflow, warn_of_underflow
@@ -241,8 +241,7 @@ class PolynomialSketch(FeatureMap):
         real part's, `part="complex"` for that of the complex value.
         """
         check_is_fitted(self)
-        part = part or ("complex" if self.output_ == "complex" else "real")
-        one_of("part", part, ("real", "complex"))
+        part = check_part(part, "complex" if self._is_complex else "real")
         A = self._inputs(self._dense(X))
         B = A if Y is None else self._inputs(self._dense(Y))
         of = self.sketch_.variance if part == "complex" else self.sketch_.real_part_variance
@@ -278,10 +277,8 @@ class PolynomialSketch(FeatureMap):
 
     def _largest_feature(self, entry: float) -> float:
         """Logarithm of a bound on the features of rows with entries up to this one."""
-        root_gamma, constant = (
-            float(host(square_root(self.kernel_.gamma))),
-            float(host(self._constant)),
-        )
+        root_gamma = float(host(square_root(self.kernel_.gamma)))
+        constant = float(host(self._constant))
         largest = self.n_features_in_ * entry * root_gamma + constant
         return self.sketch_.log_largest(math.log(max(largest, 1e-300)))
 
@@ -295,16 +292,14 @@ class PolynomialSketch(FeatureMap):
 
 
 def homogeneous(study: Study) -> PairStatistics[np.ndarray]:
-    """`homogeneous_pairs`, computed once."""
-    return study.once("homogeneous pairs", lambda: homogeneous_pairs(study))
-
-
-def homogeneous_pairs(study: Study) -> PairStatistics[np.ndarray]:
     """Of √gamma x with √coef0 appended, whose dot product is the base of a polynomial."""
-    kernel, chosen = study.kernel, study.distinct
-    scaled = kernel.scale(study.sample)
-    column = np.full((len(scaled), 1 if kernel.coef0 else 0), np.sqrt(kernel.coef0))
-    return PairStatistics.between(np.hstack([scaled, column])).at(chosen)
+
+    def compute() -> PairStatistics[np.ndarray]:
+        kernel, scaled = study.kernel, study.kernel.scale(study.sample)
+        column = np.full((len(scaled), 1 if kernel.coef0 else 0), np.sqrt(kernel.coef0))
+        return PairStatistics.between(np.hstack([scaled, column])).at(study.distinct)
+
+    return study.once("homogeneous pairs", compute)
 
 
 def is_number_zero(value: Any) -> bool:

@@ -191,15 +191,16 @@ class Study:
 
     def lengths(self, sign: int, *, scaled: bool = True) -> np.ndarray:  # (m (m − 1) / 2,)
         """|s(x) ± s(y)| of the pairs, for rows scaled as the kernel does; or |x ± y|."""
-        return self.once(("lengths", sign, scaled), lambda: self._lengths(sign, scaled))
 
-    def _lengths(self, sign: int, scaled: bool) -> np.ndarray:
-        S = self.kernel.scale(self.sample) if scaled else self.sample
-        if sign < 0:  # differences lose their digits to a common offset, which they do not see
-            S = S - S.mean(axis=0)
-        squares = np.sum(S * S, axis=1)
-        found = squares[:, None] + squares[None, :] + 2 * sign * (S @ S.T)
-        return np.sqrt(np.maximum(found[self.distinct], 0.0))
+        def compute() -> np.ndarray:
+            S = self.kernel.scale(self.sample) if scaled else self.sample
+            if sign < 0:  # differences lose their digits to a common offset, which they do not see
+                S = S - S.mean(axis=0)
+            squares = np.sum(S * S, axis=1)
+            found = squares[:, None] + squares[None, :] + 2 * sign * (S @ S.T)
+            return np.sqrt(np.maximum(found[self.distinct], 0.0))
+
+        return self.once(("lengths", sign, scaled), compute)
 
     def error(
         self, squared_bias: float, variance: float, cost: float, max_degree: int | None = None

@@ -17,7 +17,6 @@ import numpy as np
 
 from .._arrays import OUTPUTS, Array, ArrayT, as_generator, is_foreign
 from .._backends import Prepared, backend_of, keeps_prepared, kept
-from .._backends.chunks import map_rows
 from .._support.parameters import check_even, one_of
 from ..projections import Frequencies
 from .base import FeatureMap, Setup
@@ -105,20 +104,7 @@ class Waves:
         if isinstance(lengthscale, (list, tuple)):
             lengthscale = np.asarray(lengthscale, dtype=np.float64)
         prepared = self._prepared(weights, lengthscale, scale * self._scale, X)
-
-        def inputs(rows: Array) -> Array:
-            return rows if preprocess is None else preprocess(rows)
-
-        return map_rows(
-            lambda rows: prepared(inputs(rows)),
-            X,
-            "complex" if self.output == "complex" else "real",
-            self.n_components,
-            prepared.chunk_rows,
-            write=lambda rows, out: prepared(inputs(rows), out=out),
-            n_jobs=n_jobs,
-            may_split=not prepared.depends_on_chunk,
-        )
+        return prepared.map(X, self.part, self.n_components, preprocess, n_jobs)
 
     def _prepared(self, weights: WaveWeights, lengthscale: Any, scale: Any, X: Array) -> Prepared:
         def make() -> Prepared:
@@ -160,10 +146,3 @@ class FrequencyFeatures(FeatureMap):
 def output_suffix(output: str) -> str:
     """What a label says of columns that are not real, as the usual ones are."""
     return "" if output == "real" else f", {output}"
-
-
-def check_part(part: str | None, default: str) -> str:
-    """`part` as the user gave it, or the default: "real" or "complex"."""
-    part = part or default
-    one_of("part", part, ("real", "complex"))
-    return part

@@ -91,14 +91,6 @@ class CompositeKernel(Kernel):
         """left + right or left · right: they may be a dot product kernel, or no longer."""
         raise NotImplementedError
 
-    def __eq__(self, other: object) -> bool:
-        if type(self) is not type(other):
-            return NotImplemented
-        return bool(self.left == other.left and self.right == other.right)
-
-    def __hash__(self) -> int:
-        return hash((type(self), self.left, self.right))
-
 
 class Sum(CompositeKernel):
     """k(x, y) = left(x, y) + right(x, y); write `left + right`.

@@ -164,12 +164,12 @@ class Kernel(BaseEstimator):
     def __eq__(self, other: object) -> bool:
         if type(self) is not type(other):
             return NotImplemented
-        mine, theirs = self.get_params(), other.get_params()
+        mine, theirs = self.get_params(deep=False), other.get_params(deep=False)
         return all(np.array_equal(host(mine[k]), host(theirs[k])) for k in mine)
 
     def __hash__(self) -> int:
-        values = (tuple(np.ravel(host(v)).tolist()) for v in self.get_params().values())
-        return hash((type(self), *values))
+        values = self.get_params(deep=False).values()
+        return hash((type(self), *(tuple(np.ravel(host(v)).tolist()) for v in values)))
 
 
 class ExpandedKernel(Kernel):
@@ -206,6 +206,14 @@ class ExpandedKernel(Kernel):
     def has_terms(self, max_degree: int) -> bool:
         """Whether the series has a term up to this degree."""
         return True
+
+    def __call__(self, X: ArrayT, Y: ArrayT | None = None) -> ArrayT:  # (n, d), (m, d) -> (n, m)
+        X, Y = self._matching(X, Y)
+        S = self.scale(X)
+        T = S if Y is None else self.scale(Y)
+        p = self.trait(S)
+        q = p if Y is None else self.trait(T)
+        return self.value(dense(S @ T.T), p[:, None] + q[None, :])
 
 
 class DotProductKernel(ExpandedKernel):
@@ -253,14 +261,6 @@ class DotProductKernel(ExpandedKernel):
     def value(self, t: ArrayT, log_weights: ArrayT) -> ArrayT:
         """k(x, y) from t = s(x)·s(y) and log w(x) + log w(y)."""
         return namespace(t).exp(log_weights) * self.profile(t)
-
-    def __call__(self, X: ArrayT, Y: ArrayT | None = None) -> ArrayT:  # (n, d), (m, d) -> (n, m)
-        X, Y = self._matching(X, Y)
-        S = self.scale(X)
-        T = S if Y is None else self.scale(Y)
-        w = self.log_weight(S)
-        v = w if Y is None else self.log_weight(T)
-        return self.value(dense(S @ T.T), w[:, None] + v[None, :])
 
     def diag(self, X: ArrayT) -> ArrayT:  # (n, d) -> (n,)
         X, _ = self._matching(X, None)
@@ -349,15 +349,11 @@ def divided(S: Any, divisors: Any) -> Any:  # CSR (n, d), number or one per stor
     return S
 
 
-def check_positive(name: str, value: Any, most_dimensions: int = 0) -> None:
-    _check_sign(name, value, strict=True, why="", most_dimensions=most_dimensions)
-
-
-def check_nonnegative(name: str, value: Any, why: str) -> None:
-    _check_sign(name, value, strict=False, why=f": {why}")
-
-
-def _check_sign(name: str, value: Any, *, strict: bool, why: str, most_dimensions: int = 0) -> None:
+def check_positive(
+    name: str, value: Any, *, most_dimensions: int = 0, not_negative: str | None = None
+) -> None:
+    """Raise unless it is a positive number, or one that is `not_negative` for this reason."""
+    strict = not_negative is None
     if type(value) in (int, float) and (0 < value < np.inf or (value == 0 and not strict)):
         return  # at once: `transform` asks this again for every batch
     if is_traced(value):
@@ -367,7 +363,7 @@ def _check_sign(name: str, value: Any, *, strict: bool, why: str, most_dimension
     except (TypeError, ValueError):
         values = np.array(np.nan)
     if not np.all(np.isfinite(values)) or np.any(values < 0) or (strict and np.any(values == 0)):
-        kind = "positive" if strict else "nonnegative"
+        kind, why = ("positive", "") if strict else ("nonnegative", f": {not_negative}")
         raise ValueError(f"{name} must be a {kind} number; got {value!r}{why}.")
     if values.ndim > most_dimensions:
         or_more = " or one for every feature" if most_dimensions else ""

@@ -24,7 +24,8 @@ class GammaKernel(DotProductKernel):
         return "rows", self.gamma
 
     def scale(self, X: ArrayT) -> ArrayT:
-        return times_root(X, self.gamma)
+        is_one = isinstance(self.gamma, (int, float)) and self.gamma == 1
+        return X if is_one else X * square_root(self.gamma)
 
     def stretched(self, factor: float) -> Any:
         return self.changed(gamma=self.gamma / factor**2)
@@ -44,7 +45,3 @@ class GammaKernel(DotProductKernel):
         t = S @ (S if Y is None else np.asarray(self.scale(Y))).T
         K = np.asarray(self.profile(t))
         return K, lambda M: np.array([np.sum(M * self.times_slope(t)), np.sum(M * K)])
-
-
-def times_root(X: ArrayT, gamma: Any) -> ArrayT:
-    return X if isinstance(gamma, (int, float)) and gamma == 1 else X * square_root(gamma)

@@ -8,7 +8,7 @@ import numpy as np
 
 from .._arrays import ArrayT, FloatArray, host, plain
 from .._support.parameters import positive_integer
-from .base import check_nonnegative, check_positive
+from .base import check_positive
 from .gamma import GammaKernel
 
 
@@ -39,7 +39,8 @@ class Polynomial(GammaKernel):
         positive_integer("degree", self.degree)
         check_positive("gamma", self.gamma)
         check_positive("variance", self.variance)
-        check_nonnegative("coef0", self.coef0, "a negative coef0 gives negative coefficients")
+        why = "a negative coef0 gives negative coefficients"
+        check_positive("coef0", self.coef0, not_negative=why)
 
     @property
     def searched(self) -> tuple[str, ...]:  # type: ignore[override]

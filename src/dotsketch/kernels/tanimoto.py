@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from .._arrays import ArrayT, dense, is_sparse, is_traced, namespace, plain
+from .._arrays import ArrayT, is_sparse, is_traced, namespace, plain
 from .base import ExpandedKernel, check_positive, matching, row_squares
 
 
@@ -74,17 +74,11 @@ class Tanimoto(ExpandedKernel):
         rest = xp.where(positive, rest, xp.ones_like(rest))
         return xp.where(positive, traits / rest ** (degree + 1), xp.zeros_like(rest))
 
-    def __call__(self, X: ArrayT, Y: ArrayT | None = None) -> ArrayT:  # (n, d), (m, d) -> (n, m)
-        X, Y = matching(X, Y, most_shared=1.0)
-        S = self.scale(X)
-        T = S if Y is None else self.scale(Y)
-        traits = self.trait(S)
-        others = traits if Y is None else self.trait(T)
-        dots = dense(S @ T.T)
-        return self.value(dots, traits[:, None] + others[None, :])
+    def _matching(self, X: ArrayT, Y: ArrayT | None) -> tuple[ArrayT, ArrayT | None]:
+        return matching(X, Y, most_shared=1.0)  # products of fingerprints are faster as CSR
 
     def diag(self, X: ArrayT) -> ArrayT:  # (n, d) -> (n,)
-        X, _ = matching(X, None, most_shared=1.0)
+        X, _ = self._matching(X, None)
         traits = self.trait(self.scale(X))
         return plain(self.variance) * namespace(traits).ones_like(traits)
 

@@ -11,6 +11,7 @@ from .._arrays import OUTPUTS, Array, join
 from .._support.parameters import one_of, positive_integer
 from ..features.base import FeatureMap
 from ..features.validation import check_fitted
+from ..kernels import Polynomial
 from ..sketches import make_sketch
 from .weights import Seed, Weighted, full_precision, host_generator, working_rows
 
@@ -74,9 +75,7 @@ class SketchLayer(Weighted):
                 f"complex_to_real returns pairs of columns: out_features={out_features} must be "
                 f"even; use {out_features + 1}."
             )
-        for name, value, least in (("gamma", gamma, "positive"), ("coef0", coef0, "nonnegative")):
-            if not 0 <= value < math.inf or (value == 0 and least == "positive"):
-                raise ValueError(f"{name} must be a {least} number; got {value!r}.")
+        Polynomial(degree, gamma=gamma, coef0=coef0)  # refuses what has no meaning
         self.output, self.gamma, self.coef0 = output, float(gamma), float(coef0)
         n_projections = out_features // (2 if output == "complex_to_real" else 1)
         field = "real" if output == "real" else "complex"

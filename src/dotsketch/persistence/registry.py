@@ -96,7 +96,8 @@ def state_of(value: Any) -> dict[str, Any]:
     # What a class of ours says about its pickles holds for files: a plan computes what it put off
     of_its_own = cls.__name__ in OWN and "__getstate__" in vars(cls)
     state = (value.__getstate__() if of_its_own else getattr(value, "__dict__", {})) | slots
-    state = {name: v for name, v in state.items() if not _is_cached(cls, name)}
+    cached = functools.cached_property
+    state = {name: v for name, v in state.items() if not isinstance(_in_class(cls, name), cached)}
     _check_names(cls, set(state))
     return state
 
@@ -142,10 +143,6 @@ def _slots(cls: type) -> list[str]:
     found = [base.__dict__.get("__slots__", ()) for base in cls.__mro__]
     names = [name for slots in found for name in ([slots] if isinstance(slots, str) else slots)]
     return [name for name in names if name not in ("__dict__", "__weakref__")]
-
-
-def _is_cached(cls: type, name: str) -> bool:
-    return isinstance(_in_class(cls, name), functools.cached_property)
 
 
 def _in_class(cls: type, name: str) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 
 from ..features import FeatureMap
 from ..features.base import Floor
@@ -50,8 +49,9 @@ class Contest:
         """Of equal floors the last first: families list their plain variants before better ones."""
         if not self.droppable:
             return list(range(len(self.chosen)))
-        for family, members in self._families(self.droppable).items():
-            family.prepare_floors(self.study, members)
+        droppable = [self.chosen[i] for i in sorted(self.droppable)]
+        for family in dict.fromkeys(type(one) for one in droppable):
+            family.prepare_floors(self.study, [one for one in droppable if type(one) is family])
         return sorted(range(len(self.chosen)), key=lambda i: (self._floor(i)[0][0], -i))
 
     def compare(self, i: int) -> None:
@@ -81,12 +81,6 @@ class Contest:
         members = {j for j in members if not self._is_beaten(j)}
         self._unprepared -= members
         family.prepare(self.study, [self.chosen[j] for j in sorted(members)])
-
-    def _families(self, numbers: Iterable[int]) -> dict[type[FeatureMap], list[FeatureMap]]:
-        found: dict[type[FeatureMap], list[FeatureMap]] = {}
-        for i in sorted(numbers):
-            found.setdefault(type(self.chosen[i]), []).append(self.chosen[i])
-        return found
 
     def _is_beaten(self, i: int) -> bool:
         """Whether a candidate that nobody named cannot be the best."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -199,10 +199,6 @@ class Plan(Sequence[PlannedCandidate]):
         """What the objective measures, and in which unit."""
         return OBJECTIVES[self.objective]
 
-    def _has(self, name: str) -> bool:
-        """Whether the candidates of this plan have an optional value."""
-        return any(getattr(row, name) is not None for row in self._rows)
-
     def to_pandas(self) -> Any:
         """The table as a DataFrame; its `attrs` have the objective and its unit."""
         import pandas
@@ -238,57 +234,57 @@ class Plan(Sequence[PlannedCandidate]):
     def __repr__(self) -> str:
         rows = self._shown()
         names = [row.label for row in rows] + ([str(self.limit)] if self.limit else [])
-        width = max(map(len, names), default=9)
-        shown = {name: how for name, how in OPTIONAL.items() if self._has(name)}
-        extra = "".join(f" {heading:>{size}s}" for heading, size, _ in shown.values())
-        lines = [
-            f"{'candidate':{width}s} {'columns':>8s}{extra} {'rel. error':>10s} {'± s.e.':>8s} "
-            f"{'bias':>9s} {'deviation':>9s} {'Mop/row':>8s}  source"
-        ]
+        is_shown = {k: any(getattr(row, k) is not None for row in self._rows) for k in OPTIONAL}
+        shown = {name: how for name, how in OPTIONAL.items() if is_shown[name]}
+        sizes = (8, *(size for _, size, _ in shown.values()), 10, 8, 9, 9, 8)
+        layout = f"{{:{max(map(len, names), default=9)}s}}" + "".join(f" {{:>{n}s}}" for n in sizes)
+        headings = (heading for heading, _, _ in shown.values())
+        names = ["candidate", "columns", *headings, "rel. error", "± s.e.", "bias", "deviation"]
+        lines = [f"{layout.format(*names, 'Mop/row')}  source"]
         for row in rows:
-            parts = [
-                f"{math.sqrt(part):9.3g}" if part == part else f"{'':9s}"
+            optional = (f"{getattr(row, name):{how}}" for name, (_, _, how) in shown.items())
+            error = f"{row.standard_error:.2g}" if row.source == "measured" else ""
+            parts = (
+                f"{math.sqrt(part):.3g}" if part == part else ""
                 for part in (row.squared_bias, row.variance)
-            ]
-            error = f"{row.standard_error:8.2g}" if row.source == "measured" else f"{'':8s}"
+            )
+            cells = [row.label, str(row.n_components), *optional, f"{row.relative_error:.4g}"]
             fewer = "" if row.n_measured is None else f" with {row.n_measured} landmarks"
-            extra = "".join(
-                f" {getattr(row, name):{size}{digits}}" for name, (_, size, digits) in shown.items()
-            )
-            lines.append(
-                f"{row.label:{width}s} {row.n_components:8d}{extra} {row.relative_error:10.4g} "
-                f"{error} {parts[0]} {parts[1]} {row.cost / 1e6:8.3f}  {row.source}{fewer}"
-            )
+            line = layout.format(*cells, error, *parts, f"{row.cost / 1e6:.3f}")
+            lines.append(f"{line}  {row.source}{fewer}")
         if len(rows) < len(self._rows):
             n_more = len(self._rows) - len(rows)
             lines.append(f"({n_more} more; `to_pandas()` and `to_dict()` have all of them)")
-        if self.limit is not None:
-            limit = self.limit
-            extra = "".join(f" {'':{size}s}" for _, size, _ in shown.values())
+        limit = self.limit
+        if limit is not None:
+            cells = [str(limit), str(limit.n_components), *[""] * len(shown)]
+            cells += [f"{limit.relative_error:.4g}", f"{limit.standard_error:.2g}", "", "", ""]
             lines.append(
-                f"{limit!s:{width}s} {limit.n_components:8d}{extra} {limit.relative_error:10.4g} "
-                f"{limit.standard_error:8.2g} {'':9s} {'':9s} {'':8s}  spectrum of {limit.n_rows} "
-                f"rows: {limit.lowest:.3g} to {limit.highest:.3g}"
+                f"{layout.format(*cells)}  spectrum of {limit.n_rows} rows: {limit.lowest:.3g} to "
+                f"{limit.highest:.3g}"
             )
+        return "\n".join([*lines, *self._notes(), *map(str, self.left_out)])
+
+    def _notes(self) -> Iterator[str]:
+        """What the errors of this plan stand on, and what it did not compute."""
         if self.posterior is not None:
-            lines.append(
+            yield (
                 f"KL: {self.unit.removeprefix('KL ')} held out ({self.posterior.n_held} rows; "
                 f"{self.posterior.n_fitted} are learnt from, noise variance "
                 f"{self.posterior.noise_variance:.2g} of the variance of y)."
             )
         if self.cost is not None:
-            lines.append(f"{self.cost}.")
+            yield f"{self.cost}."
         if self.reduced_from is not None:
-            lines.append(
+            yield (
                 f"Errors are averaged over the pairs of {self.n_pairs_sample} rows, not of "
                 f"n_pairs_sample={self.reduced_from}: rows are wide, and so many take 32 MiB."
             )
         if self.dropped:
-            lines.append(
+            yield (
                 f"{len(self.dropped)} others cannot be better and were not computed (`dropped`): "
                 "`plan` computes all."
             )
-        return "\n".join([*lines, *map(str, self.left_out)])
 
     def plot(self, ax: Any = None, most: int = 15) -> Any:
         """Horizontal bars of what the objective measures, best first; returns the axes.

@@ -12,8 +12,9 @@ and not scattered, so that it survives the loss of any worker.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import accumulate
 from typing import Any
 
@@ -33,7 +34,19 @@ from .dask_run import (
 )
 from .fold import FAN_IN, Checkpoint
 from .mapped import MappedRows
-from .sources import COLUMNS, Block, Rows, check_lengths, counted, each, join, len_of, pick, regroup
+from .sources import (
+    COLUMNS,
+    Block,
+    Rows,
+    check_lengths,
+    counted,
+    each,
+    join,
+    len_of,
+    pick,
+    regroup,
+    sample_weights,
+)
 
 KEPT_SHARE = 0.25  # of the memory of all workers: rows that take no more are kept there
 AT_ONCE = 4  # states that one task adds: more would have to be in the memory of one worker
@@ -79,7 +92,7 @@ class DaskRows(Rows):
     def _counts(self) -> list[tuple[int, int]]:
         """The number of rows of every partition, and of those whose weight is not zero."""
         if self._sizes is None:
-            X, weights = self._collections[0], _column(self._collections, 3)
+            X, weights = self._collections[0], sample_weights(self._collections)
             is_known = not is_frame(X) and not np.isnan(X.chunks[0]).any()
             if weights is None and is_known:
                 self._sizes = [(n, n) for n in X.chunks[0]]
@@ -151,7 +164,8 @@ class DaskRows(Rows):
                 "again what a lost worker had done: leave checkpoint out. (That of solver='cg' "
                 "holds iterations, and works with Dask.)"
             )
-        return _folded(_state, self.numbered_parts(), Fold(zero, add), progress, block_rows)
+        blocks = partial(_blocks, block_rows, None)
+        return _folded(self.numbered_parts(), Fold(zero, add), blocks, progress)
 
     def mapped(
         self, function: Callable[[Block], Block], *, block_rows: int, row_bytes: int, memory: int
@@ -179,14 +193,6 @@ class Fold:
     add: Callable[[Any, Block, int], Any]
 
 
-@dataclass(frozen=True, eq=False)
-class Mapping:
-    """What `Rows.mapped` is given."""
-
-    function: Callable[[Block], Block]
-    block_rows: int
-
-
 class MappedDaskRows(MappedRows):
     """Results of a function of blocks, on the workers.
 
@@ -196,16 +202,17 @@ class MappedDaskRows(MappedRows):
     def __init__(
         self, rows: DaskRows, function: Callable[[Block], Block], block_rows: int, keeps: bool
     ):
-        [self._shared] = persisted([shared(Mapping(function, block_rows))])
+        [self._blocks] = persisted([shared(partial(_blocks, block_rows, function))])
         self._parts = rows.numbered_parts()
         self._n_rows = rows.n_rows
         self.keeps = keeps
         if keeps:
             places = [(number, columns) for number, columns, _ in self._parts]
-            tasks = persisted(_tasks(_kept_results, "features", places, self._shared))
-            firsts = (first for _, _, first in self._parts)
-            numbers = (number for number, _, _ in self._parts)
-            self._parts = list(zip(numbers, tasks, firsts, strict=True))
+            tasks = persisted(_tasks(_results, "features", places, self._blocks))
+            self._parts = [
+                (number, task, first)
+                for task, (number, _, first) in zip(tasks, self._parts, strict=True)
+            ]
 
     @property
     def n_rows(self) -> int:
@@ -220,25 +227,20 @@ class MappedDaskRows(MappedRows):
         zero: Callable[[], Any],
         add: Callable[[Any, Any, int], Any],
         *,
-        group_blocks: int = 1,
         progress: str | None = None,
+        **options: Any,
     ) -> Any:
-        if self.keeps:
-            return _folded(_state_of_results, self._parts, Fold(zero, add), progress)
-        return _folded(_state_of_mapped, self._parts, Fold(zero, add), progress, self._shared)
+        blocks = iter if self.keeps else self._blocks
+        return _folded(self._parts, Fold(zero, add), blocks, progress)
 
 
 def _folded(
-    function: Callable[..., Any],
-    parts: list[tuple[int, Any, int]],
-    fold: Fold,
-    progress: str | None,
-    *others: Any,
+    parts: list[tuple[int, Any, int]], fold: Fold, blocks: Any, progress: str | None
 ) -> Any:
-    """The sum of the states function(columns, first, fold, …) of all partitions."""
+    """The sum of the states of all partitions; `blocks` is that of `_state`, or its task."""
     import dask
 
-    states = _tasks(function, "sums", parts, shared(fold), *others)
+    states = _tasks(_state, "sums", parts, shared(fold), blocks)
     result = dask.delayed(Shared, pure=False)(
         _reduced(states), dask_key_name=f"dotsketch-result-{uuid.uuid4().hex}"
     )
@@ -297,36 +299,22 @@ def _checked(columns: Any) -> Block:
     return tuple(columns)
 
 
-def _blocks(columns: Any, block_rows: int) -> Iterator[Block]:
-    """The rows of a partition, of which some have weights."""
-    return Rows(_checked(columns)).blocks(block_rows)
+def _blocks(
+    block_rows: int, function: Callable[[Block], Block] | None, columns: Any
+) -> Iterator[Block]:
+    """The rows of a partition, of which some have weights, or what the function makes of them."""
+    blocks = Rows(_checked(columns)).blocks(block_rows)
+    return blocks if function is None else map(function, blocks)
 
 
-def _state(columns: Any, first: int, fold: Fold, block_rows: int) -> Any:
-    """The state of a partition."""
-    return _added(_blocks(columns, block_rows), first, fold)
+def _results(columns: Any, blocks: Callable[[Any], Iterator[Block]]) -> list[Block]:
+    return list(blocks(columns))
 
 
-def _state_of_mapped(columns: Any, first: int, fold: Fold, mapping: Mapping) -> Any:
-    """The state of the results of a partition, which are not kept."""
-    return _added(_results(columns, mapping), first, fold)
-
-
-def _state_of_results(results: list[Block], first: int, fold: Fold) -> Any:
-    return _added(results, first, fold)
-
-
-def _results(columns: Any, mapping: Mapping) -> Iterator[Block]:
-    return map(mapping.function, _blocks(columns, mapping.block_rows))
-
-
-def _kept_results(columns: Any, mapping: Mapping) -> list[Block]:
-    return list(_results(columns, mapping))
-
-
-def _added(blocks: Iterable[Block], first: int, fold: Fold) -> Any:
+def _state(columns: Any, first: int, fold: Fold, blocks: Callable[[Any], Iterator[Block]]) -> Any:
+    """The state of a partition, whose blocks are blocks(columns)."""
     state = fold.zero()
-    for block in blocks:
+    for block in blocks(columns):
         state = fold.add(state, block, first)
         first += len_of(block[0])
     return state
@@ -341,7 +329,7 @@ def _sum(states: list[Any]) -> Any:
 
 
 def _size(columns: Any) -> tuple[int, int]:
-    weights = _column(columns, 3)
+    weights = sample_weights(columns)
     n = len_of(columns[0])
     return n, n if weights is None else int(np.count_nonzero(np.asarray(weights)))
 
@@ -369,7 +357,3 @@ def _picked(columns: Any, places: np.ndarray) -> Block:
 def _distinct(columns: Any) -> np.ndarray | None:
     values = np.asarray(columns[-1])
     return np.unique(values) if len(values) else None
-
-
-def _column(columns: Block, index: int) -> Any:
-    return columns[index] if len(columns) > index else None

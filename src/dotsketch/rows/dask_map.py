@@ -34,7 +34,7 @@ def mapped(X: Any, model: Any, call: Call) -> tuple[Any, ...]:
 def _arrays(X: Any, model: Any, call: Call) -> tuple[Any, ...]:
     X = X.rechunk({1: -1})
     if len(call.outputs) == 1:
-        return (_array(X, _first_of_block, call.outputs[0], f"{call.method}", model, call),)
+        return (_array(X, _first_of_block, call.outputs[0], call.method, model, call),)
     several = X.map_blocks(
         _of_block,
         model,

@@ -14,7 +14,7 @@ import os
 import zipfile
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -22,53 +22,78 @@ from .._arrays import is_sparse
 from .._support.files import atomic_write
 from .._support.progress import progress as progress_bar
 
-if TYPE_CHECKING:  # `Rows.fold` is this module's function
-    from .mapped import MappedRows
-    from .sources import Block, Rows
-
+Block: TypeAlias = tuple[Any, ...]  # columns of one block of rows: (X, y), or more of `COLUMNS`
 FAN_IN = 16  # nodes of a tree that are added to one of the next level
 
 
-def fold(
-    rows: Rows | MappedRows,
-    zero: Callable[[], Any],
-    add: Callable[[Any, Block, int], Any],
-    *,
-    block_rows: int,
-    group_blocks: int = 1,
-    checkpoint: Checkpoint | None = None,
-    progress: str | None = None,
-) -> Any:
-    """The state of all rows; see `Rows.fold`."""
-    done = 0 if checkpoint is None else checkpoint.begin([block_rows, group_blocks, FAN_IN])
-    tree = Tree()
-    group: Any = None
-    number = first = 0
-    with progress_bar(progress or "", rows.n_rows, progress is not None) as advance:
-        for number, block in enumerate(rows.blocks(block_rows), start=1):
+class Foldable:
+    """What comes in blocks of rows, and can be summed over them."""
+
+    @property
+    def n_rows(self) -> int | None:
+        """The number of rows, or None if it is not known."""
+        raise NotImplementedError
+
+    def blocks(self, size: int) -> Iterator[Block]:
+        """All rows in blocks of `size` (the last may be shorter)."""
+        raise NotImplementedError
+
+    def fold(
+        self,
+        zero: Callable[[], Any],
+        add: Callable[[Any, Block, int], Any],
+        *,
+        block_rows: int,
+        group_blocks: int = 1,
+        checkpoint: Checkpoint | None = None,
+        progress: str | None = None,
+    ) -> Any:
+        """The sum of what `add` makes of all blocks, in a fixed order.
+
+        Parameters
+        ----------
+        zero : callable
+            `zero()` is a state of no rows. States are added by `+` (by `+=` where they have it).
+        add : callable
+            `add(state, block, first)` is the state with the rows of the block, of which `first` is
+            the number of the first; it may change the state in place.
+        block_rows, group_blocks : int
+            Rows of a block, and blocks of a group. Every group starts at `zero()`, so that groups
+            can be computed elsewhere with the same result.
+        checkpoint : Checkpoint or None
+            Written after every group.
+        progress : str or None
+            What a progress bar counts; None for no bar.
+        """
+        done = 0 if checkpoint is None else checkpoint.begin([block_rows, group_blocks, FAN_IN])
+        tree = Tree()
+        group: Any = None
+        number = first = 0
+        with progress_bar(progress or "", self.n_rows, progress is not None) as advance:
+            for number, block in enumerate(self.blocks(block_rows), start=1):
+                if checkpoint is not None:
+                    checkpoint.follow(block)
+                if number > done:
+                    group = add(zero() if group is None else group, block, first)
+                    if number % group_blocks == 0:
+                        tree.add(group)
+                        group = None
+                        if checkpoint is not None:
+                            checkpoint.write(tree, number)
+                elif number == done and checkpoint is not None:
+                    tree = Tree.restored(checkpoint.saved(), checkpoint.restore)
+                first += block[0].shape[0]
+                advance(block[0].shape[0])
+        if checkpoint is not None and number < done:
+            raise ValueError(
+                f"The checkpoint {checkpoint.path} holds more rows than the data given now."
+            )
+        if group is not None:
+            tree.add(group)
             if checkpoint is not None:
-                checkpoint.follow(block)
-            if number > done:
-                group = add(zero() if group is None else group, block, first)
-                if number % group_blocks == 0:
-                    tree.add(group)
-                    group = None
-                    if checkpoint is not None:
-                        checkpoint.write(tree, number)
-            elif number == done and checkpoint is not None:
-                tree = Tree.restored(checkpoint.saved(), checkpoint.restore)
-            first += block[0].shape[0]
-            advance(block[0].shape[0])
-    if checkpoint is not None and number < done:
-        raise ValueError(
-            f"The checkpoint {checkpoint.path} holds more rows than the data given now."
-        )
-    if group is not None:
-        tree.add(group)
-        if checkpoint is not None:
-            checkpoint.write(tree, number)
-    total = tree.total()
-    return zero() if total is None else total
+                checkpoint.write(tree, number)
+        total = tree.total()
+        return zero() if total is None else total
 
 
 def most_states(n_groups: int | None) -> int:

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from .fold import fold
-
-if TYPE_CHECKING:  # `Rows.mapped` makes them
-    from .sources import Block, Rows
+from .fold import Block, Foldable
 
 
-class MappedRows:
+class MappedRows(Foldable):
     """Blocks of rows that went through a function; `Rows.mapped` makes them."""
 
     def __init__(
-        self, rows: Rows, function: Callable[[Block], Block], block_rows: int, memory: int
+        self, rows: Foldable, function: Callable[[Block], Block], block_rows: int, memory: int
     ):
         self._rows, self._function, self._block_rows = rows, function, block_rows
         self._memory = memory
@@ -51,19 +48,7 @@ class MappedRows:
             self._memory = 0  # the next fold need not try
 
     def fold(
-        self,
-        zero: Callable[[], Any],
-        add: Callable[[Any, Any, int], Any],
-        *,
-        group_blocks: int = 1,
-        progress: str | None = None,
+        self, zero: Callable[[], Any], add: Callable[[Any, Any, int], Any], **options: Any
     ) -> Any:
-        """As `Rows.fold`, of the results."""
-        return fold(
-            self,
-            zero,
-            add,
-            block_rows=self._block_rows,
-            group_blocks=group_blocks,
-            progress=progress,
-        )
+        """As `Rows.fold`, of the results, whose blocks have their size already."""
+        return super().fold(zero, add, block_rows=self._block_rows, **options)

@@ -57,16 +57,14 @@ class ParquetBatches:
         """A column as floating numbers: float32 if the file has these, else float64."""
         import pyarrow as pa
 
-        column = batch.column(name)
-        if pa.types.is_dictionary(column.type):
-            column = column.dictionary_decode()
+        column = _decoded(batch, name)
         kind = column.type
         types = pa.types
         if types.is_boolean(kind):
             column = column.cast(pa.int8())
         elif not (types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind)):
-            example = next((v for v in column.to_pylist() if v is not None), None)
-            index = 0 if example is None else column.to_pylist().index(example)
+            given = enumerate(column.to_pylist())
+            index, example = next(((i, v) for i, v in given if v is not None), (0, None))
             self._refuse(
                 name,
                 first + index,
@@ -87,9 +85,7 @@ class ParquetBatches:
         """Numbers, integers as they are; or labels that are texts or truth values."""
         import pyarrow as pa
 
-        column = batch.column(name)
-        if pa.types.is_dictionary(column.type):
-            column = column.dictionary_decode()
+        column = _decoded(batch, name)
         if pa.types.is_floating(column.type) or pa.types.is_decimal(column.type):
             return self._numbers(batch, name, first)
         if column.null_count:
@@ -157,6 +153,12 @@ def parquet_batches(
     if not inputs:
         raise ValueError(f"{path} has no columns besides the target {target!r}.")
     return ParquetBatches(path, inputs, target if isinstance(target, str) else targets, batch_rows)
+
+
+def _decoded(batch: Any, name: str) -> Any:
+    """A column of a batch, by its values where these are numbers of a dictionary."""
+    column = batch.column(name)
+    return column.dictionary_decode() if hasattr(column, "dictionary") else column
 
 
 def _named(X: np.ndarray, names: list[str]) -> Any:  # (m, d)

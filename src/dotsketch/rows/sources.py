@@ -10,16 +10,16 @@ from __future__ import annotations
 import itertools
 import mmap
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse
 
 from .._arrays import Array, evenly_spaced, host, is_sparse
-from .fold import Checkpoint, fold
+from .fold import Block as Block
+from .fold import Foldable
 from .mapped import MappedRows
 
-Block: TypeAlias = tuple[Any, ...]  # columns of one block of rows: (X, y), or more of those below
 COLUMNS = ("X", "y", "noise_variance", "sample_weight")
 LIBRARIES = ("dask",)  # that compute with rows where they are: see `collections`
 SAMPLE_ROWS = 10_000  # features are fitted on so many rows of data that are not in memory
@@ -42,7 +42,7 @@ class Output(NamedTuple):
         return np.empty(shape, dtype=self.dtype)
 
 
-class Rows:
+class Rows(Foldable):
     """Columns of rows, such as (X, y): arrays of one length, or a stream of batches of them.
 
     Parameters
@@ -73,7 +73,6 @@ class Rows:
 
     @property
     def n_rows(self) -> int | None:
-        """The number of rows, or None for a stream."""
         return None if self.columns is None else self.columns[0].shape[0]
 
     @property
@@ -90,7 +89,6 @@ class Rows:
         """Rows are read repeatedly from here on: they may be kept where they are read."""
 
     def blocks(self, size: int) -> Iterator[Block]:
-        """All rows in blocks of `size` (the last may be shorter)."""
         if self.columns is None:
             yield from regroup(self._batches(), size)
             return
@@ -127,43 +125,6 @@ class Rows:
     def distinct(self, column: int) -> np.ndarray | None:
         """The different values of a column, in order; None for a stream."""
         return None if self.columns is None else np.unique(self.columns[column])
-
-    def fold(
-        self,
-        zero: Callable[[], Any],
-        add: Callable[[Any, Block, int], Any],
-        *,
-        block_rows: int,
-        group_blocks: int = 1,
-        checkpoint: Checkpoint | None = None,
-        progress: str | None = None,
-    ) -> Any:
-        """The sum of what `add` makes of all blocks, in a fixed order.
-
-        Parameters
-        ----------
-        zero : callable
-            `zero()` is a state of no rows. States are added by `+` (by `+=` where they have it).
-        add : callable
-            `add(state, block, first)` is the state with the rows of the block, of which `first` is
-            the number of the first; it may change the state in place.
-        block_rows, group_blocks : int
-            Rows of a block, and blocks of a group. Every group starts at `zero()`, so that groups
-            can be computed elsewhere with the same result.
-        checkpoint : Checkpoint or None
-            Written after every group.
-        progress : str or None
-            What a progress bar counts; None for no bar.
-        """
-        return fold(
-            self,
-            zero,
-            add,
-            block_rows=block_rows,
-            group_blocks=group_blocks,
-            checkpoint=checkpoint,
-            progress=progress,
-        )
 
     def mapped(
         self, function: Callable[[Block], Block], *, block_rows: int, row_bytes: int, memory: int

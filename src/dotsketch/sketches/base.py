@@ -17,7 +17,6 @@ import numpy as np
 
 from .._arrays import Array, ArrayT, from_host, nonnegative
 from .._backends import Prepared, backend_of, host_view, kept
-from .._backends.chunks import map_rows
 from .._support.parameters import one_of, positive_integer
 from ..pairs import PairStatistics
 from .moments import VectorMoments
@@ -122,16 +121,7 @@ class Sketch:
             rows = prepared.dense(rows)
             return rows if preprocess is None else preprocess(rows)
 
-        return map_rows(
-            lambda rows: prepared(inputs(rows)),
-            X,
-            output or self.field,
-            self.n_projections,
-            prepared.chunk_rows,
-            write=lambda rows, out: prepared(inputs(rows), out=out),
-            n_jobs=n_jobs,
-            may_split=not prepared.depends_on_chunk,
-        )
+        return prepared.map(X, output or self.field, self.n_projections, inputs, n_jobs)
 
     def prepared(self, weights: Any, rows: Array) -> Prepared:
         """What `prepare` makes, kept with the weights: it is made at the first call only."""

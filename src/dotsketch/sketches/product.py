@@ -62,6 +62,12 @@ class ProductSketch(SeparableSketch):
     def cost(self, dimension: int) -> float:
         return self.degree * self.projection.cost(self.n_projections, dimension)
 
+    def log_largest(self, log_sum: float) -> float:
+        """For weights of modulus one (2 |x|₁)ᵖ, with room for the sum of two parts."""
+        if self.m4 > 1:  # and E|z|² = 1: moduli differ
+            return super().log_largest(log_sum)
+        return self.degree * (log_sum + math.log(2))
+
     def _terms(
         self, pairs: PairStatistics[ArrayT], max_degree: int, pseudo: bool, every_budget: bool
     ) -> Iterator[list[ArrayT]]:
@@ -167,10 +173,6 @@ class RademacherSketch(ProductSketch):
                 '(output="complex" or "complex_to_real").'
             )
 
-    def log_largest(self, log_sum: float) -> float:
-        """Weights have modulus one: (2 |x|₁)ᵖ, with room for the sum of two parts."""
-        return self.degree * (log_sum + math.log(2))
-
     @property
     def projection(self) -> RademacherProjection:
         return RademacherProjection(self.is_complex, self.weights)
@@ -185,10 +187,6 @@ class TensorSRHT(ProductSketch):
     variance formula would not hold. For degree 1 and D a multiple of the padded d the sketch is
     exact.
     """
-
-    def log_largest(self, log_sum: float) -> float:
-        """As for Rademacher weights: (2 |x|₁)ᵖ."""
-        return self.degree * (log_sum + math.log(2))
 
     @property
     def projection(self) -> HadamardProjection:

@@ -339,8 +339,7 @@ class MaclaurinFeatures(FeatureMap):
         return other
 
     def _features(self, X: ArrayT) -> ArrayT:
-        is_complex = self._field == "complex"
-        unused = self.allocation_.unused
+        unused, is_complex = self.allocation_.unused, self.output_ != "real"
         columns = BlockColumns(self.expansion_, self.blocks_, unused, is_complex, X)
         return map_rows(
             columns,

@@ -183,9 +183,9 @@ class AllocationSearch:
         best[k][s] is the least variance of the first k blocks with s projections in all; one
         table covers every truncation. The choices are found again on the way back.
         """
-        curves = [self._curve(b, theta) for b in blocks]
-        key = theta.tobytes()
-        best = self.tables.setdefault(key, {})
+        # θ² V(D) for D = 0 … budget; no projection is not allowed
+        curves = [np.append(np.inf, theta[b] ** 2 * self.curves[b][: self.budget]) for b in blocks]
+        best = self.tables.setdefault(theta.tobytes(), {})
         for k in range(1, len(blocks) + 1):
             state = tuple(blocks[:k].tolist())
             if state in best:
@@ -207,10 +207,6 @@ class AllocationSearch:
             rest -= projections[k]
         projections[0] = rest
         return projections
-
-    def _curve(self, b: int, theta: np.ndarray) -> np.ndarray:
-        """θ² V(D) of a block for D = 0 … budget; no projection is not allowed."""
-        return np.concatenate([[np.inf], theta[b] ** 2 * self.curves[b][: self.budget]])
 
 
 def _exact_choices(degrees: list[int]) -> list[set[int]]:

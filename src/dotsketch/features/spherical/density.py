@@ -27,7 +27,8 @@ from scipy.optimize import nnls
 from ..._arrays import ArrayT, host, namespace, nonnegative
 from ...kernels import DotProductKernel
 from ...projections import Frequencies, sphere_mean
-from ..waves import Waves, WaveWeights, check_part
+from ..base import check_part
+from ..waves import Waves, WaveWeights
 
 N_RADII = 200
 N_DISTANCES = 200

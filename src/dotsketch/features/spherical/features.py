@@ -26,6 +26,7 @@ from ..._arrays import (
 )
 from ..._support.parameters import one_of
 from ...kernels import DotProductKernel, Polynomial, directions
+from ...kernels.base import row_squares
 from ...projections import PROJECTIONS, Frequencies
 from ..base import NO_SERIES, FeatureMap, owned, suited
 from ..degenerate import warn_if_degenerate
@@ -259,14 +260,17 @@ class SphericalFeatures(FrequencyFeatures):
         if is_traced(rows):
             return
         if self.normalize_:
-            largest = abs(rows).max(axis=1).toarray() if is_sparse(rows) else _largest(rows)
+            if is_sparse(rows):
+                largest = abs(rows).max(axis=1).toarray()
+            else:
+                xp = namespace(rows)
+                largest = host(xp.max(xp.abs(rows), axis=1))
             if not np.all(largest):
                 raise ValueError(
                     "X has a row of zeros, which has no direction on the unit sphere: remove it."
                 )
             return
-        squares = rows.multiply(rows).sum(axis=1) if is_sparse(rows) else _squares(rows)
-        norms = np.sqrt(np.ravel(np.asarray(squares, dtype=np.float64)))
+        norms = np.sqrt(np.asarray(host(row_squares(rows)), dtype=np.float64))
         worst = int(np.argmax(np.abs(norms - 1)))
         if not abs(norms[worst] - 1) <= UNIT_TOLERANCE:
             raise ValueError(
@@ -311,13 +315,3 @@ class SphericalFeatures(FrequencyFeatures):
 def _have_unit_norm(rows: np.ndarray) -> bool:  # (n, d)
     """But for the rounding of single precision."""
     return bool(np.all(np.abs(np.linalg.norm(rows, axis=1) - 1) < PLANNED_TOLERANCE))
-
-
-def _largest(rows: Array) -> np.ndarray:  # (n, d) -> (n,)
-    xp = namespace(rows)
-    return host(xp.max(xp.abs(rows), axis=1))
-
-
-def _squares(rows: Array) -> np.ndarray:  # (n, d) -> (n,)
-    xp = namespace(rows)
-    return host(xp.sum(rows * rows, axis=1))
