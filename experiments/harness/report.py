@@ -90,7 +90,7 @@ def _section(
         f"csv/{experiment.name}.csv. {html.escape(describe_sizes(units))}</p>",
     ]
     for name, svg in figures.items():
-        parts.append(f"<p>{image(name, svg)}</p>")
+        parts.append(image(name, svg))
     tables = experiment.tables(rows) if experiment.tables and rows else {}
     for title, lines in tables.items():
         parts.append(_details(title, lines))

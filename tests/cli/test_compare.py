@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from dotsketch import FourierFeatures, Gaussian, MaclaurinFeatures, load, plan
 from dotsketch.cli import modelling
 from dotsketch.cli.choice import Choice, choose
-from dotsketch.cli.compare import better_baseline, name_of, recommendation
+from dotsketch.cli.compare import better_baseline, most_frequent_share, name_of, recommendation
 from dotsketch.cli.main import main
 from dotsketch.cli.measure import (
     ERROR_DRAWS,
@@ -273,6 +273,17 @@ def test_a_baseline_that_predicts_better_is_named():
     noisy = replace(trees, errors=np.array([0.0, 3.0, 0.0, 0.9]))
     assert better_baseline(best, [noisy]) == ""
     assert better_baseline(best, [replace(trees, is_baseline=False)]) == ""
+    sure = replace(best, name="sure", losses=np.array([0.9, 0.8, 0.9, 0.8]), is_baseline=True)
+    assert (
+        better_baseline(best, [sure]) == " sure has better probabilities: MNLL 0.850 against 1.000."
+    )
+    assert better_baseline(best, [replace(sure, losses=best.losses)]) == ""
+
+
+def test_the_most_frequent_class_is_that_of_the_fitted_rows():
+    X = np.zeros((4, 1))
+    split = HeldOut(X, np.array(["a", "b", "b", "c"]), X, np.array(["b", "a", "b", "b"]))
+    assert most_frequent_share(split) == 0.75
 
 
 def test_fewer_columns_that_do_as_well_are_named(rng):

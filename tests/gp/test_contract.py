@@ -58,6 +58,8 @@ def failures(estimator):
 
 @parametrize_with_checks(
     [
+        FeatureGPRegressor(),
+        FeatureGPClassifier(),
         FeatureGPRegressor(FEATURES),
         FeatureGPRegressor(FEATURES, solver="cg"),
         FeatureGPRegressor(FEW),

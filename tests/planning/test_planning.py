@@ -70,6 +70,18 @@ def test_plan_is_a_readable_table(X):
         plan(Gaussian(), X, n_components=1, candidates=pairs)
 
 
+def test_long_plans_show_the_best_candidates_and_one_of_every_family(X):
+    table = plan(Gaussian(), X, n_components=50, n_pairs_sample=100)
+    lines = repr(table).splitlines()
+    assert len(table) > 20 > len(lines)
+    shown = [line.split("  ")[0] for line in lines[1:-2]]
+    assert shown[:12] == [row.label for row in table[:12]]
+    assert {label.split(":")[0] for label in shown} == {row.family for row in table}
+    assert f"({len(table) - len(shown)} more; `to_pandas()`" in lines[-2]
+    assert lines[-1].startswith("best possible")
+    assert len(table.to_dict()["label"]) == len(table)
+
+
 def test_plan_plots(X):
     matplotlib = pytest.importorskip("matplotlib")
     matplotlib.use("Agg")

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import numpy as np
 
 from ..planning import PlannedCandidate, best_possible
 from .choice import TOP, Choice, Comparison, choose, hold_out
@@ -228,7 +229,8 @@ def recommendation(choice: Choice) -> str:
 
 
 def better_baseline(best: Compared, references: list[Compared]) -> str:
-    """A sentence if a model of scikit-learn predicts better, by more than the standard error."""
+    """A sentence if a model of scikit-learn predicts better, by more than the standard error: the
+    target, or else its distribution."""
     found = [one for one in references if one.is_baseline]
     for one in sorted(found, key=lambda one: one.error[0])[:1]:
         difference, error = mean_and_error(best.errors - one.errors)
@@ -236,6 +238,11 @@ def better_baseline(best: Compared, references: list[Compared]) -> str:
             name, key = ("accuracy", "accuracy") if "accuracy" in best.figures else ("R²", "r2")
             theirs, ours = one.figures[key] or 0.0, best.figures[key] or 0.0
             return f" {one.name} predicts better here: {name} {theirs:.3f} against {ours:.3f}."
+    for one in sorted(found, key=lambda one: one.loss)[:1]:
+        loss = Difference.of(best, one)
+        if loss is not None and not loss.is_tie:
+            theirs, ours = one.loss, best.loss
+            return f" {one.name} has better probabilities: MNLL {theirs:.3f} against {ours:.3f}."
     return ""
 
 
@@ -250,9 +257,16 @@ def summary_of(schema: Schema, split: HeldOut) -> dict[str, Any]:
         "target": schema.target.name,
         "task": schema.task,
         "classes": schema.classes,
+        "most_frequent_class": most_frequent_share(split) if schema.classes else None,
         "rows_fitted": len(split.X),
         "rows_held_out": len(split.X_test),
     }
+
+
+def most_frequent_share(split: HeldOut) -> float:
+    """The accuracy of always predicting the most frequent class."""
+    classes, counts = np.unique(split.y, return_counts=True)
+    return float(np.mean(split.y_test == classes[counts.argmax()]))
 
 
 def describe_planned(row: PlannedCandidate) -> dict[str, Any]:

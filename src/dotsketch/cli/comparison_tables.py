@@ -50,8 +50,14 @@ def caption(summary: dict[str, Any]) -> str:
         "error of its difference from the first row; smaller differences are ties. µs/row: time of "
         "the features, or of a prediction by scikit-learn."
         + (
-            " best possible: an estimate of the least error that so many columns can have."
+            " best possible: an estimate of the least error with this number of columns."
             if summary["best_possible"]
+            else ""
+        )
+        + (
+            " Always predicting the most frequent class has an accuracy of "
+            f"{data['most_frequent_class']:.3f}."
+            if data["most_frequent_class"] is not None
             else ""
         )
     )

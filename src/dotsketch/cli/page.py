@@ -15,7 +15,8 @@ th, td { padding: .3rem .7rem; text-align: left; vertical-align: top;
          border-bottom: 1px solid #e4e4e4 }
 .number { text-align: right; white-space: nowrap }
 .best { background: #e8f5ec; font-weight: 600 }
-.wide { overflow-x: auto } img { max-width: 100%; height: auto }
+.wide { overflow-x: auto } img { width: 56rem; max-width: 100%; height: auto }
+@media (max-width: 40rem) { .wide img { width: 42rem; max-width: none } }
 pre { background: #f6f6f6; padding: .8rem 1rem; white-space: pre-wrap; overflow-wrap: anywhere }
 .note { color: #555; font-size: .92rem }
 .yes { color: #17693a; font-weight: 600 } .no, .error { color: #a3262a; font-weight: 600 }
@@ -45,6 +46,6 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[Cell]]) -> str:
 
 
 def image(title: str, svg: bytes) -> str:
-    """A figure whose bytes are in the page."""
+    """A figure whose bytes are in the page; on a narrow screen it scrolls and stays readable."""
     source = f"data:image/svg+xml;base64,{base64.b64encode(svg).decode()}"
-    return f'<img alt="{html.escape(title)}" src="{source}">'
+    return f'<div class="wide"><img alt="{html.escape(title)}" src="{source}"></div>'

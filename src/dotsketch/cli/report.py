@@ -54,7 +54,8 @@ def write_report(
 ({data["dimension"]} after encoding)</p>
 {report_table(found, data["task"])}
 <p class="note">{escape(caption(summary))}</p>
-<h2>{escape(summary["recommendation"])}</h2>
+<h2>Recommendation</h2>
+<p><b>{escape(summary["recommendation"])}</b></p>
 <p>In Python, on the encoded columns:</p>
 <pre>{escape(summary["python"])}</pre>
 <p>On the command line:</p>
@@ -82,13 +83,13 @@ def plots_of(
             "Left: share of wrong classes, or of the variance of the target that is not explained, "
             "± standard error. Right: how much larger the mean negative log likelihood is than "
             "that of the best, ± standard error of the difference. The baselines of scikit-learn "
-            "are not tuned; those without a likelihood are on the left only.",
+            "have default settings; those without a likelihood are on the left only.",
             plot_scores(compared, best, colours),
         ),
         (f"Predictions: {best.name}", "", plot_predictions(best, split, literal(data["target"]))),
         (
             "Calibration",
-            "On the diagonal, what the model says comes true as often as it says.",
+            "The predictions of a calibrated model lie on the diagonal.",
             plot_calibration(best, split),
         ),
         (
@@ -215,7 +216,7 @@ def plot_calibration(best: Compared, split: HeldOut) -> bytes:
     if prediction is None:
         return b""
     figure, axes = new_figure(5)
-    axes.plot([0, 1], [0, 1], color="0.5", linewidth=1, label="as it should be")
+    axes.plot([0, 1], [0, 1], color="0.5", linewidth=1, label="perfect calibration")
     if isinstance(prediction, ClassPrediction):
         says = prediction.probabilities.ravel()  # of every class for every row
         is_so = (y[:, None] == prediction.classes).ravel()

@@ -7,7 +7,8 @@ time, and work in the dimension of the features from there on. `ExactGPRegressor
 - `sums`, `class_sums`: what rows say about weights, as values that merge
 - `solvers`: from there to a `Posterior` (`posterior`); `packed`: Hermitian matrices by one triangle
 - `evidence`: the marginal likelihood, as a function of the sums
-- `search`: the parameters of the kernel, by the marginal likelihood
+- `search`: the parameters of the kernel, by the marginal likelihood; `recipe`: features that are
+  not given
 - `functions`: functions drawn from a posterior, as values
 - `iterative`: rows for the solver that passes over them many times
 - `base`: features and blocks of rows; `targets`, `dirichlet`, `multinomial`: y and labels

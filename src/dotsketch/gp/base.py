@@ -28,6 +28,7 @@ from ..rows.copies import copies
 from ..rows.fold import Checkpoint, fingerprint
 from ..rows.sources import SAMPLE_ROWS, Block, Rows, is_on_disk, is_stream
 from .functions import joined
+from .recipe import usual_features
 from .search import TunedProcess
 from .solvers import Cholesky
 
@@ -77,10 +78,11 @@ class FeatureGP(TunedProcess):
         return light
 
     def _check_features(self, corrections: tuple[str | None, ...]) -> None:
-        if not hasattr(self.features, "fit") or not hasattr(self.features, "transform"):
+        is_transformer = hasattr(self.features, "fit") and hasattr(self.features, "transform")
+        if not is_transformer and not self._has_usual_features:
             raise TypeError(
-                "features must be a transformer, such as MaclaurinFeatures(Gaussian()); got "
-                f"{self.features!r}."
+                'features must be "auto" or a transformer, such as MaclaurinFeatures(Gaussian()); '
+                f"got {self.features!r}."
             )
         one_of("posterior", self.posterior, ("real", "complex"))
         one_of("variance_correction", self.variance_correction, corrections)
@@ -102,6 +104,17 @@ class FeatureGP(TunedProcess):
                 "A stream gives batches (X, y): leave y, noise_variance and sample_weight out."
             )
         return Rows(stream=X)
+
+    @property
+    def _has_usual_features(self) -> bool:
+        return isinstance(self.features, str) and self.features == "auto"
+
+    def _unfitted_features(self, rows: Rows) -> Any:
+        """The features that were given, or those of the recipe for these rows."""
+        if not self._has_usual_features:
+            return self.features
+        X, copied, _ = self._fitting_rows(rows)
+        return usual_features(X, min(X.shape[0], copied.shape[0]))
 
     def _fit_features(self, rows: Rows, features: Any, *, is_final: bool = True) -> None:
         """Fit a clone of `features` on all rows in memory, or on a sample of the others.

@@ -35,7 +35,7 @@ class FeatureGPClassifier(ClassFits):
 
     Parameters
     ----------
-    features : transformer
+    features : transformer or "auto", default="auto"
         As for `FeatureGPRegressor`.
     likelihood : {"auto", "softmax", "dirichlet"}, default="auto"
         "softmax" finds the mode of the posterior under the likelihood of the labels, by up to 100
@@ -118,7 +118,7 @@ class FeatureGPClassifier(ClassFits):
 
     def __init__(
         self,
-        features: Any,
+        features: Any = "auto",
         *,
         likelihood: str = "auto",
         alpha: float | str = "auto",
@@ -325,7 +325,9 @@ class FeatureGPClassifier(ClassFits):
         if known is not None:
             check_two_classes(known)
         self.search_ = None
-        features = self._tuned_features(rows, optimize) if optimize else self.features
+        features = self._unfitted_features(rows)
+        if optimize:
+            features = self._tuned_features(features, rows, optimize)
         self._fit_features(rows, features)
         self._known = [] if known is None else known.tolist()
         self._seed = self._draw_seed()
@@ -335,8 +337,8 @@ class FeatureGPClassifier(ClassFits):
         y = np.asarray(host(y))
         return np.asarray(y[:, None] == np.unique(y), dtype=np.float64)
 
-    def _tuned_features(self, rows: Rows, optimize: bool | str) -> Any:
-        """The features with the kernel that predicts rows held out best."""
+    def _tuned_features(self, features: Any, rows: Rows, optimize: bool | str) -> Any:
+        """These features with the kernel that predicts rows held out best."""
         sample = rows.sample(SAMPLE_ROWS)
         X = sample[0] if rows.in_memory else self._check_sample(sample[0])
         # Trials have the likelihood of the fit: the best kernel for Dirichlet labels may be another
@@ -344,8 +346,8 @@ class FeatureGPClassifier(ClassFits):
         likelihood = "dirichlet" if iterates or self._asks_for_labels else self.likelihood
         options = {"posterior": self.posterior, "random_state": self.random_state}
         recorder = self._recorder()
-        features, message = tuned_for_classes(
-            self.features,
+        found, message = tuned_for_classes(
+            features,
             X,
             self._labels(sample[1]),
             sample_weights(sample),
@@ -357,4 +359,4 @@ class FeatureGPClassifier(ClassFits):
             recorder=recorder,
         )
         self.search_ = recorder.finish(message)
-        return features
+        return found

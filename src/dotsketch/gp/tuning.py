@@ -23,9 +23,9 @@ class TunedRegression(RegressionSums):
     """`optimize` of a regression on features."""
 
     def _tuned_features(
-        self, rows: Rows, sample: Block, optimize: bool | str, checkpoint: Any
+        self, features: Any, rows: Rows, sample: Block, optimize: bool | str, checkpoint: Any
     ) -> Any:
-        """The features with the kernel of the greatest marginal likelihood."""
+        """These features with the kernel of the greatest marginal likelihood."""
         X = sample[0] if rows.in_memory else self._check_sample(sample[0])
         (Y, _), noise = check_targets(sample[1]), sample[2] if self._noise_by_row else None
         counts = sample_weights(sample)
@@ -33,11 +33,11 @@ class TunedRegression(RegressionSums):
         scored = rows.sample(SCORED_ROWS) if rows.in_memory else (X, *sample[1:])
         n_scored, journal = len_of(scored[0]), None
         if checkpoint is not None:
-            given = repr(self.features), optimize, self.normalize_y, n_scored
+            given = repr(features), optimize, self.normalize_y, n_scored
             journal = Journal(f"{checkpoint}.search", chained(fingerprint(given), sample))
         recorder = self._recorder(journal)
-        features, message = tuned_features(
-            self.features,
+        found, message = tuned_features(
+            features,
             X,
             Y / scales,
             check_noise(noise, self._noise_by_row, len(Y)),
@@ -50,7 +50,7 @@ class TunedRegression(RegressionSums):
             recorder=recorder,
         )
         self.search_ = recorder.finish(message)
-        return features
+        return found
 
     def _judge(self, block: Block) -> Judge:
         """The judgement of some rows."""

@@ -30,6 +30,7 @@ OPTIONAL = {
     "microseconds": ("µs/row", 8, ".3g"),
     "seconds": ("seconds", 8, ".3g"),
 }
+MOST_SHOWN = 12  # candidates that a plan prints, with the best of every family
 STANDARD_ERRORS = 2.0  # by which a measured error must be below a tolerance
 
 
@@ -220,8 +221,19 @@ class Plan(Sequence[PlannedCandidate]):
         names = list(dict.fromkeys(name for row in rows for name in row))
         return {name: [row.get(name) for row in rows] for name in names}
 
+    def _shown(self) -> list[PlannedCandidate]:
+        """The best candidates, and the best one of every other family."""
+        shown = self._rows[:MOST_SHOWN]
+        families = {row.family for row in shown}
+        for row in self._rows[MOST_SHOWN:]:
+            if row.family not in families:
+                families.add(row.family)
+                shown.append(row)
+        return shown
+
     def __repr__(self) -> str:
-        names = [row.label for row in self._rows] + ([str(self.limit)] if self.limit else [])
+        rows = self._shown()
+        names = [row.label for row in rows] + ([str(self.limit)] if self.limit else [])
         is_shown = {k: any(getattr(row, k) is not None for row in self._rows) for k in OPTIONAL}
         shown = {name: how for name, how in OPTIONAL.items() if is_shown[name]}
         sizes = (8, *(size for _, size, _ in shown.values()), 10, 8, 9, 9, 8)
@@ -229,7 +241,7 @@ class Plan(Sequence[PlannedCandidate]):
         headings = (heading for heading, _, _ in shown.values())
         names = ["candidate", "columns", *headings, "rel. error", "± s.e.", "bias", "deviation"]
         lines = [f"{layout.format(*names, 'Mop/row')}  source"]
-        for row in self._rows:
+        for row in rows:
             optional = (f"{getattr(row, name):{how}}" for name, (_, _, how) in shown.items())
             error = f"{row.standard_error:.2g}" if row.source == "measured" else ""
             parts = (
@@ -240,6 +252,9 @@ class Plan(Sequence[PlannedCandidate]):
             fewer = "" if row.n_measured is None else f" with {row.n_measured} landmarks"
             line = layout.format(*cells, error, *parts, f"{row.cost / 1e6:.3f}")
             lines.append(f"{line}  {row.source}{fewer}")
+        if len(rows) < len(self._rows):
+            n_more = len(self._rows) - len(rows)
+            lines.append(f"({n_more} more; `to_pandas()` and `to_dict()` have all of them)")
         limit = self.limit
         if limit is not None:
             cells = [str(limit), str(limit.n_components), *[""] * len(shown)]

@@ -1,0 +1,27 @@
+"""The features of a Gaussian process that is given none."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from .._arrays import Array, is_sparse
+from ..features import NystromFeatures
+from ..kernels import Matern
+
+MOST_COLUMNS = 1024  # a fit takes seconds with so many; with 4096 it takes a minute
+
+
+def usual_features(X: Array, n_rows: int) -> Any:  # (n, d)
+    """Landmarks of a Matérn kernel, on columns of unit variance if the rows are dense.
+
+    Up to 1024 rows are all landmarks, and the process is then exact. Both the smoothness of the
+    kernel and the rule of the landmarks are left to a search (`optimize`), if there is one.
+    """
+    features = NystromFeatures(
+        Matern("auto"), n_components=min(n_rows, MOST_COLUMNS), landmarks="auto", random_state=0
+    )
+    # Columns of sparse rows have one scale already (words, fingerprints), and a mean is not sparse
+    return features if is_sparse(X) else make_pipeline(StandardScaler(), features)
