@@ -76,3 +76,6 @@ Parts: TypeAlias = tuple[Array, Array | None]
 
 HostParts: TypeAlias = tuple[np.ndarray, np.ndarray | None]
 """The same on the host: writable views of a result, where columns are written in place."""
+
+Block: TypeAlias = tuple[Any, ...]
+"""The columns of one block of rows on the host: (X, y), or more; None for one that is not there."""

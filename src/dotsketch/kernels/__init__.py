@@ -15,10 +15,11 @@ A parameter may be a scalar array of the library of X; then gradients flow to it
 
 from .algebra import DotProductProduct, DotProductSum, Product, Sum
 from .arc_cosine import ArcCosine
-from .base import DotProductKernel, ExpandedKernel, Kernel, directions
+from .base import DotProductKernel, ExpandedKernel, Kernel
 from .distance import DistanceKernel, median_distance
 from .exponential import Exponential
 from .gaussian import Gaussian
+from .inputs import directions
 from .maclaurin import Maclaurin
 from .matern import Matern
 from .polynomial import Polynomial

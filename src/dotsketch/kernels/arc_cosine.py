@@ -9,7 +9,8 @@ import numpy as np
 from scipy.special import gammaln
 
 from .._arrays import ArrayT, FloatArray, namespace, plain
-from .base import DotProductKernel, check_positive, directions
+from .base import DotProductKernel, check_positive
+from .inputs import directions
 
 
 class ArcCosine(DotProductKernel):

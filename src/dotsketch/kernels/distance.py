@@ -23,7 +23,8 @@ from .._arrays import (
     share_of_entries,
     without_gradient,
 )
-from .base import Pullback, check_positive, divided, row_squares, zero_per_row
+from .base import Pullback, check_positive
+from .inputs import divided, row_squares, zero_per_row
 from .lengthscales import LengthscaleKernel, column_deviations, fixed_if_constant, lengthscale_of
 
 # Squared distances from a product lose their digits to the norms. Those below this share of the

@@ -8,7 +8,8 @@ import array_api_compat
 import numpy as np
 
 from .._arrays import ArrayT, FloatArray, host, is_sparse, namespace, plain
-from .base import Kernel, divided
+from .base import Kernel
+from .inputs import divided
 
 
 class LengthscaleKernel(Kernel):

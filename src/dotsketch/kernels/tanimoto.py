@@ -6,7 +6,8 @@ import math
 from typing import Any
 
 from .._arrays import ArrayT, is_sparse, is_traced, namespace, plain
-from .base import ExpandedKernel, check_positive, matching, row_squares
+from .base import ExpandedKernel, check_positive
+from .inputs import matching, row_squares
 
 
 class Tanimoto(ExpandedKernel):

@@ -11,45 +11,32 @@ and not scattered, so that it survives the loss of any worker.
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate
 from typing import Any
 
 import numpy as np
 
-from .._arrays import evenly_spaced, is_sparse
-from .._support.threads import single_blas_thread
+from .._arrays import evenly_spaced
+from .checkpoint import Checkpoint
 from .dask_columns import aligned, is_frame, narrow, partitions, row_bytes
-from .dask_run import (
-    Shared,
-    computed,
-    memory_of_workers,
-    numbered,
-    persisted,
-    shared,
-    well_placed,
+from .dask_run import computed, memory_of_workers, persisted, shared, well_placed
+from .dask_tasks import (
+    Fold,
+    blocks_of,
+    counted_rows,
+    distinct,
+    folded,
+    picked,
+    results_of,
+    sizes_of,
+    tasks,
 )
-from .fold import FAN_IN, Checkpoint
 from .mapped import MappedRows
-from .sources import (
-    COLUMNS,
-    Block,
-    Rows,
-    check_lengths,
-    counted,
-    each,
-    join,
-    len_of,
-    pick,
-    regroup,
-    sample_weights,
-)
+from .sources import Block, Rows, counted, join, len_of, regroup, sample_weights
 
 KEPT_SHARE = 0.25  # of the memory of all workers: rows that take no more are kept there
-AT_ONCE = 4  # states that one task adds: more would have to be in the memory of one worker
 
 
 class DaskRows(Rows):
@@ -99,7 +86,7 @@ class DaskRows(Rows):
             else:
                 # Weights are as long as known chunks: X need not be read
                 parts = partitions((weights if is_known else narrow(X), None, None, weights))
-                self._sizes = computed(self._mapped(_size, "count", parts))
+                self._sizes = computed(self._mapped(sizes_of, "count", parts))
             if not any(n for n, _ in self._sizes):
                 raise ValueError("The data have no rows: Found array with 0 sample(s).")
             if not any(kept for _, kept in self._sizes):
@@ -110,7 +97,9 @@ class DaskRows(Rows):
         """All rows in blocks of `size`, which come to the client one partition after the other."""
 
         def batches() -> Iterator[Block]:
-            for (n, _), task in zip(self._counts(), self._mapped(_block, "read"), strict=True):
+            for (n, _), task in zip(
+                self._counts(), self._mapped(counted_rows, "read"), strict=True
+            ):
                 if n:
                     yield well_placed(computed([task])[0])
 
@@ -136,7 +125,7 @@ class DaskRows(Rows):
             )
             if a < b
         ]
-        found = computed(_tasks(_picked, "sample", parts))
+        found = computed(tasks(picked, "sample", parts))
         block = counted(join(well_placed(found)))
         if len_of(block[0]) == 0:  # all of them may have a weight of zero
             return next(self.blocks(size))
@@ -144,7 +133,7 @@ class DaskRows(Rows):
 
     def distinct(self, column: int) -> np.ndarray:
         parts = partitions((self._collections[column],))
-        found = computed(self._mapped(_distinct, "labels", parts))
+        found = computed(self._mapped(distinct, "labels", parts))
         return np.unique(np.concatenate([values for values in found if values is not None]))
 
     def fold(
@@ -164,8 +153,8 @@ class DaskRows(Rows):
                 "again what a lost worker had done: leave checkpoint out. (That of solver='cg' "
                 "holds iterations, and works with Dask.)"
             )
-        blocks = partial(_blocks, block_rows, None)
-        return _folded(self.numbered_parts(), Fold(zero, add), blocks, progress)
+        blocks = partial(blocks_of, block_rows, None)
+        return folded(self.numbered_parts(), Fold(zero, add), blocks, progress)
 
     def mapped(
         self, function: Callable[[Block], Block], *, block_rows: int, row_bytes: int, memory: int
@@ -182,15 +171,7 @@ class DaskRows(Rows):
 
     def _mapped(self, function: Callable[..., Any], name: str, parts: Any = None) -> list[Any]:
         """The tasks function(columns) of all partitions, or of the columns that are given."""
-        return _tasks(function, name, list(enumerate(self._parts if parts is None else parts)))
-
-
-@dataclass(frozen=True, eq=False)
-class Fold:
-    """What `Rows.fold` is given."""
-
-    zero: Callable[[], Any]
-    add: Callable[[Any, Block, int], Any]
+        return tasks(function, name, list(enumerate(self._parts if parts is None else parts)))
 
 
 class MappedDaskRows(MappedRows):
@@ -202,16 +183,16 @@ class MappedDaskRows(MappedRows):
     def __init__(
         self, rows: DaskRows, function: Callable[[Block], Block], block_rows: int, keeps: bool
     ):
-        [self._blocks] = persisted([shared(partial(_blocks, block_rows, function))])
+        [self._blocks] = persisted([shared(partial(blocks_of, block_rows, function))])
         self._parts = rows.numbered_parts()
         self._n_rows = rows.n_rows
         self.keeps = keeps
         if keeps:
             places = [(number, columns) for number, columns, _ in self._parts]
-            tasks = persisted(_tasks(_results, "features", places, self._blocks))
+            kept = persisted(tasks(results_of, "features", places, self._blocks))
             self._parts = [
                 (number, task, first)
-                for task, (number, _, first) in zip(tasks, self._parts, strict=True)
+                for task, (number, _, first) in zip(kept, self._parts, strict=True)
             ]
 
     @property
@@ -231,129 +212,4 @@ class MappedDaskRows(MappedRows):
         **options: Any,
     ) -> Any:
         blocks = iter if self.keeps else self._blocks
-        return _folded(self._parts, Fold(zero, add), blocks, progress)
-
-
-def _folded(
-    parts: list[tuple[int, Any, int]], fold: Fold, blocks: Any, progress: str | None
-) -> Any:
-    """The sum of the states of all partitions; `blocks` is that of `_state`, or its task."""
-    import dask
-
-    states = _tasks(_state, "sums", parts, shared(fold), blocks)
-    result = dask.delayed(Shared, pure=False)(
-        _reduced(states), dask_key_name=f"dotsketch-result-{uuid.uuid4().hex}"
-    )
-    return computed([result], progress)[0].value
-
-
-def _tasks(function: Callable[..., Any], name: str, parts: list[Any], *once: Any) -> list[Any]:
-    """The tasks function(columns, …, *once) of (number, columns, …), named `dotsketch-name`."""
-    import dask
-
-    token = uuid.uuid4().hex
-    call = dask.delayed(_in_partition, pure=False)
-    return [
-        call(
-            function,
-            number,
-            columns,
-            *others,
-            *once,
-            dask_key_name=f"dotsketch-{name}-{token}-{number}",
-        )
-        for number, columns, *others in parts
-    ]
-
-
-def _reduced(states: list[Any]) -> Any:
-    """The task of the sum of all states, as `Tree` adds them."""
-    import dask
-
-    token, count = uuid.uuid4().hex, 0
-    while len(states) > 1:
-        nodes = []
-        for start in range(0, len(states), FAN_IN):
-            node, *others = states[start : start + FAN_IN]
-            for k in range(0, len(others), AT_ONCE):
-                node = dask.delayed(_sum, pure=False)(
-                    [node, *others[k : k + AT_ONCE]],
-                    dask_key_name=f"dotsketch-reduce-{token}-{count}",
-                )
-                count += 1
-            nodes.append(node)
-        states = nodes
-    return states[0]
-
-
-def _in_partition(function: Callable[..., Any], number: int, columns: Any, *others: Any) -> Any:
-    """function(columns, …); an error names the partition."""
-    with numbered(number), single_blas_thread():
-        given = (one.value if isinstance(one, Shared) else one for one in others)
-        return function(well_placed(columns), *given)
-
-
-def _checked(columns: Any) -> Block:
-    """The columns of a partition, of one length."""
-    check_lengths(columns)
-    return tuple(columns)
-
-
-def _blocks(
-    block_rows: int, function: Callable[[Block], Block] | None, columns: Any
-) -> Iterator[Block]:
-    """The rows of a partition, of which some have weights, or what the function makes of them."""
-    blocks = Rows(_checked(columns)).blocks(block_rows)
-    return blocks if function is None else map(function, blocks)
-
-
-def _results(columns: Any, blocks: Callable[[Any], Iterator[Block]]) -> list[Block]:
-    return list(blocks(columns))
-
-
-def _state(columns: Any, first: int, fold: Fold, blocks: Callable[[Any], Iterator[Block]]) -> Any:
-    """The state of a partition, whose blocks are blocks(columns)."""
-    state = fold.zero()
-    for block in blocks(columns):
-        state = fold.add(state, block, first)
-        first += len_of(block[0])
-    return state
-
-
-def _sum(states: list[Any]) -> Any:
-    """The sum in order; the states stay as they are, since a worker may need them again."""
-    total = states[0] + states[1]
-    for state in states[2:]:
-        total += state
-    return total
-
-
-def _size(columns: Any) -> tuple[int, int]:
-    weights = sample_weights(columns)
-    n = len_of(columns[0])
-    return n, n if weights is None else int(np.count_nonzero(np.asarray(weights)))
-
-
-def _block(columns: Any) -> Block:
-    return counted(_checked(columns))
-
-
-def _picked(columns: Any, places: np.ndarray) -> Block:
-    """Some rows of a partition, whose numbers are finite: a sample has no number of partitions."""
-    found = each(_checked(columns), pick, places)
-    for name, column in zip(COLUMNS, found, strict=False):
-        if column is None:
-            continue
-        values = column.data if is_sparse(column) else np.asarray(column)
-        if values.dtype.kind == "f" and not np.isfinite(values).all():
-            what = "NaN" if np.isnan(values).any() else "infinity"
-            raise ValueError(
-                f"Input {name} contains {what}: leave such rows out (`dropna` of a data frame), or "
-                "fill in numbers."
-            )
-    return found
-
-
-def _distinct(columns: Any) -> np.ndarray | None:
-    values = np.asarray(columns[-1])
-    return np.unique(values) if len(values) else None
+        return folded(self._parts, Fold(zero, add), blocks, progress)

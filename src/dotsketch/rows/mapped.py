@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from .fold import Block, Foldable
+from .._typing import Block
+from .fold import Foldable
 
 
 class MappedRows(Foldable):

@@ -16,7 +16,7 @@ import numpy as np
 import scipy.sparse
 
 from .._arrays import Array, evenly_spaced, host, is_sparse
-from .fold import Block as Block
+from .._typing import Block as Block
 from .fold import Foldable
 from .mapped import MappedRows
 

@@ -26,7 +26,7 @@ from ..._arrays import (
 )
 from ..._support.parameters import one_of
 from ...kernels import DotProductKernel, Polynomial, directions
-from ...kernels.base import row_squares
+from ...kernels.inputs import row_squares
 from ...projections import PROJECTIONS, Frequencies
 from ..base import NO_SERIES, FeatureMap, owned, suited
 from ..degenerate import warn_if_degenerate
