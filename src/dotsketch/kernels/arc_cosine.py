@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from .._arrays import ArrayT, FloatArray, namespace, plain
-from .base import DotProductKernel, check_positive
+from .base import DotProductKernel, check_number
 from .inputs import directions
 
 
@@ -35,7 +35,7 @@ class ArcCosine(DotProductKernel):
     def validate(self) -> None:
         if self.order not in (0, 1) or isinstance(self.order, bool):
             raise ValueError(f"order must be 0 or 1; got {self.order!r}.")
-        check_positive("variance", self.variance)
+        check_number("variance", self.variance)
 
     @property
     def metric(self) -> tuple[str, Any]:

@@ -118,7 +118,7 @@ class Kernel(BaseEstimator):
 
     def times(self, factor: Any) -> Any:
         """The kernel times a positive number: this one with another variance."""
-        check_positive("the factor of a kernel", factor)
+        check_number("the factor of a kernel", factor)
         return self.changed(variance=factor * self.variance)
 
     def changed(self, **parameters: Any) -> Any:
@@ -256,7 +256,7 @@ class DotProductKernel(ExpandedKernel):
         return self.value(row_squares(S), 2 * self.log_weight(S))
 
 
-def check_positive(
+def check_number(
     name: str, value: Any, *, most_dimensions: int = 0, not_negative: str | None = None
 ) -> None:
     """Raise unless it is a positive number, or one that is `not_negative` for this reason."""

@@ -23,7 +23,7 @@ from .._arrays import (
     share_of_entries,
     without_gradient,
 )
-from .base import Pullback, check_positive
+from .base import Pullback, check_number
 from .inputs import divided, row_squares, zero_per_row
 from .lengthscales import LengthscaleKernel, column_deviations, fixed_if_constant, lengthscale_of
 
@@ -51,8 +51,8 @@ class DistanceKernel(LengthscaleKernel):
                     f'lengthscale must be positive or "median"; got {self.lengthscale!r}.'
                 )
         else:
-            check_positive("lengthscale", self.lengthscale, most_dimensions=1)
-        check_positive("variance", self.variance)
+            check_number("lengthscale", self.lengthscale, most_dimensions=1)
+        check_number("variance", self.variance)
 
     def resolve(self, X: ArrayT) -> Any:
         if isinstance(self.lengthscale, str):

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from .._arrays import ArrayT, FloatArray, namespace, plain
-from .base import DotProductKernel, Pullback, check_positive
+from .base import DotProductKernel, Pullback, check_number
 from .lengthscales import LengthscaleKernel, fixed_if_constant
 
 
@@ -26,8 +26,8 @@ class Exponential(LengthscaleKernel, DotProductKernel):
         self.validate()
 
     def validate(self) -> None:
-        check_positive("lengthscale", self.lengthscale, most_dimensions=1)
-        check_positive("variance", self.variance)
+        check_number("lengthscale", self.lengthscale, most_dimensions=1)
+        check_number("variance", self.variance)
 
     def series(self, max_degree: int) -> FloatArray:
         n = np.arange(max_degree + 1)

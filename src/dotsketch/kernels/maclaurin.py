@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .._arrays import ArrayT, FloatArray, plain
-from .base import check_positive
+from .base import check_number
 from .gamma import GammaKernel
 
 
@@ -51,8 +51,8 @@ class Maclaurin(GammaKernel):
                 f"coefficients must be nonnegative, or the kernel is not positive definite; "
                 f"got a_{n} = {a[n]}."
             )
-        check_positive("gamma", self.gamma)
-        check_positive("variance", self.variance)
+        check_number("gamma", self.gamma)
+        check_number("variance", self.variance)
 
     @property
     def last_degree(self) -> int:

@@ -8,7 +8,7 @@ import numpy as np
 
 from .._arrays import ArrayT, FloatArray, host, plain
 from .._support.parameters import positive_integer
-from .base import check_positive
+from .base import check_number
 from .gamma import GammaKernel
 
 
@@ -37,10 +37,10 @@ class Polynomial(GammaKernel):
 
     def validate(self) -> None:
         positive_integer("degree", self.degree)
-        check_positive("gamma", self.gamma)
-        check_positive("variance", self.variance)
+        check_number("gamma", self.gamma)
+        check_number("variance", self.variance)
         why = "a negative coef0 gives negative coefficients"
-        check_positive("coef0", self.coef0, not_negative=why)
+        check_number("coef0", self.coef0, not_negative=why)
 
     @property
     def searched(self) -> tuple[str, ...]:  # type: ignore[override]

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from .._arrays import ArrayT, is_sparse, is_traced, namespace, plain
-from .base import ExpandedKernel, check_positive
+from .base import ExpandedKernel, check_number
 from .inputs import matching, row_squares
 
 
@@ -40,7 +40,7 @@ class Tanimoto(ExpandedKernel):
         self.validate()
 
     def validate(self) -> None:
-        check_positive("variance", self.variance)
+        check_number("variance", self.variance)
 
     def scale(self, X: ArrayT) -> ArrayT:
         """X itself, if no entry is negative."""
