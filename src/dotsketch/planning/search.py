@@ -241,24 +241,7 @@ def assess(
     With `best_by`, a cost_weight, those that nobody named and that cannot be the best are dropped.
     """
     means = Means(means) if isinstance(means, int) else means
-    chosen: list[FeatureMap] = []
-    left_out: list[LeftOut] = []
-    unasked = set(map(id, selection.unasked))
-    droppable: set[int] = set()
-    for candidate in selection.candidates:
-        described = at_columns(candidate, study, means.columns(candidate))
-        if described is None:
-            if means.budget is not None:
-                least = candidate.for_kernel(study.kernel, candidate.columns_at_once)
-                left_out.append(LeftOut(least, "takes more time than there is", is_final=True))
-            continue
-        reason = _costly_setup(described.setup(study.dimension))
-        if reason and id(candidate) in unasked:
-            left_out.append(LeftOut(described, reason))
-            continue
-        if id(candidate) in unasked:
-            droppable.add(len(chosen))
-        chosen.append(described)
+    chosen, droppable, left_out = _affordable(study, selection, means)
     contest = Contest(
         study,
         chosen,
@@ -284,6 +267,31 @@ def assess(
         else:
             rows.append(means.timed(row))
     return Assessment(rows, left_out, list(contest.dropped.values()))
+
+
+def _affordable(
+    study: Study, selection: Selection, means: Means
+) -> tuple[list[FeatureMap], set[int], list[LeftOut]]:
+    """The candidates with their columns, those among them that nobody named, and the others."""
+    chosen: list[FeatureMap] = []
+    left_out: list[LeftOut] = []
+    unasked = set(map(id, selection.unasked))
+    droppable: set[int] = set()
+    for candidate in selection.candidates:
+        described = at_columns(candidate, study, means.columns(candidate))
+        if described is None:
+            if means.budget is not None:
+                least = candidate.for_kernel(study.kernel, candidate.columns_at_once)
+                left_out.append(LeftOut(least, "takes more time than there is", is_final=True))
+            continue
+        reason = _costly_setup(described.setup(study.dimension))
+        if reason and id(candidate) in unasked:
+            left_out.append(LeftOut(described, reason))
+            continue
+        if id(candidate) in unasked:
+            droppable.add(len(chosen))
+        chosen.append(described)
+    return chosen, droppable, left_out
 
 
 def _costly_setup(setup: Setup) -> str:
