@@ -244,7 +244,7 @@ def show(console: Console, verdicts: list[tuple[Claim, Verdict]], lines: list[Ro
         console.print(table)
     if lines:
         found = medians(lines)
-        table = Table(title="Beside the authors' results", box=SIMPLE_HEAD, pad_edge=False)
+        table = Table(title="Beside the authors' results", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
         for heading in found[0]:
             table.add_column(heading, no_wrap=True)
         for row in found:

@@ -15,7 +15,7 @@ def medians(lines: list[Row]) -> list[Row]:
     MNLL, which may have any sign. Authors' errors of exactly 0 (constant targets) have no ratio."""
     keys = ("dataset", "kernel", "preprocessing")
     found = []
-    for cell in dict.fromkeys(tuple(line[key] for key in keys) for line in lines):
+    for cell in sorted({tuple(line[key] for key in keys) for line in lines}):
         chosen = [line for line in lines if tuple(line[key] for key in keys) == cell]
         numbers = {
             title: _median(
