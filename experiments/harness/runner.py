@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 import traceback
+import warnings
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 
@@ -51,7 +52,9 @@ def run_unit(number: int, unit: Unit, store: Store, threads: int) -> tuple[int, 
     rows: list[Row] = []
     error = trace = None
     try:
-        with threadpool_limits(threads, user_api="blas"):
+        with threadpool_limits(threads, user_api="blas"), warnings.catch_warnings():
+            # Methods of the paper are run as they are, also in dimensions that they do not suit
+            warnings.filterwarnings("ignore", message='projection="sorf"')
             rows = unit.experiment.run(unit.config, unit.seed)
     except Exception as exception:  # any failure is a result, with its cause
         error = f"{type(exception).__name__}: {exception}"

@@ -27,6 +27,7 @@ from experiments.harness.claims import CLAIMS, judge_all
 from experiments.harness.compare import compare, read_reference
 from experiments.harness.experiment import Experiment, Setting, attempt
 from experiments.harness.kernel_errors import expected_error, gram_errors
+from experiments.harness.medians import medians
 from experiments.harness.methods import METHODS
 from experiments.harness.plots import figure
 from experiments.harness.report import describe_sizes, summarise, write_report
@@ -305,6 +306,24 @@ def test_comparison_by_hand(tmp_path):
     assert summary["cells"] == 2
     assert summary["|z| > 2"] == sum(abs(line["z_spread"]) > 2 for line in lines)
     assert summary["ours/theirs"] == pytest.approx(max(r["ours"] / r["theirs"] for r in lines))
+
+
+def test_medians_are_over_methods_and_features():
+    cell = {"dataset": "Boston", "kernel": "(1/2+x.y/2)^3", "preprocessing": "centred"}
+    cell |= {"method": "srf", "our_seeds": 2}
+    lines = [
+        cell | {"D": D, "metric": metric, "ours": ours, "theirs": theirs}
+        for metric, values in {
+            "test_kl": [(1.0, 2.0), (3.0, 2.0), (9.0, 1.0)],
+            "test_error": [(0.3, 0.0), (0.3, 0.0), (0.3, 0.0)],
+            "test_mnll": [(-1.0, 0.5), (2.0, 1.5), (0.0, 0.25)],
+        }.items()
+        for D, (ours, theirs) in zip((8, 24, 40), values, strict=True)
+    ]
+    assert medians(lines) == [
+        {"data": "Boston", "kernel": "p = 3", "rows": "centred", "cells": 3, "seeds": 2}
+        | {"Frobenius": "–", "KL": "1.5", "error": "–", "MNLL": "-0.25"}
+    ]
 
 
 def test_an_error_of_zero_in_the_reference_has_no_ratio():

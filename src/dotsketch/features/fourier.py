@@ -177,12 +177,12 @@ class FourierFeatures(FrequencyFeatures):
         or a torch or JAX array, to which gradients flow.
     projection : {"orthogonal", "independent", "sorf"}, default="orthogonal"
         "independent" frequencies are the classical random Fourier features. "orthogonal" ones
-        have less variance at the same cost, and are unbiased too. "sorf" takes D·log d instead
-        of D·d operations per row; it is biased, so for d below 16 take "orthogonal".
+        have less variance at the same cost, and are unbiased as well. "sorf" needs D·log d instead
+        of D·d operations per row; it is biased, so use "orthogonal" for d below 16.
     norms : {"auto", "random", "constant"}, default="auto"
         Norms of the frequencies. "random": those of Gaussian vectors, without bias. "constant":
-        √d, with a bias of about −k|x − y|⁴/(4(d + 2)l⁴) and less variance: the smaller error
-        for few components, the larger for many. "auto": as published, "constant" for "sorf" only.
+        √d, with a bias of about −k|x − y|⁴/(4(d + 2)l⁴) and less variance: a smaller error for
+        few components, a larger one for many. "auto": as published, "constant" for "sorf" only.
     n_components : int, default=100
         The number of columns that `transform` returns.
     output : {"real", "complex", "complex_to_real"}, default="real"

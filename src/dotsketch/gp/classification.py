@@ -30,8 +30,8 @@ class FeatureGPClassifier(ClassFits):
     Every class has a latent Gaussian process, and the softmax of all of them gives probabilities.
     With `likelihood="dirichlet"`, labels become targets of a regression (Milios et al., 2018). Its
     posterior has a closed form: one pass over the rows gives sums that are shared by all classes
-    and all values of α. With `likelihood="softmax"` the latent functions have the likelihood of the
-    labels themselves, which predicts better if rows are many and takes further passes.
+    and all values of α. `likelihood="softmax"` uses the likelihood of the labels themselves, which
+    predicts better with many rows and takes further passes.
 
     Parameters
     ----------
@@ -44,23 +44,23 @@ class FeatureGPClassifier(ClassFits):
         curvature. It needs all rows in `fit`, and rows that can be read again: `partial_fit`,
         `merge`, `refit` and one-shot iterators are for "dirichlet" only, and so are solver="cg" and
         posterior="complex" with complex features. "auto" is "softmax" in a `fit` to at least 2000
-        rows where all of this is so, unless `alpha` or `prior_variance="labels"` request Dirichlet
-        labels; in all other cases it is "dirichlet". `likelihood_` shows which was used.
+        rows if all of these conditions hold, unless `alpha` or `prior_variance="labels"` request
+        Dirichlet labels; otherwise it is "dirichlet". `likelihood_` is the one that was used.
     alpha : float, "auto" or "evidence", default="auto"
         Concentration of the Dirichlet distribution. "auto" picks the best of 10⁻⁵, …, 1, downhill
         from 10⁻³, for the log-likelihood of up to 1000 rows, a tenth of all at most, which are
         taken out of the sums for it. With more than 512 columns, 512 of them are drawn for this
-        choice. "evidence" takes the greatest marginal likelihood of the labels: no rows are held
-        out, but the noise of the model depends on the labels.
+        choice. "evidence" maximises the marginal likelihood of the labels: no rows are held out,
+        but the noise of the model depends on the labels.
     prior_variance : float, "auto" or "labels", default="auto"
         Multiplies the kernel; "labels" is the variance of the transformed labels (as the authors).
         "auto" is the best of 0.01, 0.1, …, 10⁴ times that, chosen together with α; for a softmax,
         the best for a fifth of the rows (of 20,000 at most, and with 512 columns at most).
     temperature : float or "auto", default="auto"
-        Divides the latent functions before the softmax that gives probabilities: above 1 for
-        probabilities that are less certain. "auto" is the best for the same rows held out, and 1
-        for a softmax likelihood; 1 is the model of the authors. `predict` and `predict_latent` do
-        not depend on it.
+        Divides the latent functions before the softmax: values above 1 make probabilities less
+        certain. "auto" is the best value for the same held-out rows, and 1 for a softmax
+        likelihood; 1 is the model of the authors. `predict` and `predict_latent` do not depend on
+        it.
     posterior : {"real", "complex"}, default="real"
         As for `FeatureGPRegressor`.
     variance_correction : "auto", None or "posterior", default="auto"
@@ -68,21 +68,21 @@ class FeatureGPClassifier(ClassFits):
         "auto" adds nothing: α, prior variance and temperature are chosen for rows held out as the
         features see them.
     solver : {"auto", "cholesky", "cg"} or ConjugateGradients, default="auto"
-        As for `FeatureGPRegressor`; all classes share the passes of "cg". What is to be chosen, as
-        α, is then chosen on at most 2000 rows.
+        As for `FeatureGPRegressor`; all classes share the passes of "cg". Parameters that are
+        "auto" are then chosen on at most 2000 rows.
     class_weight : dict, "balanced" or None, default=None
-        How often a row of every class counts.
+        How often each row of a class counts.
     probabilities : {"monte_carlo", "closed_form"}, default="monte_carlo"
         How `predict_proba` averages the softmax over the latent functions.
     n_samples : int, default=128
         Draws of the Monte Carlo average (evenly spread Sobol points).
     optimize : bool, "ard" or "common", default=False
         True searches for the parameters of the features' kernel before the fit. A regression on the
-        columns [y = c] finds candidates as `FeatureGPRegressor` does; those and the kernel as it is
-        given are fitted to 4500 rows at most and predict 1500 others, and the given one stays
-        unless another predicts better. "ard" tries one lengthscale for every column, "common" those
-        that the kernel has, and True both if there are more than 20 rows for every column and at
-        most 200 columns. See docs/guide/tuning.md.
+        columns [y = c] finds candidates, like `FeatureGPRegressor`. These and the given kernel are
+        compared on held-out rows, and the given kernel is kept unless another predicts better.
+        "ard" tries one lengthscale per column, "common" the lengthscales that the kernel has, and
+        True both if there are more than 20 rows per column and at most 200 columns. See the guide,
+        "Tuning the kernel".
     time_budget : float or None, default=None
         As for `FeatureGPRegressor`.
     chunk_rows, verbose : as for `FeatureGPRegressor`

@@ -94,7 +94,7 @@ class ExactGPRegressor(GaussianRegressor, ExactGP):
     normalize_y : {"standard", "mean", None}, default="standard"
     optimize : bool, "ard" or "common", default=False
     time_budget : float or None, default=None
-        All as for `FeatureGPRegressor`; the search takes at most 3000 of the rows.
+        All as for `FeatureGPRegressor`; the search uses at most 3000 of the rows.
     verbose : bool, default=False
         Shows the steps of a search.
 

@@ -32,31 +32,30 @@ class FeatureGPRegressor(TunedRegression, RegressionPredictions):
     ----------
     features : transformer or "auto", default="auto"
         Any feature map of this library or transformer of scikit-learn, with real or complex
-        output. "auto" scales the columns of dense rows to unit variance and takes
-        `NystromFeatures` of a Matérn kernel with 1024 columns, or one per row if there are fewer
-        rows. A clone is fitted: on X if it is in memory, on 10000 evenly spaced rows of a memory
-        map or data set, on the first 10000 rows of a stream. scikit-learn's `FrozenEstimator`
-        keeps features that are fitted already.
+        output. "auto" scales the columns of dense rows to unit variance and uses `NystromFeatures`
+        of a Matérn kernel with 1024 columns, or one per row if there are fewer rows. A clone is
+        fitted: on X if it is in memory, on 10,000 evenly spaced rows of a memory map or data set,
+        or on the first 10,000 rows of a stream. Wrap features that are already fitted in
+        scikit-learn's `FrozenEstimator`.
     noise_variance : float or "auto", default="auto"
-        Variance of the noise; "auto" maximises the marginal likelihood, which one
-        spectrum gives for all values.
+        Variance of the noise; "auto" maximises the marginal likelihood.
     prior_variance : float or "auto", default="auto"
-        Multiplies the kernel (which has a variance of its own); "auto" as for the noise, from the
-        same spectrum. If y is constant, "auto" is 1 for both.
+        Multiplies the kernel (which also has a variance); "auto" maximises the marginal
+        likelihood. If y is constant, "auto" is 1 for both variances.
     posterior : {"real", "complex"}, default="real"
         For complex features: the Gaussian process with the kernel Re k̂, on the columns [Re, Im]; or
-        the real part of the complex Gaussian process (the paper's). The latter also learns that the
-        imaginary part is zero, which makes its variances too small; it costs 3/4 of the sums and
-        half of the factorisation. For real features they are the same.
+        the real part of the complex Gaussian process (the paper's). The latter is overconfident,
+        because it assumes that the imaginary part was observed to be zero; it takes 3/4 of the
+        time for the sums and half of that for the factorisation. For real features both are the
+        same.
     variance_correction : "auto", None, "posterior" or "fitc", default="auto"
         Nyström features and truncated series cannot carry all of k(x, x). "posterior" adds
         k(x, x) − E k̂(x, x) to the variance of every prediction (Section 5.6 of the paper); "fitc"
         adds it to the noise of the training rows too (variances that are "auto" are then chosen on
         at most 2000 rows, before the pass). "auto" is "posterior" for Nyström features, also at the
-        end of a pipeline, and None for all others. Noise that the marginal likelihood chose holds
-        already what Nyström features lack on the training rows: with "auto", predictions then add
-        only what a row lacks beyond nine of ten training rows, up to all of k(x, x) for rows unlike
-        all landmarks.
+        end of a pipeline, and None for all others. If the noise is chosen by the marginal
+        likelihood, it already contains what Nyström features lack on most training rows: "auto"
+        then adds only what a row lacks beyond the 90 % quantile of the training rows.
     solver : {"auto", "cholesky", "cg"} or ConjugateGradients, default="auto"
         "cholesky" needs one pass over the rows and N D² operations. "cg", conjugate gradients,
         needs one pass for every iteration and N D operations in each; memory grows with D, not with
@@ -65,23 +64,24 @@ class FeatureGPRegressor(TunedRegression, RegressionPredictions):
         is "cg" beyond 4096 columns if the rows can be read more than once and the columns are real.
     normalize_y : {"standard", "mean", None}, default="standard"
         "standard" subtracts the mean of every output (all rows count alike) and divides by its
-        standard deviation, as `normalize_y=True` of scikit-learn does. Variances that you give,
-        also by row, are in the squared units of y as it is normalised: 0.01 is 1 % of the variance
-        of y. "mean" only subtracts the mean, and None takes y as it is: variances are then in the
-        squared units of y, and several outputs share them.
+        standard deviation, like `normalize_y=True` in scikit-learn. Variances that you give, also
+        per row, then refer to the normalised y: 0.01 is 1 % of the variance of y. "mean" only
+        subtracts the mean, and None leaves y unchanged: variances are then in the squared units of
+        y, and several outputs share them.
     optimize : bool, "ard" or "common", default=False
         True searches for the parameters of the features' kernel by the marginal likelihood before
-        the pass, and chooses both variances whatever the parameters say. "ard" searches one
-        lengthscale for every column, "common" those that the kernel has (one, usually), and True
-        is "ard" if there are more than 20 rows for every column and at most 200 columns. See
-        docs/guide/tuning.md for what it does and what it costs.
+        the pass, and chooses both variances, even if they are given. "ard" searches one lengthscale
+        per column, "common" the lengthscales that the kernel has (usually one), and True is "ard"
+        if there are more than 20 rows per column and at most 200 columns. See the guide, "Tuning
+        the kernel".
     time_budget : float or None, default=None
-        Seconds after which the search ends with the best it has found (the pass is not counted).
-        What is found then depends on the speed of the machine.
+        Seconds after which the search ends with the best parameters so far, not counting the final
+        pass. The result then depends on the speed of the machine.
     chunk_rows : int or None, default=None
-        Rows of a block, and between two checkpoints; None chooses blocks of about 64 MB.
+        The number of rows in a block, and between two checkpoints; None chooses blocks of about
+        64 MB.
     verbose : bool, default=False
-        A progress bar (needs rich), and the steps of a search as they are done.
+        Whether to show a progress bar (needs rich) and the steps of a search.
 
     Attributes
     ----------
@@ -90,7 +90,7 @@ class FeatureGPRegressor(TunedRegression, RegressionPredictions):
     posterior_ : Posterior of the weights
     noise_variance_, prior_variance_ : floats, in the squared units of y as it is normalised (of
         y / `scales_`); the noise is None if given by row
-    jitter_ : float, relative jitter that the factorisation took (0 in good health)
+    jitter_ : float, relative jitter that was added for the factorisation (usually 0)
     solver_ : "cholesky" or "cg", the solver that was used
     n_iterations_, residuals_ : with "cg", the number of iterations and the relative residual after
         0, 1, … of them

@@ -19,8 +19,15 @@ class ArcCosine(DotProductKernel):
     With t = cos θ of the angle between x and y (0 if either is zero):
     order 0: 1 − θ/π = 1/2 + (1/π) Σ_k C(2k, k)/(4ᵏ(2k+1)) t^(2k+1);
     order 1: (sin θ + (π − θ) cos θ)/π, whose derivative in t is the one of order 0.
-    Both are the kernels of infinitely wide networks, of step functions and of ReLUs.
+    They are the kernels of infinitely wide networks of step functions and of ReLUs.
 
+    Parameters
+    ----------
+    order : 0 or 1, default=1
+    variance : float, default=1.0
+
+    Examples
+    --------
     >>> import numpy as np
     >>> ArcCosine(0)(np.array([[1.0, 0.0], [3.0, 3.0]])).round(4)
     array([[1.  , 0.75],

@@ -13,8 +13,15 @@ from .lengthscales import LengthscaleKernel, fixed_if_constant
 
 
 class Exponential(LengthscaleKernel, DotProductKernel):
-    """variance · exp(x·y / lengthscale²), the kernel of softmax attention.
+    """The kernel of softmax attention, variance · exp(x·y / lengthscale²).
 
+    Parameters
+    ----------
+    lengthscale : number, or array of shape (d,), default=1.0
+    variance : float, default=1.0
+
+    Examples
+    --------
     >>> import numpy as np
     >>> Exponential().coefficients(3) * [1, 1, 2, 6]
     array([1., 1., 1., 1.])

@@ -12,8 +12,15 @@ from .gamma import GammaKernel
 
 
 class Maclaurin(GammaKernel):
-    """variance · Σ_n a_n (gamma x·y)ⁿ for a given finite list of coefficients a_0, a_1, …
+    """A dot product kernel of given coefficients, variance · Σ_n a_n (gamma x·y)ⁿ.
 
+    Parameters
+    ----------
+    coefficients : list of nonnegative numbers a_0, a_1, …
+    gamma, variance : float, default=1.0
+
+    Examples
+    --------
     >>> import numpy as np
     >>> Maclaurin([1, 0, 0.5])(np.array([[2.0]]))
     array([[9.]])

@@ -13,8 +13,15 @@ from .gamma import GammaKernel
 
 
 class Polynomial(GammaKernel):
-    """variance · (gamma x·y + coef0)^degree.
+    """The polynomial kernel, variance · (gamma x·y + coef0)^degree.
 
+    Parameters
+    ----------
+    degree : int, default=3
+    gamma, coef0, variance : float, default=1.0
+
+    Examples
+    --------
     >>> import numpy as np
     >>> X = np.array([[1.0, 2.0], [0.0, 1.0]])
     >>> Polynomial(2)(X)

@@ -2,7 +2,7 @@
 
 A candidate is an unfitted estimator of `features`; no family is named here.
 
-- `limit`: the least error that so many columns of any kind can have
+- `limit`: the least error that any features with a number of columns can have
 - `posterior`: how far features are from the exact posterior, measured on a sample
 - `table`: the plan, candidates in the order of their error, or of that distance
 - `contest`: candidates that cannot be the best are dropped before they are computed

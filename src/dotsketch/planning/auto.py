@@ -36,10 +36,10 @@ class AutoFeatures(FeatureMap):
     `fit` predicts the error of every family that supports the kernel (Maclaurin features with all
     sketches, polynomial sketches, Fourier, spherical and positive features, Nyström) on a sample
     of X, picks the best, and fits it. Errors are closed forms where one is known; the others are
-    measured on rows held out and marked so in `plan_`, with their standard error. With
-    n_components, candidates that cannot be the best by a cheap bound, or by the first draws of a
-    measurement, are not computed in full: `plan_.dropped` lists them. What you name in `candidates`
-    is always computed, and `plan` computes all.
+    measured on held-out rows, with a standard error in `plan_`. With n_components, candidates that
+    cannot be the best by a cheap bound, or by the first draws of a measurement, are not computed in
+    full: `plan_.dropped` lists them. Candidates that you name are always computed, and `plan`
+    computes all.
 
     Candidates that you did not name are left out if they cost far more than others, as in `plan`;
     `plan_.left_out` lists them.
@@ -51,36 +51,36 @@ class AutoFeatures(FeatureMap):
     ----------
     kernel : Kernel
     n_components : int or None, default=None
-        The number of columns; the best candidate with at most so many is chosen. If X has fewer
-        rows than that, Nyström features with one column per row are exact, and are chosen.
+        The largest number of columns. If X has fewer rows than that, Nyström features with one
+        column per row are exact, and are chosen.
     tolerance : float or None, default=None
-        The relative error √(E(k − k̂)²/E k²) to reach: the candidate that does it with the fewest
-        columns is chosen. Where an error is measured, it and twice its standard error are within
-        the tolerance. With n_components as well, that is the upper limit; where it does not
-        suffice, the best candidate with so many columns is used, with a warning.
+        The relative error √(E(k − k̂)²/E k²) to reach: the candidate that needs the fewest columns
+        is chosen. A measured error plus twice its standard error must be within the tolerance. With
+        n_components as well, that is the upper limit; if it is not enough, the best candidate with
+        n_components columns is used, with a warning.
     objective : {"error", "error_per_time", "posterior"}, default="error"
         What is compared: see `plan`. "posterior" needs `fit(X, y)`; Gaussian processes on these
         features pass y on.
     time_budget, microseconds_per_row, n_rows, noise_variance : numbers or None, default=None
-        As for `plan`. With a limit of time the choice depends on a clock: it may differ from run to
-        run, whatever random_state is.
+        As for `plan`. With a time limit the choice may differ from run to run, even with the same
+        random_state.
     candidates : "all", a family, or a list of families or unfitted features, default="all"
         What may be chosen: see `plan`. ("maclaurin", "fourier", "spherical", "polynomial",
         "positive") leaves out Nyström features, whose cost per row grows with the square of the
         columns; ("all", "nystrom") compares them whatever they cost.
     cost_weight : float, default=0.0
-        With c > 0, error · costᶜ is minimised, cost being the arithmetic of one row: c = 0.5
-        accepts features of twice the error if they are four times cheaper. (What costs far more
-        than the others is left out in any case, see above.)
+        With c > 0, error · costᶜ is minimised, where cost counts the arithmetic operations of one
+        row: c = 0.5 accepts features with twice the error if they are four times cheaper.
     max_degree, n_pairs_sample : int, default=10 and 500
-        Degrees of Maclaurin features, and rows whose pairs errors are averaged over.
+        The largest degree of Maclaurin features, and the number of rows whose pairs errors are
+        averaged over.
     max_components : int, default=65536
         Where the search for a tolerance ends.
     n_jobs : int or None, default=None
         Threads of `transform`, as for the features chosen.
     random_state : int, RandomState, Generator or None
     verbose : bool, default=False
-        Shows a progress bar: with thousands of columns planning takes some seconds.
+        Whether to show a progress bar: with thousands of columns a plan takes some seconds.
 
     Attributes
     ----------

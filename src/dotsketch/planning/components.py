@@ -30,9 +30,24 @@ def required_components(
     max_components: int = 1 << 18,
     random_state: Any = 0,
 ) -> int:
-    """The least n_components of `MaclaurinFeatures` with a predicted error within tolerance.
+    """The smallest n_components of `MaclaurinFeatures` whose predicted error is within a tolerance.
 
-    `AutoFeatures(kernel, tolerance=...)` does it for every family of features.
+    `AutoFeatures(kernel, tolerance=...)` searches all families of features.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    X : array of shape (n, d)
+    tolerance : float
+        The relative error √(E(k − k̂)²/E k²) to reach.
+    sketch, output, coefficients, mean_split, max_degree, n_pairs_sample, random_state
+        As for `MaclaurinFeatures`.
+    max_components : int, default=2¹⁸
+        Where the search ends, with an error.
+
+    Returns
+    -------
+    int
 
     Examples
     --------

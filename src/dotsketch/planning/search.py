@@ -45,48 +45,68 @@ def plan(
     random_state: Any = 0,
     verbose: bool = False,
 ) -> Plan:
-    """The predicted error and cost of every candidate on a sample of X (n, d).
+    """The predicted error and cost of every candidate on a sample of X, best first.
 
-    All are compared at the same number of returned real columns. `candidates` is "all"; the name
-    of a family or a list of names ("maclaurin", "polynomial", "fourier", "spherical",
-    "positive", "nystrom"); or a list of unfitted estimators, of which the options count: kernel
-    and number of columns are those of the plan. Families that do not support the kernel, and
-    candidates that need more than n_components columns, are left out.
+    All candidates are compared at the same number of returned real columns. Errors are closed forms
+    where one is known; others (SORF, Nyström) are measured on held-out rows and have a standard
+    error. The last line is the best possible error with this number of columns (`plan.limit`), for
+    up to 512 columns and a quarter of the rows: see `BestPossible`.
 
-    Errors are closed forms wherever one is known; others (SORF, Nyström) are measured on rows
-    held out, and marked so, with a standard error. With a cost_weight c > 0 the order is that of
-    error · costᶜ. `verbose` shows a progress bar.
+    Parameters
+    ----------
+    kernel : Kernel
+    X : array of shape (n, d)
+        Training rows, of which a sample is used.
+    n_components : int or None, default=None
+        The number of columns; with a time limit, the largest number.
+    objective : {"error", "error_per_time", "posterior"}, default="error"
+        What is compared:
 
-    `objective` says what is compared:
+        - "error": the relative error of the kernel at equal columns
+        - "error_per_time": the same at equal time per row. Every candidate has as many columns as
+          it can compute in `microseconds_per_row`
+        - "posterior": how far the predictions of a Gaussian process on the features are from those
+          of the exact one, KL(approximate ‖ exact) in nats per row. Both learn from the same sample
+          of at most 4096 rows and predict 200 others (or a fifth of the rows); every candidate is
+          drawn 3 to 16 times. With more rows than in the sample a posterior is sharper, and needs
+          more columns for the same divergence
+    y : array of shape (n,) or (n, m), or None
+        Targets, for objective="posterior".
+    candidates : str or list, default="all"
+        "all"; the name of a family or a list of names ("maclaurin", "polynomial", "fourier",
+        "spherical", "positive", "nystrom"); or a list of unfitted estimators, whose kernel and
+        number of columns are replaced by those of the plan. Families that do not support the
+        kernel, and candidates that need more than n_components columns, are left out, by "all" also
+        expensive ones: more than 10¹¹ operations (Nyström features beyond about 4500 columns) or
+        1 GiB of set-up, or more than 10⁷ operations per row and 100 times those of the cheapest
+        candidate. `plan.left_out` lists them; a family that is named, as in ["all", "nystrom"], is
+        always compared.
+    cost_weight : float, default=0.0
+        With c > 0, candidates are ordered by error · costᶜ.
+    noise_variance : float or None, default=None
+        For objective="posterior", in units of the standardised y. None maximises the marginal
+        likelihood of the exact process.
+    time_budget : float or None, default=None
+        Seconds that the features **and** the direct solver of a Gaussian process may take for
+        `n_rows` rows; the plan itself is not included. Every candidate has as many columns as fit
+        into it, and at most one per row. Times are measured in small runs, about a second in total,
+        and kept as `plan.cost`. They vary, so plans by time are not reproducible.
+    microseconds_per_row : float or None, default=None
+        For objective="error_per_time".
+    n_rows : int or None, default=None
+        The number of rows to be fitted, if X is only a sample of them.
+    max_degree : int, default=10
+        The largest degree of Maclaurin features.
+    n_pairs_sample : int, default=500
+        The number of rows whose pairs errors are averaged over.
+    random_state : int, RandomState, Generator or None, default=0
+    verbose : bool, default=False
+        Whether to show a progress bar.
 
-    - "error" (the default): the relative error of the kernel at equal columns
-    - "error_per_time": the same at equal time per row. Every candidate has as many columns as it
-      computes in `microseconds_per_row`, n_components at most if it is given
-    - "posterior": how far the predictions of a Gaussian process on the features are from those of
-      the exact one, KL(approximate ‖ exact) in nats per row. It needs targets `y` (n,) or (n, m).
-      Both learn from the same sample of at most 4096 rows and predict 200 others (or a fifth of
-      the rows), with the same kernel and variances; what features lack of k(x, x) is added where
-      `FeatureGPRegressor` does so by default. `noise_variance`, in units of the standardised y,
-      maximises the marginal likelihood of the exact process if it is not given, as its prior
-      variance does in any case. Every candidate is drawn 3 to 16 times. With more rows than in the
-      sample a posterior is sharper, and needs more columns for the same divergence.
-
-    `time_budget`, in seconds, limits the columns of every candidate to what features **and** the
-    direct solver of a Gaussian process take for `n_rows` rows (those of X if it is not given), and
-    n_components becomes the most there may be. There are never more columns than rows. Times are
-    measured by small runs, about a second in all, and kept as `plan.cost`. (The plan
-    itself is not part of the budget.) Measured times vary: plans by time are not
-    reproducible, and may choose other features and columns in another run.
-
-    Cost counts in any case: "all" leaves out candidates whose set-up takes more
-    than 10¹¹ operations (Nyström features beyond about 4500 columns, orthogonal frequencies of
-    very wide rows) or 1 GiB, or whose features take more than 10⁷ operations per row and 100
-    times those of the cheapest candidate. The plan lists them as `left_out`. A family that is
-    named, as in candidates=["all", "nystrom"], is always compared.
-
-    The last line is the best possible with so many columns (`plan.limit`): an estimate of the error
-    of the top eigenvectors of the kernel, for up to a quarter of the rows and 512 columns. See
-    `BestPossible` for how it is estimated.
+    Returns
+    -------
+    Plan
+        A sequence of `PlannedCandidate`, which prints as a table.
 
     Examples
     --------
