@@ -23,6 +23,7 @@ from dotsketch import FeatureGPRegressor, FourierFeatures, Gaussian, load, save
 from dotsketch.gp import ConjugateGradients
 from dotsketch.gp.packed import PackedMatrix
 from dotsketch.gp.solvers import RowBlock, RowSystems
+from dotsketch.gp.solvers.iteration import conjugate
 from dotsketch.gp.solvers.passes import AdjointSum
 from dotsketch.gp.solvers.preconditioner import Preconditioner, nystrom
 from dotsketch.gp.sums import sampled_columns
@@ -203,6 +204,60 @@ def test_rank_grows_while_it_pays():
     small = regressor(features=features, noise_variance=1000.0).fit(X, y)
     large = regressor(features=features, noise_variance=1e-6, prior_variance=100.0).fit(X, y)
     assert (small.posterior_.core.size, large.posterior_.core.size) == (64, 1000)
+
+
+def test_directions_are_made_conjugate_and_dependent_ones_left_out():
+    rng = np.random.default_rng(0)
+    root = rng.standard_normal((20, 20))
+    B, P = root @ root.T, rng.standard_normal((20, 5))
+    P[:, 1] *= 1e-9  # columns of residuals differ in size
+    P[:, 3], P[:, 4] = P[:, 0] + P[:, 2], 0
+    found, products = conjugate(P, B @ P)
+    assert found.shape == (20, 3)
+    np.testing.assert_allclose(found.T @ B @ found, np.eye(3), atol=1e-10)
+    np.testing.assert_allclose(products, B @ found, atol=1e-8)
+    both = np.concatenate([found, P / [1, 1e-9, 1, 1, 1]], axis=1)
+    assert np.linalg.matrix_rank(both) == 3  # the same space
+
+
+def test_columns_share_their_directions():
+    """Each column is the best of the space that all have spanned: more draws, fewer iterations."""
+    X, y = regression_data(n=200)
+    features = gaussian_features(n_components=100)
+    iterations = [
+        regressor(features=features, solver=ConjugateGradients(rank=5, n_samples=k))
+        .fit(X, y)
+        .n_iterations_
+        for k in (1, 16)
+    ]
+    assert iterations[1] < iterations[0] / 2
+
+
+def test_a_subspace_is_made_exact_if_it_holds_enough_degrees_of_freedom():
+    numbers = np.arange(1, 257)
+    slow, fast = 1e4 / numbers, (1e3 / numbers) ** 4
+    # λ/(λ + μ) of 1e4/i, i ≤ N, add up to 1e4 log(1 + N/1e4), 253 of 256
+    assert preconditioner.exact_columns(slow, 256) == 256
+    assert preconditioner.exact_columns(slow, 800) == 256  # 253 of 769, a third
+    assert preconditioner.exact_columns(slow, 2000) == 64  # 253 of 1823
+    assert preconditioner.exact_columns(fast, 1_000_000) == 64  # 256 of 1111
+    assert preconditioner.exact_columns(slow[:64], 1_000_000) == 64
+
+
+def test_cores_of_leading_columns_are_completed_by_eigenvalues():
+    rng = np.random.default_rng(0)
+    basis = np.linalg.qr(rng.standard_normal((20, 6)))[0].astype(np.float32)
+    lead = basis[:, :4]
+    root = rng.standard_normal((20, 30))
+    moments = PackedMatrix.of(lead.T @ root @ root.T @ lead).values[None]
+    P = Preconditioner.of(basis, moments, 0.5, 2.0, np.array([3.0, 2.0]))
+    core = np.diag([0, 0, 0, 0, 3.5, 2.5])
+    core[:4, :4] = lead.T @ root @ root.T @ lead + 0.5 * np.eye(4)
+    U, R = basis.astype(float), rng.standard_normal((20, 3))
+    inverse = U @ np.linalg.solve(core, U.T) + (np.eye(20) - U @ U.T) / 2.5
+    np.testing.assert_allclose(P(R, np.zeros(3, int)), inverse @ R, atol=1e-6)
+    factor = P.cores[0].leading(4).lower()
+    np.testing.assert_allclose(factor @ factor.T, core[:4, :4], atol=1e-5)
 
 
 # -- the whole -----------------------------------------------------------------------------------
@@ -394,6 +449,25 @@ def test_variances_of_many_columns_and_a_small_subspace():
     assert np.median(variances[1] / variances[0]) < 1.1
 
 
+def test_variances_of_a_subspace_that_is_exact_in_part(monkeypatch):
+    """Draws stand for the columns that are left: 6 standard errors of their part."""
+    X, y = regression_data(n=80)
+    exact = direct().fit(X, y).predict(X[:10], return_std=True)[1] ** 2
+    monkeypatch.setattr(preconditioner, "FIRST_RANK", 5)
+    monkeypatch.setattr(preconditioner, "LEAST_SHARE", 2.0)
+    monkeypatch.setattr(preconditioner, "BYTES_OF_WHOLE", 1 << 30)
+    solver = ConjugateGradients(n_samples=2000, tolerance=1e-9)
+    gp = regressor(solver=solver).fit(X, y)
+    assert gp.posterior_.basis.shape[1] == gp.posterior_.core.size == 5
+    np.testing.assert_allclose(gp.predict(X), direct().fit(X, y).predict(X), atol=1e-6)
+    found = gp.predict(X[:10], return_std=True)[1] ** 2
+    half, _ = gp.posterior_._parts(gp._map(X[:10]))
+    inside = np.sum(half**2, axis=0) * gp.scales_**2
+    error = 6 * np.sqrt(2 / 2000) * (exact - inside)
+    assert np.all(np.abs(found - exact) < error)
+    assert np.all(exact - inside > 2 * error)
+
+
 def test_a_sample_of_rows_counts_those_of_weight_zero(tmp_path):
     """A memory map holds them and a sample leaves them out: it stands for all rows still."""
     rng = np.random.default_rng(0)
@@ -568,7 +642,8 @@ def test_saved_and_loaded(tmp_path):
 
 INTERRUPTED = {
     "features": polynomial_features(n_components=60),
-    "solver": ConjugateGradients(rank=4, memory=1),
+    # few draws: many share so many directions that the fit ends before it is killed
+    "solver": ConjugateGradients(rank=4, memory=1, n_samples=2),
 }
 
 

@@ -12,7 +12,7 @@ from ..rows import Checkpoint
 from ..rows.fold import Followed, fingerprint
 from ..rows.sources import Block, Rows
 from .solvers import ConjugateGradients, RowBlock, RowSystems
-from .solvers.conjugate_gradients import Iteration
+from .solvers.iteration import Iteration
 from .solvers.passes import GROUP_ROWS, block_rows
 from .solvers.sampled import SampledPosterior
 

@@ -17,9 +17,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
-from scipy.linalg import eigh, solve_triangular
+from scipy.linalg import block_diag, eigh, solve_triangular
 
 from ..packed import PackedFactor, PackedMatrix
 from .passes import RowSystems
@@ -35,6 +36,7 @@ BYTES_OF_WHOLE = 12  # the same where U is the identity: itself, and packed Uᵀ
 # Of many more rows, so many show the leading eigenvectors well enough to choose their number, and
 # so many to improve them
 FIRST_ROWS, BASIS_ROWS = 4096, 10_000
+LEAST_SHARE = 0.25  # of the degrees of freedom: a subspace that holds less is not made exact
 SAMPLE_RANKS = 256, 1024  # on a sample: the first, and the largest that it is good for
 
 
@@ -111,7 +113,7 @@ def random_basis(
     while True:
         fresh = rng.standard_normal((D, width))
         fresh -= product(basis, adjoint_product(basis, fresh))
-        fresh = np.linalg.qr(fresh)[0].astype(np.float32)
+        fresh = np.linalg.qr(fresh.astype(np.float32))[0]
         test = np.concatenate([test, fresh], axis=1)
         size = test.shape[1]
         fresh = samples[0].products(fresh, what=f"preconditioner of rank {size}")
@@ -154,14 +156,34 @@ def whole_space(D: int) -> tuple[np.ndarray, np.ndarray]:  # -> (D, D), (1,)
 
 
 def passes_saved(ratios: np.ndarray, width: int, tolerance: float) -> float:  # (r,)
-    """How many iterations `width` more columns save; `ratios` are Λ/μ.
+    """How many iterations `width` more columns save; `ratios` are Λ/μ."""
+    size = len(ratios)
+    further = float(extrapolated(ratios, np.array(size + width)))
+    return n_iterations(float(ratios[-1]), tolerance) - n_iterations(further, tolerance)
 
-    Further eigenvalues are extrapolated as a power of their number.
+
+def exact_columns(ratios: np.ndarray, most: int) -> int:  # (r,)
+    """The number of leading columns of U whose UᵀBU is computed from all rows; `ratios` are Λ/μ.
+
+    It makes the part of the variances within them exact. Eigenvectors share the variance at the
+    rows by λ/(λ + μ), which add up to the degrees of freedom. Where most of these are beyond
+    the subspace, the draws estimate most of the variance anyway; a pass for all columns of U, which
+    takes as long as several iterations, does not pay. At most `most` eigenvalues are not zero;
+    further ones are extrapolated from the first half of the ratios: the last are too small.
     """
     size = len(ratios)
-    last = float(ratios[-1])
-    further = last * (last / float(ratios[size // 2])) ** math.log2((size + width) / size)
-    return n_iterations(last, tolerance) - n_iterations(further, tolerance)
+    if size <= FIRST_RANK:
+        return size
+    further = extrapolated(ratios[: size // 2], np.arange(size + 1, most + 1))
+    within, beyond = (float(np.sum(part / (1 + part))) for part in (ratios, further))
+    return size if within >= LEAST_SHARE * (within + beyond) else FIRST_RANK
+
+
+def extrapolated(ratios: np.ndarray, numbers: np.ndarray) -> np.ndarray:  # (r,), (n,) -> (n,)
+    """Eigenvalues further on, as a power of their number."""
+    size, last = len(ratios), float(ratios[-1])
+    power = math.log2(float(ratios[size // 2]) / last)
+    return np.asarray(last * (numbers / size) ** -power)
 
 
 def n_iterations(ratio: float, tolerance: float) -> float:
@@ -180,52 +202,58 @@ class Preconditioner:
 
     basis: np.ndarray  # U (D, r), single precision
     gram: PackedFactor  # the Cholesky factor of UᵀU
-    cores: list[PackedFactor]  # that of UᵀBU, for every system
+    packed: np.ndarray  # (S, r (r + 1) / 2): that of UᵀBU, for every system
     tail: float  # λ_r + μ
 
     @classmethod
     def of(
-        cls, basis: np.ndarray, moments: np.ndarray, precision: float, last: float
-    ) -> Preconditioner:  # (D, r), (S, r (r + 1) / 2)
+        cls,
+        basis: np.ndarray,
+        moments: np.ndarray,
+        precision: float,
+        last: float,
+        others: np.ndarray | None = None,
+    ) -> Preconditioner:  # (D, r), (S, e (e + 1) / 2), (r - e,)
         """From packed UᵀZᵀW_sZU of every system, μ, and the last eigenvalue found.
 
-        The cores take the place of the moments: there may be one for each of many classes.
+        The moments may be those of the leading e columns: the eigenvalues of the others take their
+        place then. The cores take the place of the moments: there may be one for each of many
+        classes.
         """
         gram = gram_of(basis)
+        n_others = 0 if others is None else len(others)
+        within = gram.leading(gram.size - n_others)
         for moment in map(PackedMatrix, moments):
-            moment.add_multiple(precision, gram)
+            moment.add_multiple(precision, within)
             moment.values[:] = definite(moment).values
-        return cls.restored(basis, moments, last + precision)
+        if others is not None and n_others:
+            rest = np.diag(np.sqrt(others + precision))
+            cores = [block_diag(PackedFactor(moment).lower(), rest) for moment in moments]
+            moments = np.stack([PackedMatrix.of(core).values for core in cores])
+        return cls(basis, definite(gram), moments, last + precision)
 
-    @classmethod
-    def restored(
-        cls, basis: np.ndarray, cores: np.ndarray, tail: float
-    ) -> Preconditioner:  # (D, r), (S, r (r + 1) / 2)
-        """From the packed factors of UᵀBU, which are not copied."""
-        return cls(basis, definite(gram_of(basis)), [PackedFactor(core) for core in cores], tail)
-
-    def along(self, R: np.ndarray) -> np.ndarray:  # (D, c) -> (r, c)
-        """UᵀR."""
-        return adjoint_product(self.basis, R)
-
-    def outward(self, inner: np.ndarray) -> np.ndarray:  # (r, c) -> (D, c)
-        """U times coefficients."""
-        return product(self.basis, inner)
+    @cached_property
+    def cores(self) -> list[PackedFactor]:
+        """The factors of UᵀBU."""
+        return [PackedFactor(core) for core in self.packed]
 
     def __call__(self, R: np.ndarray, owners: np.ndarray) -> np.ndarray:  # (D, c), (c,) -> (D, c)
         """P⁻¹ R."""
-        along = self.along(R)
-        inner = self.solved(along, owners) - self.gram.solve(along) / self.tail
-        return R / self.tail + self.outward(inner)
+        along = adjoint_product(self.basis, R)
+        inner = solved(self.cores, along, owners) - self.gram.solve(along) / self.tail
+        return R / self.tail + product(self.basis, inner)
 
-    def solved(self, along: np.ndarray, owners: np.ndarray) -> np.ndarray:  # (r, c), (c,)
-        """(UᵀBU)⁻¹ times columns, each of its own system: solutions within the subspace."""
-        found = np.empty_like(along)
-        for system, core in enumerate(self.cores):
-            mine = owners == system
-            if np.any(mine):
-                found[:, mine] = core.solve(along[:, mine])
-        return found
+
+def solved(
+    cores: list[PackedFactor], along: np.ndarray, owners: np.ndarray
+) -> np.ndarray:  # (r, c), (c,) -> (r, c)
+    """(UᵀBU)⁻¹ times columns, each of its own system: solutions within the subspace."""
+    found = np.empty_like(along)
+    for system, core in enumerate(cores):
+        mine = owners == system
+        if np.any(mine):
+            found[:, mine] = core.solve(along[:, mine])
+    return found
 
 
 def gram_of(basis: np.ndarray) -> PackedMatrix:  # (D, r)

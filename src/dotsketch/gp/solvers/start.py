@@ -1,0 +1,145 @@
+"""How the iterations start: the preconditioner, first solutions and their residuals.
+
+Two passes over the rows follow those of the preconditioner. The first gives UᵀBU of its leading
+columns and Uᵀ times all right-hand sides, the second the residuals of the solutions within them.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .iteration import Iteration, relative_norms
+from .passes import RowBlock, RowSystems, multiplier
+from .preconditioner import (
+    Preconditioner,
+    adjoint_product,
+    exact_columns,
+    product,
+    random_basis,
+    solved,
+)
+
+DRAW_ITERATIONS = 1 / 3  # of those of the means, at most
+
+
+class Start:
+    """The first state of the iterations of some systems.
+
+    Every system has `n_draws` draws, unless the subspace of the preconditioner is the whole space:
+    its factor gives exact variances then.
+    """
+
+    def __init__(
+        self,
+        systems: RowSystems,
+        prior_variance: float,
+        n_draws: int,
+        tolerance: float,
+        rank: int | None,
+        random_state: int,
+    ):
+        self.systems, self.precision, self.seed = systems, 1 / prior_variance, random_state
+        S, m, D = systems.n_systems, systems.n_outputs, systems.n_features
+        streams = np.random.SeedSequence(random_state).spawn(2)
+        basis, self.values = random_basis(
+            systems,
+            self.precision,
+            tolerance,
+            S * (m + DRAW_ITERATIONS * n_draws),
+            rank,
+            np.random.default_rng(streams[1]),
+        )
+        self.basis = basis.astype(np.float32, copy=False)
+        r = basis.shape[1]
+        self.is_whole = r == D  # as its preconditioner, the system itself
+        self.n_exact = r
+        if rank is None and S == 1 and not self.is_whole:
+            most = min(D, systems.rows.n_rows or D)
+            self.n_exact = exact_columns(self.values / self.precision, most)
+        k = 0 if self.is_whole else n_draws
+        self.n_means = S * m
+        self.owners = np.concatenate([np.repeat(np.arange(S), m), np.repeat(np.arange(S), k)])
+        self.prior = np.random.default_rng(streams[0]).standard_normal((D, S * k))
+        self.prior *= np.sqrt(prior_variance)
+
+    @property
+    def of_draws(self) -> np.ndarray:  # (S k,)
+        """The systems of the draws."""
+        return self.owners[self.n_means :]
+
+    def state(self) -> Iteration:
+        n, prior, precision = self.n_means, self.prior, self.precision
+        lead = self.basis if self.is_whole else self.basis[:, : self.n_exact].copy()
+        moments, right, first = self._within(lead)
+        last, others = float(self.values[-1]), self.values[self.n_exact :]
+        preconditioner = Preconditioner.of(self.basis, moments, precision, last, others)
+        cores = [core.leading(lead.shape[1]) for core in preconditioner.cores]
+        inner = solved(cores, first, self.owners)
+        solution = product(lead, inner)
+        solution[:, n:] += prior
+        residual = self._residual(solution)
+        directions = preconditioner(residual, self.owners)
+        squares = np.sum(residual * directions, axis=0)
+        # rᵀB⁻¹r of the right-hand sides: what the subspace explains, and the rest
+        first_squares = np.sum(inner * right, axis=0) + np.maximum(squares, 0)
+        first_squares[n:] = min(len(prior), self.systems.rows.n_rows or len(prior))
+        relative = relative_norms(squares, first_squares)
+        return Iteration(
+            solution=solution,
+            residual=residual,
+            directions=directions,
+            first_squares=first_squares,
+            coarse=solved(cores, right[:, n:], self.of_draws),
+            relative=relative,
+            checked=relative[:n].copy() if self.is_whole else (first_squares[:n] > 0).astype(float),
+            history=np.array([relative[:n].max()]),
+            shared=np.zeros(directions.shape, dtype=np.float32),
+            shared_products=np.zeros(directions.shape, dtype=np.float32),
+            basis=self.basis,
+            gram=preconditioner.gram.values,
+            cores=preconditioner.packed,
+            tail=preconditioner.tail,
+            is_exact=self.is_whole,
+        )
+
+    def _noise(self, block: RowBlock, first: int) -> np.ndarray:  # -> (b, S k)
+        """ξ of a block: a stream for each, so that it does not depend on earlier blocks."""
+        rng = np.random.default_rng([self.seed, first])
+        return rng.standard_normal((len(block.weights), len(self.of_draws)), dtype=np.float32)
+
+    def _within(self, lead: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """UᵀZᵀWZU of all systems, packed, for the leading columns; Uᵀ times right-hand sides and
+        times the residuals of ṽ."""
+        n, k = self.n_means, len(self.of_draws)
+        times_prior = multiplier(self.prior, self.is_whole)
+
+        def parts(block: RowBlock, first: int) -> np.ndarray:  # -> (b, S (m + 2 k))
+            """WY, W^½ξ and WZṽ."""
+            weights = block.weights[:, self.of_draws]
+            Y = block.targets * block.weights[:, :, None]
+            shown = weights * times_prior(block.features)
+            found = Y.reshape(len(Y), -1), np.sqrt(weights) * self._noise(block, first), shown
+            return np.concatenate(found, axis=1)
+
+        moments, along = self.systems.cores(lead, parts, n + 2 * k)
+        targets, drawn, shown = np.split(along, [n, n + k], axis=1)
+        prior = self.precision * adjoint_product(lead, self.prior)
+        right = np.concatenate([targets, drawn + prior], axis=1)
+        return moments, right, np.concatenate([targets, drawn - shown], axis=1)
+
+    def _residual(self, solution: np.ndarray) -> np.ndarray:  # (D, c) -> (D, c)
+        """Right-hand sides minus B times the solution."""
+        n, owners, times_solution = self.n_means, self.owners, multiplier(solution, self.is_whole)
+
+        def columns(block: RowBlock, first: int) -> np.ndarray:  # -> (b, S (m + k))
+            """W(Y − Zv) of the means and W^½(ξ − W^½Zv) of the draws."""
+            weights = block.weights[:, owners]
+            found = -weights * times_solution(block.features)
+            found[:, :n] += (block.targets * block.weights[:, :, None]).reshape(len(found), -1)
+            found[:, n:] += np.sqrt(weights[:, n:]) * self._noise(block, first)
+            return found
+
+        residual = self.systems.adjoint(columns, len(owners), exact=self.is_whole, what="start")
+        residual -= self.precision * solution
+        residual[:, n:] += self.precision * self.prior
+        return residual
