@@ -40,6 +40,19 @@ def test_rank_k_update_and_diagonal(packed, dense, size):
     assert packed.size == size
 
 
+@pytest.mark.parametrize("low", [np.float32, np.complex64])
+def test_products_of_single_precision(low, rng):
+    """More rows than are added in single precision, with a scale; the error is as documented."""
+    Z = rng.standard_normal((2500, 30)).astype(low)
+    A = PackedMatrix.zeros(30, np.complex128 if low == np.complex64 else np.float64)
+    A.add_outer_products(Z)
+    A.add_outer_products(Z[:3], 2.0)
+    high = Z.astype(A.dtype)
+    exact = high.T @ high.conj() + 2.0 * high[:3].T @ high[:3].conj()
+    error = np.linalg.norm(A.full() - exact, 2)
+    assert 0 < error < np.finfo(np.float32).eps * np.trace(exact).real / np.sqrt(30)
+
+
 def test_operators(packed, dense):
     found = np.float64(3) * packed - (packed + packed / 2)
     np.testing.assert_allclose(found.full(), 1.5 * dense, atol=1e-13)

@@ -11,8 +11,8 @@ from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 
 import dotsketch.gp.base
-import dotsketch.gp.class_fits
 import dotsketch.gp.regression
+import dotsketch.gp.softmax_fits
 from dotsketch import (
     AutoFeatures,
     FeatureGPClassifier,
@@ -141,8 +141,8 @@ def test_iterations_have_the_bits_of_the_local_loop(data, memory):
 @pytest.mark.parametrize("memory", [1 << 29, 1])
 def test_a_softmax_likelihood_where_the_rows_are(data, memory, monkeypatch):
     """Every iteration is one map and reduce; the same bits as the local loop over the same rows."""
-    monkeypatch.setattr(dotsketch.gp.class_fits, "MEMORY", memory)
-    monkeypatch.setattr(dotsketch.gp.class_fits, "GROUP_ROWS", CHUNK)
+    monkeypatch.setattr(dotsketch.gp.softmax_fits, "MEMORY", memory)
+    monkeypatch.setattr(dotsketch.gp.softmax_fits, "GROUP_ROWS", CHUNK)
     X, _, labels = data
     local = classifier(likelihood="softmax").fit(X, labels)
     found = classifier(likelihood="softmax").fit(*chunked(X, labels))

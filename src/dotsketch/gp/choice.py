@@ -94,5 +94,6 @@ def downhill(
             nearest = None
             while nearest != best:
                 best = nearest or best
-                nearest = min((moved(best, axis, step) for step in (0, -1, 1)), key=value)
+                beside = (moved(best, axis, step) for step in (-1, 1))
+                nearest = next((place for place in beside if value(place) < value(best)), best)
     return best

@@ -1,48 +1,33 @@
-"""How a classifier on features is fitted: by sums, by passes for a softmax, or iteratively."""
+"""How a classifier on features is fitted: by sums, or iteratively; see also `softmax_fits`."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
-from copy import copy
 from functools import cache, partial
 from typing import Any, Self
 
 import numpy as np
 from sklearn.gaussian_process.kernels import DotProduct
-from sklearn.utils import column_or_1d
-from sklearn.utils.multiclass import check_classification_targets
 
 from ..rows.sources import Block, Rows, sample_weights
-from .base import FeatureGP
 from .choice import ALPHAS, PRIORS, START, HeldOut
 from .class_sums import ClassSums
-from .dirichlet import DirichletClassifier, DirichletLabels
+from .dirichlet import DirichletLabels
 from .evidence import log_evidence
 from .exact_classification import ExactGPClassifier
 from .iterative import DIRECT_ROWS, RowPasses, check_direct, compressed, forget
-from .multinomial import MEMORY, LabelledBlock, SoftmaxProblem, chosen_prior
 from .posterior import Posterior, evaluate
+from .softmax_fits import SoftmaxFits
 from .solvers import ConjugateGradients, RowBlock
-from .solvers.passes import GROUP_ROWS, block_rows
 
-# "auto" is the softmax from so many rows on. Mean NLL of Dirichlet labels and of the softmax with
-# 400 Nyström columns on adult, magic, eeg, covertype and letter:
-#  1,000 rows  .352 .350, .371 .384, .304 .303, .744 .712, .690 .840
-#  3,000 rows  .344 .341, .350 .344, .238 .238, .663 .636, .374 .382
-# 15,000 rows  .332 .328, .321 .313, .223 .195, .606 .573, .225 .157
-LEAST_ROWS = 2000
 SEARCH_COLUMNS = 512  # α, prior variance and temperature are chosen with so many columns at most
 
 
-class ClassFits(DirichletClassifier, FeatureGP):
+class ClassFits(SoftmaxFits):
     """Rows to posteriors of all classes; `FeatureGPClassifier` has the parameters and methods."""
 
-    likelihood: str
-    _sums: ClassSums
     _known: list[Any]
-    _seed: int
-    prior_variance_: float
 
     @property
     def _latent_means(self) -> np.ndarray:  # -> (C,)
@@ -52,12 +37,27 @@ class ClassFits(DirichletClassifier, FeatureGP):
     def _no_rows(self) -> ClassSums:
         return ClassSums.zeros(self.n_columns_, self._dtype, self._known, self._seed)
 
-    def _gather_classes(self, rows: Rows, *, seen: int = 0, checkpoint: Any = None) -> ClassSums:
-        """The sums over rows that come after `seen` others."""
+    def _gather_classes(
+        self,
+        rows: Rows,
+        *,
+        seen: int = 0,
+        checkpoint: Any = None,
+        features: np.ndarray | None = None,
+        single: bool = False,
+    ) -> ClassSums:
+        """The sums over rows that come after `seen` others.
+
+        The features (n, D) of all rows may be known. `single` allows products of single precision.
+        """
 
         def block(columns: Block, first: int) -> tuple[Any, ...]:
-            Z = self._map(self._check_block(columns[0]))
-            return Z, self._labels(columns[1]), seen + first, sample_weights(columns)
+            y = self._labels(columns[1])
+            if features is None:
+                Z = self._map(self._check_block(columns[0]))
+            else:
+                Z = features[first : first + len(y)]
+            return Z, y, seen + first, sample_weights(columns), single
 
         return self._gather(
             rows,
@@ -68,89 +68,34 @@ class ClassFits(DirichletClassifier, FeatureGP):
             n_classes=len(self._known) or 10,  # a guess for streams
         )
 
-    def _labels(self, column: Any) -> np.ndarray:
-        """Validated labels of a block of rows."""
-        y: np.ndarray = column_or_1d(column)
-        check_classification_targets(y)
-        self._check_named(np.unique(y).tolist())
-        return y
+    def _fit_sums(self, rows: Rows, checkpoint: Any) -> Self:
+        """From rows to posteriors by their sums, of products in single precision if these do."""
+        features = self._kept_features(rows)
+        gather = partial(self._gather_classes, rows, checkpoint=checkpoint, features=features)
+        single = checkpoint is None and self._may_round(rows)
+        self._sums = gather(single=single)
+        again = gather if single else None
+        if self._is_softmax(rows, self._sums.held.n_rows):
+            self._fit_softmax(rows, features, again)
+        else:
+            self._finish(again)
+        return self
 
-    def _check_named(self, labels: list[Any]) -> None:
-        if self._named is not None and not set(labels) <= set(self._named.tolist()):
-            raise ValueError(f"y holds labels that are not among the classes {self._named}.")
+    def _finish(self, again: Callable[[], ClassSums] | None = None) -> Self:
+        """From the sums to the posteriors of Dirichlet labels.
 
-    def _finish(self) -> Self:
-        """From the sums to the posteriors of Dirichlet labels."""
+        `again` gathers sums of double precision, if those of the rows are not.
+        """
         self._know_classes()
         forget(self, "n_iterations_")
         classes = self.classes_
         field = 2 if np.iscomplexobj(self.statistics_[0].cross) else 1
         n_values = field * len(classes) * sum(s.n for s in self.statistics_)
         self._choose(n_values, self._held_out(), self._log_evidence)
+        self._repeat_sums(again, self.prior_variance_ / self.labels_.inside_variance)
         self.posteriors_ = list(self._solve(self._sums, self.labels_, self.prior_variance_))
         self.jitter_ = max(p.jitter for p in self.posteriors_)
         return self
-
-    def _know_classes(self) -> None:
-        """The classes of the rows that the sums are of."""
-        classes, self.statistics_ = self._sums.sorted()
-        self._set_classes(classes, np.array([float(s.n) for s in self.statistics_]))
-
-    @property
-    def _asks_for_labels(self) -> bool:
-        """Whether parameters have a meaning for Dirichlet labels only."""
-        return bool(self.alpha != "auto" or self.prior_variance == "labels")
-
-    def _is_softmax(self, rows: Rows) -> bool:
-        """Whether the likelihood is that of the softmax, for rows with sums."""
-        if self.likelihood != "auto":
-            return bool(self.likelihood == "softmax")
-        suits = rows.repeatable and not np.iscomplexobj(self._probe)
-        return suits and not self._asks_for_labels and self._sums.held.n_rows >= LEAST_ROWS
-
-    def _fit_softmax(self, rows: Rows) -> Self:
-        """The posteriors by iterations over the rows, from their sums."""
-        self._know_classes()
-        problem = SoftmaxProblem(
-            self._labelled_fold(rows),
-            self._seed,
-            self._sums.moment(self.class_weights_),
-            np.log(self.frequencies_),
-        )
-        is_given = not isinstance(self.temperature, str)
-        self.temperature_ = float(self.temperature) if is_given else 1.0
-        start = None
-        if isinstance(self.prior_variance, str):
-            prior, start = chosen_prior(problem, self._sums.held.n_rows, self.temperature_)
-        else:
-            prior = float(self.prior_variance)
-        found = problem.mode(prior, start, verbose=self.verbose)
-        self.labels_, self.alpha_, self.prior_variance_ = None, None, prior
-        self.n_iterations_, self.jitter_ = found.n_iterations, found.jitter
-        self.posteriors_ = list[Posterior](found.posteriors())
-        return self
-
-    def _labelled_fold(self, rows: Rows) -> Callable[..., Any]:
-        """The fold over features, classes and weights of all rows, which are kept if they fit."""
-        light = copy(self)  # it may be sent to where the rows are
-        forget(light, "_sums")
-
-        def labelled(columns: Block) -> LabelledBlock:
-            Z = light._map(light._check_block(columns[0]))
-            codes = np.searchsorted(light.classes_, light._labels(columns[1]))
-            weights, times = light.class_weights_[codes], sample_weights(columns)
-            return LabelledBlock(Z, codes, weights if times is None else weights * times)
-
-        size = block_rows(self.n_columns_) if self.chunk_rows is None else int(self.chunk_rows)
-        mapped = rows.mapped(
-            labelled,
-            block_rows=size,
-            row_bytes=self._probe.itemsize * self.n_columns_ + 16,
-            memory=MEMORY,
-        )
-        # blocks that are given are groups, as partitions are elsewhere
-        group = -(-GROUP_ROWS // size) if self.chunk_rows is None else 1
-        return partial(mapped.fold, group_blocks=group)
 
     def _fit_by_passes(self, rows: Rows, solver: ConjugateGradients, checkpoint: Any) -> Self:
         """The posteriors by iterations over the rows, which leave no sums."""

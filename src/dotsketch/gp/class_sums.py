@@ -108,14 +108,23 @@ class ClassSums:
         return sums
 
     def update(
-        self, Z: np.ndarray, y: np.ndarray, first: int, counts: np.ndarray | None = None
+        self,
+        Z: np.ndarray,
+        y: np.ndarray,
+        first: int,
+        counts: np.ndarray | None = None,
+        single: bool = False,
     ) -> None:
-        """Add the rows first, first + 1, …: features Z (n, D), labels y (n,), counts (n,)."""
+        """Add the rows first, first + 1, …: features Z (n, D), labels y (n,), counts (n,).
+
+        `single` is that of `SufficientStatistics.update`.
+        """
         labels, places = np.unique(y, return_inverse=True)
         self.check_labels(labels.tolist())
         for k, label in enumerate(labels.tolist()):
             inside = places == k
-            self._of(label).update(Z[inside], counts=None if counts is None else counts[inside])
+            times = None if counts is None else counts[inside]
+            self._of(label).update(Z[inside], counts=times, single=single)
         self.held.update(Z, y, first, counts)
 
     def __add__(self, other: ClassSums) -> ClassSums:

@@ -182,8 +182,7 @@ class FeatureGPClassifier(ClassFits):
             return self._fit_by_passes(rows, solver, checkpoint)
         self.solver_ = "cholesky"
         forget(self, "n_iterations_", "residuals_")
-        self._sums = self._gather_classes(rows, checkpoint=checkpoint)
-        return self._fit_softmax(rows) if self._is_softmax(rows) else self._finish()
+        return self._fit_sums(rows, checkpoint)
 
     def partial_fit(
         self, X: Any, y: Any = None, classes: Any = None, sample_weight: Any = None

@@ -2,7 +2,7 @@
 
 A matrix A (D, D) is one vector of D(D+1)/2 numbers in LAPACK's rectangular full packed format:
 two triangles and a square laid out so that rank-k updates, Cholesky factors and triangular solves
-run as fast as on full matrices, in half the memory. The layout is known here only. Everything is
+run as fast as on full matrices, in half the memory. The layout is known here only. Matrices are
 float64 or complex128.
 """
 
@@ -16,6 +16,7 @@ import numpy as np
 from scipy.linalg import blas, lapack
 
 FORMAT = {"transr": "N", "uplo": "L"}
+SINGLE_ROWS = 1024  # whose products are added in single precision
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,13 +126,32 @@ class PackedMatrix(Packed):
         return bool(np.isfinite(mean) and np.all(np.isfinite(self.values)))
 
     def add_outer_products(self, Z: np.ndarray, scale: float = 1.0) -> None:  # (n, D)
-        """Add scale Σ_i z_i z_iᴴ over the rows of Z, which is C-ordered and of this dtype."""
-        routine = self._routine("hfrk" if np.iscomplexobj(self.values) else "sfrk")
+        """Add scale Σ_i z_i z_iᴴ over the rows of Z, which is C-ordered and of this dtype.
+
+        Rows of single precision are multiplied in single precision, and sums of 1024 of them are
+        added in double precision: half the time. For N rows of length one the error has a norm of
+        about 1e-7 N/√D, and more where columns have large means, but then along these means.
+        """
         n, D = Z.shape
         if self.size != D:
             raise ValueError(f"Rows of {self.size} columns are expected; got {D}.")
+        if Z.dtype != self.dtype:
+            self._add_single_products(Z, scale)
+            return
+        routine = self._routine("hfrk" if np.iscomplexobj(self.values) else "sfrk")
         # Zᵀ is Fortran-ordered: neither Z nor the vector is copied
         routine(D, n, scale, Z.T, 1.0, self.values, trans="N", overwrite_c=1, **FORMAT)
+
+    def _add_single_products(self, Z: np.ndarray, scale: float) -> None:  # (n, D)
+        routine = lapack.chfrk if np.iscomplexobj(self.values) else lapack.ssfrk
+        buffer = np.empty(len(self.values), dtype=Z.dtype)
+        for start in range(0, len(Z), SINGLE_ROWS):
+            part = Z[start : start + SINGLE_ROWS]
+            # a factor of zero means that what is in the buffer does not count
+            products = routine(
+                self.size, len(part), scale, part.T, 0.0, buffer, overwrite_c=1, **FORMAT
+            )
+            np.add(self.values, products, out=self.values)
 
     def add_multiple(self, scale: float, other: PackedMatrix) -> None:
         """Add scale · other, without a temporary."""

@@ -6,8 +6,7 @@ The kernel of f is s Re k̂ with k̂(x, x') = z(x)ᵀ conj z(x'). Everything the
     M = Σ w_i z_i z_iᴴ (D, D),   Σ w_i z_i [y_i, 1] (D, m + 1),   Σ w_i [y_i, 1]ᵀ[y_i, 1]
 
 which are sums over rows: they are computed in blocks, on many machines, and merged. From there on
-nothing depends on the number of rows: see `solvers.cholesky`. Sums are in double precision,
-whatever the features are in.
+nothing depends on the number of rows: see `solvers.cholesky`. Sums are in double precision.
 """
 
 from __future__ import annotations
@@ -88,10 +87,13 @@ class SufficientStatistics:
         y: Array | None = None,
         weights: Array | None = None,
         counts: Array | None = None,
+        *,
+        single: bool = False,
     ) -> None:
         """Add rows in place: Z (n, D), y (n,) or (n, m) or None, weights (n,) or None for ones.
 
         A row with a count of 3 is added three times; `counts` (n,) are positive, None for ones.
+        With `single`, rows of single precision are multiplied in it (see `PackedMatrix`).
         """
         Z = np.asarray(host(Z))
         if Z.ndim != 2 or Z.shape[1] != self.n_features:
@@ -113,9 +115,10 @@ class SufficientStatistics:
             roots = np.ones(n) if precisions is None else np.sqrt(precisions)
             roots = (roots if times is None else roots * np.sqrt(times))[:, None]
             Y = Y * roots
-        for rows, part in _double_rows(Z, roots, self.cross.dtype):
+        low = single and Z.dtype in (np.float32, np.complex64)
+        for rows, part in _weighted_rows(Z, roots, Z.dtype if low else self.cross.dtype):
             self.second_moment.add_outer_products(part)
-            self.cross += part.T @ Y[rows]
+            self.cross += part.T @ (Y[rows].astype(part.dtype) if low else Y[rows])
         self.targets += Y.T @ Y
         each = targets if times is None else times[:, None] * targets
         self.plain += np.stack([each.sum(axis=0), (each * targets).sum(axis=0)])
@@ -276,10 +279,10 @@ def positive_rows(name: str, values: Array | None, n: int) -> np.ndarray | None:
     return found
 
 
-def _double_rows(
+def _weighted_rows(
     Z: np.ndarray, roots: np.ndarray | None, dtype: Any
 ) -> Iterator[tuple[slice, np.ndarray]]:  # (n, D), (n, 1)
-    """Rows of Z in double precision, times the roots of their weights; no copy if none is needed.
+    """Rows of Z of some dtype, times the roots of their weights; no copy if none is needed.
 
     Copies go through one buffer of 16 MB: fresh memory for all rows would cost a fifth of the time.
     """
