@@ -15,7 +15,7 @@ from ..rows.collections import split_target
 from ..rows.sources import SAMPLE_ROWS, Rows, is_on_disk, is_stream, sample_weights
 from .base import DTYPES
 from .class_fits import ClassFits
-from .class_kernels import tuned_for_classes
+from .class_kernels import LAST_ROWS, tuned_for_classes
 from .dirichlet import check_two_classes
 from .functions import SampledFunctions
 from .iterative import check_direct, check_solver, chosen_solver, forget
@@ -79,10 +79,11 @@ class FeatureGPClassifier(ClassFits):
     optimize : bool, "ard" or "common", default=False
         True searches for the parameters of the features' kernel before the fit. A regression on the
         columns [y = c] finds candidates as `FeatureGPRegressor` does; those and the kernel as it is
-        given are fitted to 4500 rows at most and predict 1500 others, and the given one stays
-        unless another predicts better. "ard" tries one lengthscale for every column, "common" those
-        that the kernel has, and True both if there are more than 20 rows for every column and at
-        most 200 columns. See docs/guide/tuning.md.
+        given are fitted to 15,000 rows at most and predict 5000 others, and the given one stays
+        unless another predicts better. All lengthscales of the best one then become shorter or
+        longer as long as that predicts better. "ard" tries one lengthscale for every column,
+        "common" those that the kernel has, and True the former if there are more than 20 rows for
+        every column and at most 200 columns. See docs/guide/tuning.md.
     time_budget : float or None, default=None
         As for `FeatureGPRegressor`.
     chunk_rows, verbose : as for `FeatureGPRegressor`
@@ -337,7 +338,7 @@ class FeatureGPClassifier(ClassFits):
 
     def _tuned_features(self, rows: Rows, optimize: bool | str) -> Any:
         """The features with the kernel that predicts rows held out best."""
-        sample = rows.sample(SAMPLE_ROWS)
+        sample = rows.sample(LAST_ROWS if rows.in_memory else SAMPLE_ROWS)
         X = sample[0] if rows.in_memory else self._check_sample(sample[0])
         # Trials have the likelihood of the fit: the best kernel for Dirichlet labels may be another
         iterates = self.solver == "cg" or isinstance(self.solver, ConjugateGradients)
