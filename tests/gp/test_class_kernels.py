@@ -1,5 +1,7 @@
 """The kernel of a classifier: found by a regression, chosen on rows held out."""
 
+import pickle
+
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -77,35 +79,64 @@ def test_a_kernel_that_does_not_predict_better_is_not_taken(factor, monkeypatch)
     assert found.kernel.lengthscale == pytest.approx(given.lengthscale)
 
 
-@pytest.mark.parametrize(("budget", "n_last"), [(None, 240), (1e-9, 80)])
-def test_the_last_choice_sees_more_rows_and_longer_lengthscales(budget, n_last, monkeypatch):
-    X, y = labelled(240)
-    monkeypatch.setattr(dotsketch.gp.class_kernels, "TRIAL_ROWS", 80)
-    asked = []
+def searched(monkeypatch, best, n_components=40, budget=None):
+    """A search whose trials are best at `best(n_columns)`: it finds 1.0, and 2.0 is given.
 
-    def gain(trials, features, given):
-        asked.append((trials.n_rows, features.kernel.lengthscale))
-        return features.kernel.lengthscale  # the longest is best
+    The last choice has 6000 rows and the trials before it 80.
+    """
+    X, y = labelled(6000)
+    monkeypatch.setattr(dotsketch.gp.class_kernels, "TRIAL_ROWS", 80)
+
+    def values(trials, features):
+        trial = trials._smaller(features)
+        distance = np.log(trial.kernel.lengthscale / best(trial.n_components))
+        found = np.full(len(trials.held), -(distance**2)), 1.0
+        return trials._known.setdefault(pickle.dumps(trial), found)
 
     def found(features, *_, **options):
         options["recorder"].steps.append(None)
         return clone(features).set_params(kernel=Gaussian(lengthscale=1.0)), "found"
 
-    monkeypatch.setattr(Trials, "gain", gain)
+    monkeypatch.setattr(Trials, "values", values)
     monkeypatch.setattr(dotsketch.gp.class_kernels, "tuned_features", found)
-    best, message = tuned_for_classes(
-        FEATURES,
+    recorder = Recorder(budget)
+    features, message = tuned_for_classes(
+        clone(FEATURES).set_params(n_components=n_components),
         X,
         y,
         None,
         fitting=X,
         make=FeatureGPClassifier,
         per_column=False,
-        recorder=Recorder(budget),
+        recorder=recorder,
     )
-    assert asked[-1] == (n_last, best.kernel.lengthscale)
-    assert best.kernel.lengthscale == pytest.approx(1.0 if budget else 2**0.5)
-    assert ("longer" in message) == (budget is None)
+    return features, message, recorder.steps[1:]
+
+
+@pytest.mark.parametrize(("best", "factor"), [(0.5, 0.5), (1.0, 1.0), (1.4, 2**0.5), (4.0, 2.0)])
+def test_the_last_choice_takes_a_factor_of_the_lengthscales(best, factor, monkeypatch):
+    features, message, steps = searched(monkeypatch, lambda _: best)
+    start = 1.0 if best < 2 else 2.0
+    assert features.kernel.lengthscale == pytest.approx(start * factor)
+    assert features.n_components == 40
+    assert {(step.stage, step.n_rows, step.n_columns) for step in steps} == {("factor", 6000, 40)}
+    assert ("stays as given" in message) == (start == 2.0)
+    assert ("times these" in message) == (factor != 1.0)
+
+
+def test_many_columns_have_shorter_lengthscales_than_half_of_them(monkeypatch):
+    features, _, steps = searched(monkeypatch, lambda n: 0.5 if n > 2048 else 0.7, 4096)
+    assert features.kernel.lengthscale == pytest.approx(0.5)
+    assert features.n_components == 4096
+    tried = [(step.n_columns, round(step.factor, 2)) for step in steps]
+    half = [(2048, 1.0), (2048, 1.0), (2048, 0.71), (2048, 0.5)]  # the given one, then the found
+    assert tried == [*half, (4096, 0.71), (4096, 0.5), (4096, 0.35)]
+
+
+def test_a_search_that_is_late_does_without_more_rows_and_factors(monkeypatch):
+    features, message, steps = searched(monkeypatch, lambda _: 0.5, budget=1e-9)
+    assert features.kernel.lengthscale == 1.0
+    assert (steps, message) == ([], "Best for rows held out: common lengthscales. found")
 
 
 def test_a_gain_is_that_of_paired_rows_less_its_standard_error():

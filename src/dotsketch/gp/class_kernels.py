@@ -3,7 +3,8 @@
 Labels have no marginal likelihood in closed form. That of a regression on the columns [y = c], with
 the same lengthscales for all classes, finds good lengthscales on many data sets and bad ones on
 others (letter). So candidates are fitted to some rows and predict others, and the kernel that was
-given stays unless another one predicts these rows better.
+given stays unless another one predicts these rows better. Then all lengthscales become shorter or
+longer together, with more rows and columns: what is best depends on both.
 """
 
 from __future__ import annotations
@@ -18,23 +19,26 @@ import numpy as np
 from .._arrays import Array
 from ..features.degenerate import without_degenerate_warnings
 from .search import Judge, Recorder, Score, tuned_features
+from .search.factor import STEP, fewer_columns
+from .search.features import Trial
 from .search.placement import Placement
+from .search.record import OutOfTime
 from .search.rounds import suits_columns
 
-TRIAL_ROWS = 6000  # of which a quarter is held out
-# The last choice is between few candidates, so it can afford what the fit will have: with 4,500
-# rows of eeg short lengthscales predict better than the median distance, with 11,000 worse
-LAST_ROWS = 20_000
-LONGER = 2.0**0.5  # more rows than in a trial may want longer lengthscales, since columns are few
-TRIAL_COLUMNS = 512
+TRIAL_ROWS, TRIAL_COLUMNS = 6000, 512  # of the rows a quarter is held out
+# The last choice is between few candidates, so it can afford much of what the fit will have. With
+# 4,500 rows of eeg short lengthscales predict better than the median distance, with 11,000 worse.
+# On covertype half of it is better than the median distance with 4096 columns, and not with 1024.
+LAST_ROWS, LAST_COLUMNS = 20_000, 4096
+MOST_STEPS = 8  # of √2, shorter or longer
 
 
 class Trials:
     """Log-likelihoods of rows held out, for features that are fitted to the others.
 
-    `make(features)` is a classifier. Features have at most 512 columns in a trial, and what stands
-    before them in a pipeline is fitted to the rows `fitting` (k, d), as it will be: lengthscales
-    that are good in one space are not in another.
+    `make(features)` is a classifier. Features have at most `most_columns` in a trial, and what
+    stands before them in a pipeline is fitted to the rows `fitting` (k, d), as it will be:
+    lengthscales that are good in one space are not in another.
     """
 
     def __init__(
@@ -46,7 +50,9 @@ class Trials:
         fitting: Array,
         rng: np.random.Generator,
         most_rows: int,
+        most_columns: int = TRIAL_COLUMNS,
     ):  # (n, d), (n,), (n,)
+        self.most_columns = most_columns
         self.make, self.X, self.y, self.fitting = make, X, y, fitting
         self.counts = np.ones(len(y)) if counts is None else counts
         self.classes = np.unique(y)
@@ -81,19 +87,76 @@ class Trials:
         return float(np.average(values, weights=self.counts[self.held])), np.nan, prior
 
     def gain(self, features: Any, given: Any) -> float:
-        """How much better features are than those given, less one standard error of that."""
+        """How much better features are than others, less one standard error of that."""
         difference = self.values(features)[0] - self.values(given)[0]
         weights = self.counts[self.held] / np.sum(self.counts[self.held])
         mean = float(np.dot(weights, difference))
         return mean - float(np.sqrt(np.sum((weights * (difference - mean)) ** 2)))
 
+    def is_known(self, features: Any) -> bool:
+        """Whether the trial of these features was done."""
+        return pickle.dumps(self._smaller(features)) in self._known
+
     def _smaller(self, features: Any) -> Any:
         place = Placement(features)
-        most = min(TRIAL_COLUMNS, len(self.train))
+        most = min(self.most_columns, len(self.train))
         if place.n_columns is None or place.n_columns <= most:
             return features
         step = place.columns_at_once
         return place.with_kernel(place.kernel, max(most // step, 1) * step)
+
+
+class LastChoice:
+    """Between features with several kernels, and then between factors of the lengthscales."""
+
+    def __init__(self, trials: Trials, recorder: Recorder):
+        self.trials, self.recorder = trials, recorder
+        self.judge = Judge(trials.score, trials.n_rows, trials.most_columns)
+
+    def best(self, candidates: list[Any]) -> int:
+        """The number of the best candidate; the first stays unless another is clearly better."""
+        gains = [0.0]
+        try:
+            given = self._tried(candidates[0], 0, self._fewer(candidates[0]))
+            for other in candidates[1:]:
+                gains.append(self.trials.gain(self._tried(other, 0, self._fewer(other)), given))
+        except OutOfTime:
+            pass
+        return int(np.argmax(gains))
+
+    def factor(self, features: Any) -> float:
+        """The best common factor of the lengthscales, in steps of √2 that are clear gains.
+
+        It is found with half of the columns where these are many, and then with all of them. Fewer
+        columns prefer longer lengthscales, so the latter steps are to shorter ones only.
+        """
+        steps, fewer = 0, self._fewer(features)
+        try:
+            for n_columns, way in ((fewer, -1), (fewer, 1), (None, -1)):
+                while abs(steps + way) <= MOST_STEPS:
+                    here, there = (
+                        self._tried(features, k, n_columns) for k in (steps, steps + way)
+                    )
+                    if self.trials.gain(there, here) <= 0:
+                        break
+                    steps += way
+        except OutOfTime:
+            pass
+        return float(STEP**steps)
+
+    @staticmethod
+    def _fewer(features: Any) -> int | None:
+        place = Placement(features)
+        return fewer_columns(place.n_columns, place.columns_at_once)
+
+    def _tried(self, features: Any, steps: int, n_columns: int | None) -> Any:
+        """The features after some steps, with their trial done and recorded."""
+        place, factor = Placement(features), float(STEP**steps)
+        found = place.with_kernel(place.kernel.stretched(factor), n_columns)
+        if not self.trials.is_known(found):
+            self.recorder.check()
+            Trial(place, place.kernel, self.judge, self.recorder).log_likelihood(factor, n_columns)
+        return found
 
 
 def tuned_for_classes(
@@ -118,9 +181,10 @@ def tuned_for_classes(
     n_rows = float(len(y) if counts is None else np.sum(counts))
     kinds = [False] if per_column is None else [per_column]
     if per_column is None and suits_columns(n_rows, X.shape[1]):
-        kinds.append(True)
-    judge = Judge(trials.score, trials.n_rows)
-    candidates, message = [], ""
+        # a factor of the lengthscale that was given is left to the last choice
+        kinds = [True] if _has_one_lengthscale(features) else [False, True]
+    judge = Judge(trials.score, trials.n_rows, trials.most_columns)
+    candidates, messages = [], [""]
     for kind in kinds:
         found, message = tuned_features(
             features,
@@ -138,24 +202,32 @@ def tuned_for_classes(
         )
         if Placement(found).kernel is None or recorder.steps == []:
             return found, message  # there is nothing to search
-        candidates.append((found, kind, message))
-    given = _resolved(features, fitting)
-    gains = [trials.gain(found, given) for found, *_ in candidates]
-    if len(y) > trials.n_rows and not recorder.is_late:
-        last = Trials(make, X, y, counts, fitting, rng, LAST_ROWS)
-        note = f" With more rows, {LONGER:.3g} times longer."
-        candidates += [(_longer(found), kind, text + note) for found, kind, text in candidates]
-        gains = [last.gain(found, given) for found, *_ in candidates]
-    if max(gains) <= 0:
-        return given, "The kernel stays as given: no other one predicts rows held out better."
-    best, kind, message = candidates[int(np.argmax(gains))]
-    lengthscales = "one lengthscale per column" if kind else "common lengthscales"
-    return best, f"Best for rows held out: {lengthscales}. {message}"
+        candidates.append(found)
+        lengthscales = "one lengthscale per column" if kind else "common lengthscales"
+        messages.append(f"Best for rows held out: {lengthscales}. {message}")
+    candidates.insert(0, _resolved(features, fitting))
+    if recorder.is_late:
+        gains = [trials.gain(found, candidates[0]) for found in candidates]
+        best, factor = int(np.argmax(gains)), 1.0
+    else:
+        last = Trials(make, X, y, counts, fitting, rng, LAST_ROWS, LAST_COLUMNS)
+        choice = LastChoice(last, recorder)
+        best = choice.best(candidates)
+        factor = choice.factor(candidates[best])
+    if best == 0:
+        messages[0] = "The kernel stays as given"
+        messages[0] += ": no other one predicts rows held out better." if factor == 1 else "."
+    place = Placement(candidates[best])
+    note = (
+        ""
+        if factor == 1
+        else f" With more rows and columns, {factor:.3g} times these lengthscales."
+    )
+    return place.with_kernel(place.kernel.stretched(factor)), messages[best] + note
 
 
-def _longer(features: Any) -> Any:
-    place = Placement(features)
-    return place.with_kernel(place.kernel.stretched(LONGER))
+def _has_one_lengthscale(features: Any) -> bool:
+    return bool(getattr(Placement(features).kernel, "is_common", False))
 
 
 def _resolved(features: Any, X: Array) -> Any:

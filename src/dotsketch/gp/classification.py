@@ -15,7 +15,7 @@ from ..rows.collections import split_target
 from ..rows.sources import SAMPLE_ROWS, Rows, is_on_disk, is_stream, sample_weights
 from .base import DTYPES
 from .class_fits import ClassFits
-from .class_kernels import tuned_for_classes
+from .class_kernels import LAST_ROWS, tuned_for_classes
 from .dirichlet import check_two_classes
 from .functions import SampledFunctions
 from .iterative import check_direct, check_solver, chosen_solver, forget
@@ -79,10 +79,11 @@ class FeatureGPClassifier(ClassFits):
     optimize : bool, "ard" or "common", default=False
         True searches for the parameters of the features' kernel before the fit. A regression on the
         columns [y = c] finds candidates, like `FeatureGPRegressor`. These and the given kernel are
-        compared on held-out rows, and the given kernel is kept unless another predicts better.
-        "ard" tries one lengthscale per column, "common" the lengthscales that the kernel has, and
-        True both if there are more than 20 rows per column and at most 200 columns. See the guide,
-        "Tuning the kernel".
+        fitted to at most 15,000 rows and predict 5000 others, and the given kernel is kept unless
+        another predicts better. All lengthscales of the best one then become shorter or longer as
+        long as that predicts better. "ard" tries one lengthscale per column, "common" the
+        lengthscales that the kernel has, and True is "ard" if there are more than 20 rows per
+        column and at most 200 columns. See the guide, "Tuning the kernel".
     time_budget : float or None, default=None
         As for `FeatureGPRegressor`.
     chunk_rows, verbose : as for `FeatureGPRegressor`
@@ -338,7 +339,7 @@ class FeatureGPClassifier(ClassFits):
 
     def _tuned_features(self, features: Any, rows: Rows, optimize: bool | str) -> Any:
         """These features with the kernel that predicts rows held out best."""
-        sample = rows.sample(SAMPLE_ROWS)
+        sample = rows.sample(LAST_ROWS if rows.in_memory else SAMPLE_ROWS)
         X = sample[0] if rows.in_memory else self._check_sample(sample[0])
         # Trials have the likelihood of the fit: the best kernel for Dirichlet labels may be another
         iterates = self.solver == "cg" or isinstance(self.solver, ConjugateGradients)

@@ -44,6 +44,7 @@ class Judge(NamedTuple):
 
     score: Callable[[Any], Score]
     n_rows: int
+    most_columns: int | None = None  # features with more are judged with so many
 
 
 def tuned_features(
@@ -218,6 +219,9 @@ class Trial:
         if earlier is not None:
             return earlier[0][0]
         began = time.perf_counter()
+        used = self.place.n_columns if n_columns is None else n_columns
+        if used is not None and self.judge.most_columns is not None:
+            used = min(used, self.judge.most_columns)
         kernel = self.kernel.stretched(factor)
         trial = self.place.with_kernel(kernel, n_columns)
         if rule is not None:
@@ -229,7 +233,7 @@ class Trial:
             [float(value)],
             stage=stage,
             n_rows=self.judge.n_rows,
-            n_columns=self.place.n_columns if n_columns is None else n_columns,
+            n_columns=used,
             n_evaluations=1,
             factor=factor,
             log_likelihood=value,
