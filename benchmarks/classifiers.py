@@ -67,7 +67,9 @@ def logistic(Z: np.ndarray, y: np.ndarray) -> LogisticRegressionCV:
 
 def compare(name: str, columns: int, optimize: bool) -> None:
     X, y, X_test, y_test = scaled_rows(name, 20_000)
-    features = NystromFeatures(Gaussian(), n_components=columns, random_state=0)
+    features = NystromFeatures(
+        Gaussian(), n_components=columns, landmarks="uniform", random_state=0
+    )
     Z, Z_test = features.fit(X).transform(X), features.transform(X_test)
     found = {}
     for label, options in {

@@ -27,8 +27,8 @@ FAMILIES: dict[str, tuple[Any, dict[str, Any]]] = {
     "Maclaurin, complex to real": (MaclaurinFeatures, {"output": "complex_to_real"}),
     "Fourier, orthogonal": (FourierFeatures, {}),
     "Nyström, D landmarks": (NystromFeatures, {"n_landmarks": 1.0}),
-    "Nyström, 2 D": (NystromFeatures, {"n_landmarks": 2.0}),
-    "Nyström, 4 D": (NystromFeatures, {"n_landmarks": 4.0}),
+    "Nyström, 2 D": (NystromFeatures, {"n_landmarks": 2.0, "landmarks": "uniform"}),
+    "Nyström, 4 D": (NystromFeatures, {"n_landmarks": 4.0, "landmarks": "uniform"}),
 }
 
 

@@ -42,7 +42,11 @@ def models(sketched: list[int]) -> Iterator[tuple[str, Any, int | None]]:
     for columns in (256, 1024):
         for label, landmarks in (("D landmarks", 1.0), ("2 D landmarks, cut to D", 2.0)):
             features = NystromFeatures(
-                Tanimoto(), n_components=columns, n_landmarks=landmarks, random_state=0
+                Tanimoto(),
+                n_components=columns,
+                n_landmarks=landmarks,
+                landmarks="uniform",
+                random_state=0,
             )
             yield f"Nyström, D = {columns}, {label}", FeatureGPRegressor(features), None
     for columns in sketched:

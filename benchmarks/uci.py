@@ -2,14 +2,15 @@
 
     python -m benchmarks.uci --data DIR [--sets pol bike …] [--splits 0 1 2] [--columns 4096]
                              [--kernel auto|matern|gaussian] [--landmarks FACTOR] [--rule learned]
-                             [--solver auto|cholesky|cg] [--verbose]
+                             [--solver auto|cholesky|cg] [--table FILE] [--verbose]
 
 DIR holds pol.npz, elevators.npz, bike.npz, kin40k.npz and protein.npz with the arrays X, y and
 test_mask (n, 10): column s marks the test rows of split s. (They are the sets and splits of
 github.com/treforevans/uci_datasets.) X and y are standardised by the training rows of a split; the
 figures are on the standardised target: root mean squared error, mean negative log-likelihood with
 the noise, share of test rows inside of 95 % intervals, and seconds of search, fit and prediction
-together, by the clock and of the processor.
+together, by the clock and of the processor. `--table` adds them to a CSV file as they are found;
+docs/tables/uci.csv is that of all sets, and of all sets with `--columns 1024 --rule learned`.
 
 The recipe: a Matérn or Gaussian kernel, whichever fits the data best (`Matern("auto")`), with one
 lengthscale per column (`optimize=True`), and Nyström features of rows in float32, whose landmarks
@@ -20,6 +21,7 @@ they do not carry added to predictions.
 from __future__ import annotations
 
 import argparse
+import csv
 import time
 from pathlib import Path
 from typing import NamedTuple
@@ -49,6 +51,19 @@ PUBLISHED = {
     "kin40k": Published((0.1545, -0.3810), None, None),
     "protein": Published((0.6024, 0.9188), (0.6178, 0.940), (0.5035, 0.619)),
 }
+HEADER = (
+    "set",
+    "split",
+    "columns",
+    "kernel",
+    "landmarks",
+    "RMSE",
+    "NLL",
+    "coverage",
+    "processor seconds",
+    "SGPR 512 in split 0: RMSE",
+    "NLL",
+)
 KERNELS = {"auto": Matern("auto"), "matern": Matern(1.5), "gaussian": Gaussian()}
 
 
@@ -69,6 +84,14 @@ class Figures(NamedTuple):
     processor: float  # seconds of all threads together
 
 
+class Result(NamedTuple):
+    """The figures of a split, and what the search has chosen."""
+
+    figures: Figures
+    kernel: str
+    landmarks: str
+
+
 def load_split(folder: Path, name: str, split: int) -> Split:
     """Means and standard deviations come from the training rows only."""
     with np.load(folder / f"{name}.npz") as file:
@@ -82,7 +105,7 @@ def load_split(folder: Path, name: str, split: int) -> Split:
     return Split(X[train], y[train], X[test], y[test])
 
 
-def run(rows: Split, options: argparse.Namespace) -> Figures:
+def run(rows: Split, options: argparse.Namespace) -> Result:
     start, begun = time.perf_counter(), time.process_time()
     columns = min(options.columns, len(rows.X))
     features = NystromFeatures(
@@ -109,13 +132,17 @@ def run(rows: Split, options: argparse.Namespace) -> Figures:
         print(f"noise {gp.noise_variance_:.3g}, prior {gp.prior_variance_:.3g}")
         print(type(gp.kernel_).__name__, getattr(gp.kernel_, "nu", ""), end=" ")
         print("lengthscales", np.round(gp.kernel_.lengthscale, 3))
-    return Figures(
+    figures = Figures(
         float(np.sqrt(np.mean(errors**2))),
         float(np.mean(np.log(2 * np.pi * std**2) / 2 + (errors / std) ** 2 / 2)),
         float(np.mean(np.abs(errors) < 1.96 * std)),
         seconds,
         processor,
     )
+    nu = getattr(gp.kernel_, "nu", None)
+    kernel = type(gp.kernel_).__name__ + ("" if nu is None else f" {nu}")
+    rule = gp.features_.landmarks
+    return Result(figures, kernel, rule if isinstance(rule, str) else "learned")
 
 
 def shown(pair: tuple[float, float] | None) -> str:
@@ -133,6 +160,7 @@ def main() -> None:
     parser.add_argument("--rule", default="auto", help="of landmarks: uniform, kmeans, learned, …")
     parser.add_argument("--solver", default="auto", choices=("auto", "cholesky", "cg"))
     parser.add_argument("--time-budget", type=float, default=None, help="seconds of the search")
+    parser.add_argument("--table", type=Path, help="a CSV file to which the figures are added")
     parser.add_argument("--verbose", action="store_true")
     options = parser.parse_args()
     print(
@@ -141,13 +169,30 @@ def main() -> None:
     )
     for name in options.sets:
         reference = " | ".join(map(shown, PUBLISHED[name]))
-        found = []
+        found: list[Result] = []
         for split in options.splits:
             found.append(run(load_split(options.data, name, split), options))
-            print(_line(name, str(split), found[-1]), reference, "|", flush=True)
+            print(_line(name, str(split), found[-1].figures), reference, "|", flush=True)
+            if options.table:
+                add_line(options.table, name, str(split), options.columns, found[-1])
         if len(found) > 1:
-            means = Figures(*np.mean(found, axis=0))
+            means = Figures(*np.mean([result.figures for result in found], axis=0))
             print(_line(name, "mean", means), reference, "|", flush=True)
+            if options.table:
+                add_line(options.table, name, "mean", options.columns, Result(means, "", ""))
+
+
+def add_line(file: Path, name: str, split: str, columns: int, result: Result) -> None:
+    """One line more, as soon as it is known: all sets take an hour."""
+    figures = result.figures
+    cells = name, split, columns, result.kernel, result.landmarks, f"{figures.rmse:.4f}"
+    rest = f"{figures.nll:.3f}", f"{figures.coverage:.3f}", f"{figures.processor:.0f}"
+    is_new = not file.exists()
+    with file.open("a", newline="") as out:
+        writer = csv.writer(out, lineterminator="\n")
+        if is_new:
+            writer.writerow(HEADER)
+        writer.writerow([*cells, *rest, *PUBLISHED[name].sgpr])
 
 
 def _line(name: str, split: str, figures: Figures) -> str:

@@ -102,7 +102,7 @@ def test_landmarks_that_are_given(X):
     assert fewer.transform(X).shape == (200, 39)
     with pytest.raises(ValueError, match=r"n_components=41 rows or more.* the shape \(40, 3\)"):
         NystromFeatures(KERNEL, n_components=41, landmarks=X[:40]).fit(X)
-    names = ", ".join(map(repr, sorted([*RULES, "kmeans"])))
+    names = ", ".join(map(repr, sorted(["auto", *RULES, "kmeans"])))
     with pytest.raises(ValueError, match=f"one of {names}, or an"):
         NystromFeatures(KERNEL, landmarks="kmedoids").fit(X)
 

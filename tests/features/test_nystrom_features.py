@@ -23,7 +23,15 @@ from dotsketch import (
     save,
 )
 from dotsketch.features.nystrom import moment, precision
-from dotsketch.features.whitening import Whitening, WhiteningProduct, second_moment, softened
+from dotsketch.features.nystrom.basis import count_landmarks
+from dotsketch.features.nystrom.columns import keeps_sparse_rows
+from dotsketch.features.whitening import (
+    Whitening,
+    WhiteningProduct,
+    leading,
+    second_moment,
+    softened,
+)
 from rounding import assert_same_to_rounding, nystrom_condition
 
 KERNELS = [
@@ -253,7 +261,50 @@ def test_number_of_landmarks(n_landmarks, count, rng):
 
 @pytest.mark.parametrize(("columns", "count"), [(3, 6), (1024, 2048), (1500, 2048), (3000, 3000)])
 def test_the_default_number_of_landmarks_ends_at_2048(columns, count):
-    assert NystromFeatures(Gaussian())._count_landmarks(columns) == count
+    assert count_landmarks("auto", columns) == count
+
+
+@pytest.mark.parametrize("clusters", [1, 40])
+def test_few_eigenvectors_of_many_are_nearly_the_best(clusters, rng, monkeypatch):
+    """Within 2 % of the least error, also where matrices fall apart into blocks."""
+    centres = 30 * rng.standard_normal((clusters, 4))
+    X = np.sort(rng.integers(clusters, size=400))
+    X = centres[X] + rng.standard_normal((400, 4))
+    S = Gaussian(lengthscale=1.0)(X)
+    S = S @ S
+    w = np.linalg.eigvalsh(S)
+    monkeypatch.setattr("dotsketch.features.whitening._SMALL", 100)
+    V = leading(S, 60)
+    np.testing.assert_allclose(V.T @ V, np.eye(60), atol=1e-12)
+    values = V.T @ S @ V
+    assert np.all(np.diff(np.diagonal(values)) < 0)
+    error = np.linalg.norm(S - V @ values @ V.T)
+    assert error <= 1.02 * np.sqrt(np.sum(w[:-60] ** 2))
+
+
+def test_few_eigenvectors_of_a_matrix_of_low_rank(rng, monkeypatch):
+    A = rng.standard_normal((200, 12))
+    monkeypatch.setattr("dotsketch.features.whitening._SMALL", 100)
+    V = leading(A @ A.T, 20)
+    assert np.all(np.isfinite(V))
+    np.testing.assert_allclose(V @ (V.T @ A), A, atol=1e-10)
+
+
+@pytest.mark.parametrize(("n_landmarks", "rule"), [(1.0, "uniform"), (2.0, "rpcholesky")])
+def test_usual_landmarks(n_landmarks, rule, rng):
+    """Pivots where columns are combinations of more landmarks."""
+    X = rng.standard_normal((60, 2))
+    usual, named = (
+        NystromFeatures(
+            Gaussian(), n_components=10, n_landmarks=n_landmarks, landmarks=name, random_state=0
+        ).fit(X)
+        for name in ("auto", rule)
+    )
+    np.testing.assert_array_equal(usual.component_indices_, named.component_indices_)
+    assert usual.label() == named.label()
+    other = "uniform" if rule == "rpcholesky" else "rpcholesky"
+    different = clone(named).set_params(landmarks=other).fit(X)
+    assert set(different.component_indices_) != set(named.component_indices_)
 
 
 def test_rows_of_the_second_moment_are_bounded(monkeypatch, rng):
@@ -292,7 +343,11 @@ def test_rows_of_float32_that_need_float64_have_its_whitening(n_landmarks, rng):
     X = rng.standard_normal((300, 3)).astype(np.float32)
     single, wide = (
         NystromFeatures(
-            Gaussian(lengthscale=3.0), n_components=60, n_landmarks=n_landmarks, random_state=0
+            Gaussian(lengthscale=3.0),
+            n_components=60,
+            n_landmarks=n_landmarks,
+            landmarks="uniform",  # the error of pivots is that of features rounded to float32
+            random_state=0,
         ).fit(rows)
         for rows in (X, X.astype(np.float64))
     )
@@ -513,8 +568,8 @@ def test_sparse_rows_of_other_densities(tmp_path):
         expected = wide.transform(rows.toarray())
         for given in (rows, rows.toarray()):
             np.testing.assert_allclose(features.transform(given), expected, atol=1e-8)
-    assert features._keeps_sparse(rows.toarray())
-    assert not features._keeps_sparse(np.ones((2, 300)))
+    assert keeps_sparse_rows(features.components_, rows.toarray())
+    assert not keeps_sparse_rows(features.components_, np.ones((2, 300)))
 
 
 def test_forms_of_sparse_landmarks_are_kept():
@@ -531,7 +586,7 @@ def test_means_of_clusters_do_not_depend_on_an_offset(offset, rng):
     X = rng.standard_normal((200, 3)) + offset
     kernel = Gaussian(lengthscale=1.0)
     features = NystromFeatures(kernel, n_components=40, landmarks="kmeans", random_state=0).fit(X)
-    uniform = NystromFeatures(kernel, n_components=40, random_state=0).fit(X)
+    uniform = NystromFeatures(kernel, n_components=40, landmarks="uniform", random_state=0).fit(X)
     K = kernel(X)
     errors = [np.linalg.norm(f.transform(X) @ f.transform(X).T - K) for f in (features, uniform)]
     assert errors[0] < 0.8 * errors[1]

@@ -454,8 +454,8 @@ def test_an_interrupted_search_goes_on(tmp_path, monkeypatch):
     assert [s._replace(**unlike) for s in gp.search_.steps] == [
         s._replace(**unlike) for s in expected.search_.steps
     ]
-    n_factors = sum(step.stage == "factor" for step in gp.search_.steps)
-    assert len(seen) == n_factors + 1
+    n_scored = sum(step.stage in ("factor", "kmeans") for step in gp.search_.steps)
+    assert len(seen) == n_scored + 1
 
 
 def test_a_search_that_time_has_stopped_stops_there_again(tmp_path):
@@ -626,17 +626,20 @@ def test_landmarks_that_are_learned(tmp_path, rng):
     np.testing.assert_array_equal(load(tmp_path / "model").predict(X), gp.predict(X))
 
 
-@pytest.mark.parametrize("kind", ["dense", "sparse"])
-def test_the_rule_of_landmarks_is_chosen_by_the_evidence(tmp_path, rng, kind):
+@pytest.mark.parametrize(
+    ("kind", "n_landmarks", "rule"),
+    [("dense", 1.0, "kmeans"), ("sparse", 1.0, "uniform"), ("sparse", 2.0, "rpcholesky")],
+)
+def test_the_rule_of_landmarks_is_chosen_by_the_evidence(tmp_path, rng, kind, n_landmarks, rule):
     """Means of clusters are spread evenly over a line, and rows leave gaps."""
     X = rng.uniform(size=(300, 1))
     y = np.sin(40 * X[:, 0]) + 0.01 * rng.standard_normal(300)
-    features = NystromFeatures(Matern(1.5), n_components=20, n_landmarks=1.0, landmarks="auto")
+    features = NystromFeatures(Matern(1.5), n_components=20, n_landmarks=n_landmarks)
     gp = FeatureGPRegressor(features.set_params(random_state=0), optimize="common")
     gp.fit(sp.csr_array(X) if kind == "sparse" else X, y)
     tried = [step for step in gp.search_.steps if step.stage == "kmeans"]
     assert len(tried) == (kind == "dense")
-    assert gp.features_.landmarks == ("kmeans" if kind == "dense" else "uniform")
+    assert gp.features_.landmarks == rule
     assert f"Landmarks: {gp.features_.landmarks}." in gp.search_.message
     if kind == "dense":
         others = [step.log_likelihood for step in gp.search_.steps if step.stage == "factor"]

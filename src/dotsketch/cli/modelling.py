@@ -78,7 +78,9 @@ def choose_kernel(text: str, X: np.ndarray, y: np.ndarray, task: str, seed: int)
         return kernel
     columns = min(TUNING_COLUMNS, len(rows))
     # The search fits them a dozen times: plain landmarks are enough, and fast
-    features = NystromFeatures(searched, n_components=columns, n_landmarks=1.0, random_state=seed)
+    features = NystromFeatures(
+        searched, n_components=columns, n_landmarks=1.0, landmarks="uniform", random_state=seed
+    )
     few = X.shape[1] <= MOST_LENGTHSCALES
     with without_degenerate_warnings():  # `visible` corrects lengthscales that are too short
         gp = make_gp(task, features)

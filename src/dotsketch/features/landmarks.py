@@ -55,22 +55,24 @@ def pivoted_rows(
     Where fewer rows than landmarks have anything left (rows are repeated), the rest is uniform.
     """
     n = X.shape[0]
+    if n <= n_landmarks:
+        return uniform_rows(kernel, X, n_landmarks, rng)  # all of them
     most = n if keeps_sparse(X) else max(_BYTES // (8 * X.shape[1]), n_landmarks)
     chosen = rng.permutation(n)[: min(n_candidates(n_landmarks), most)]
     rows = take_or_keep(X, chosen)
     left = np.asarray(kernel.diag(rows), dtype=np.float64).copy()  # of k(x, x)
     total = float(np.sum(left))
-    factor = np.empty((len(chosen), n_landmarks))
+    factor = np.empty((n_landmarks, len(chosen)))
     pivots = np.empty(0, dtype=np.intp)
     while len(pivots) < n_landmarks and np.sum(left) > _EXHAUSTED * total:
         k = len(pivots)
-        accepted, small = _accepted(kernel, rows, left, factor[:, :k], n_landmarks - k, rng)
+        accepted, small = _accepted(kernel, rows, left, factor[:k], n_landmarks - k, rng)
         if not len(accepted):  # the first proposal is accepted, unless what is left is rounding
             break
-        G = kernel(rows, rows[accepted]) - factor[:, :k] @ factor[accepted, :k].T
-        new = factor[:, k : k + len(accepted)]
-        new[...] = solve_triangular(small, G.T, lower=True, check_finite=False).T
-        left -= np.einsum("ij,ij->i", new, new)
+        G = kernel(rows[accepted], rows) - factor[:k, accepted].T @ factor[:k]
+        new = factor[k : k + len(accepted)]
+        new[...] = solve_triangular(small, G, lower=True, check_finite=False)
+        left -= np.einsum("ij,ij->j", new, new)
         np.maximum(left, 0, out=left)  # rounding
         left[accepted] = 0
         pivots = np.append(pivots, accepted)
@@ -91,7 +93,7 @@ def _accepted(
     """Some new pivots, and the Cholesky factor of what is left of the kernel between them."""
     proposed = rng.choice(len(left), _BLOCK, p=left / np.sum(left))
     luck = rng.random(_BLOCK)
-    H = kernel(rows[proposed]) - factor[proposed] @ factor[proposed].T
+    H = kernel(rows[proposed]) - factor[:, proposed].T @ factor[:, proposed]
     threshold, diagonal = luck * left[proposed], np.diagonal(H).copy()
     lower = np.zeros((_BLOCK, min(_BLOCK, most)))
     kept: list[int] = []
@@ -145,10 +147,8 @@ def cluster_means(
 
 
 Rule = Callable[[Kernel, Any, int, np.random.Generator], np.ndarray]
-# learned landmarks begin at uniform rows: a Gaussian process that searches moves them, and looks
-# for something better where they are "auto"
+# learned landmarks begin at uniform rows: a Gaussian process that searches moves them
 RULES: dict[str, Rule] = {
-    "auto": uniform_rows,
     "learned": uniform_rows,
     "rpcholesky": pivoted_rows,
     "uniform": uniform_rows,
@@ -160,6 +160,6 @@ def landmark_rule(name: str) -> Rule:
     if name == CLUSTERS:
         raise ValueError(f'landmarks="{CLUSTERS}" are no rows: only a fit makes them.')
     if name not in RULES:
-        known = ", ".join(map(repr, sorted([*RULES, CLUSTERS])))
+        known = ", ".join(map(repr, sorted(["auto", *RULES, CLUSTERS])))
         raise ValueError(f"landmarks must be one of {known}, or an array of rows; got {name!r}.")
     return RULES[name]

@@ -20,8 +20,7 @@ def usual_features(X: Array, n_rows: int) -> Any:  # (n, d)
     Up to 1024 rows are all landmarks, and the process is then exact. Both the smoothness of the
     kernel and the rule of the landmarks are left to a search (`optimize`), if there is one.
     """
-    features = NystromFeatures(
-        Matern("auto"), n_components=min(n_rows, MOST_COLUMNS), landmarks="auto", random_state=0
-    )
+    n_columns = min(n_rows, MOST_COLUMNS)
+    features = NystromFeatures(Matern("auto"), n_components=n_columns, random_state=0)
     # Columns of sparse rows have one scale already (words, fingerprints), and a mean is not sparse
     return features if is_sparse(X) else make_pipeline(StandardScaler(), features)

@@ -2,76 +2,25 @@
 
 from __future__ import annotations
 
-from copy import copy
 from numbers import Integral, Real
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from array_api_compat import is_numpy_array
-from scipy.sparse import csr_array
-from sklearn.utils import check_array
 
-from ..._arrays import (
-    Array,
-    ArrayT,
-    Parts,
-    as_generator,
-    dense,
-    double,
-    host,
-    is_sparse,
-    like,
-    namespace,
-    share_of_entries,
-    square_root,
-)
-from ..._backends import keeps_prepared, kept
-from ..._backends.chunks import map_rows
+from ..._arrays import Array, ArrayT, as_generator
 from ..._support.threads import suited_blas_threads
 from ...kernels import Kernel
-from ...kernels.base import MOST_SHARED
 from ..base import FeatureMap, Floor, Setup, fitted_kernel, suited
 from ..degenerate import warn_if_degenerate
 from ..errors import ExpectedError, Unsuited
-from ..landmarks import CLUSTERS, cluster_means, landmark_rule, n_candidates, uniform_rows
-from ..samples import keeps_sparse, take_or_keep
+from ..landmarks import CLUSTERS, landmark_rule, n_candidates, uniform_rows
 from ..study import Study, check_kernel
-from ..whitening import (
-    JITTER,
-    SINGLE_JITTER,
-    Whitening,
-    WhiteningProduct,
-    leading,
-    softened,
-)
+from .basis import count_landmarks, fitted_basis, given_rows, unit_kernel
+from .columns import NystromColumns
 from .measured import eigen_operations, has_finite_diagonal, measured
-from .moment import moment_of_rows, n_moment_rows
-from .precision import (
-    SINGLE_IS_SAFE,
-    check_finite,
-    check_size,
-    is_single,
-    probe_rows,
-    suited_to_single,
-)
+from .moment import n_moment_rows
 
-_AUTO = 2.0, 2048  # landmarks per column by default, unless that is more than so many
 _ROUNDING = 1e-15  # a measured error is never less
-
-
-@keeps_prepared
-class Basis(NamedTuple):
-    """What a fit keeps, on the host."""
-
-    rows: Any  # (m, d), CSR if the training rows are
-    indices: np.ndarray  # (m,)
-    normalization: np.ndarray  # (m, D)
-    single_error: float  # roundings of k̂ in float32, relative to the error of k̂
-
-    @property
-    def on_host(self) -> tuple[str, ...]:
-        """What stays on the host when the others become tensors: code looks at its values."""
-        return ("indices",)
 
 
 class NystromFeatures(FeatureMap):
@@ -104,19 +53,19 @@ class NystromFeatures(FeatureMap):
         The number m of landmarks: an integer, or a float that is multiplied by n_components, 1.0
         at least. There are never more than training rows. "auto" is 2 D, unless that is more than
         2048 (then 2048, or D if that is more): the set-up takes some seconds at most.
-    landmarks : str or array (m, d), default="uniform"
+    landmarks : str or array (m, d), default="auto"
         "uniform" draws the landmarks uniformly from the training rows. "rpcholesky" takes the
         pivots of a randomly pivoted Cholesky factor of the kernel matrix of 5000 of them (or twice
         m): rows unlike the landmarks before them are more likely, so that small clusters and
         outliers are not missed; m² · 5000 operations more. "kmeans" are the means of m clusters of
-        dense rows, found in a few passes over 50,000 of them; they are no rows themselves. Which
-        rule is better for predictions depends on the data. "auto" is for Gaussian processes with
-        optimize=True, which compare "uniform" and "kmeans" by the marginal likelihood of a
-        kernel that has something to search; without a search it is "uniform". "learned" is for
-        them too: the search ends with moving up to 1024 landmarks to where they describe the
-        targets best, one to four minutes of one core more, and replaces the word by the array of
-        them (one landmark per column); without a search it is "uniform". An array of at least
-        n_components rows is taken as it is, whatever n_landmarks says.
+        dense rows, found in a few passes over 50,000 of them; they are no rows themselves. "auto"
+        is "rpcholesky" with more landmarks than columns, and otherwise "uniform"; Gaussian
+        processes with optimize=True and a kernel that has something to search compare this with
+        "kmeans" by the marginal likelihood. "learned" is for them too: the search ends with moving
+        up to 1024 landmarks to where they describe the targets best, one to four minutes of one
+        core more, and replaces the word by the array of them (one landmark per column); without a
+        search it is "uniform". An array of at least n_components rows is taken as it is, whatever
+        n_landmarks says.
     n_jobs : int or None, default=None
         Threads that `transform` uses on NumPy rows (-1: all).
     random_state : int, RandomState, Generator or None
@@ -163,7 +112,7 @@ class NystromFeatures(FeatureMap):
         *,
         n_components: int = 100,
         n_landmarks: int | float | str = "auto",
-        landmarks: Any = "uniform",
+        landmarks: Any = "auto",
         n_jobs: int | None = None,
         random_state: Any = None,
     ):
@@ -182,8 +131,7 @@ class NystromFeatures(FeatureMap):
         self._check_count(D, X)
         self.kernel_ = fitted_kernel(self.kernel, X)
         warn_if_degenerate(self.kernel_, X)
-        with suited_blas_threads(self._size(D)):
-            self._fit_basis(D, X)
+        self._fit_basis(D, X)
         return self
 
     def choose_rows(self, X: Array) -> None:
@@ -192,8 +140,7 @@ class NystromFeatures(FeatureMap):
             return
         X = self._validate(X, reset=False)
         self._check_count(self.n_projections_, X)
-        with suited_blas_threads(self._size(self.n_projections_)):
-            self._fit_basis(self.n_projections_, X)
+        self._fit_basis(self.n_projections_, X)
 
     def _check_count(self, D: int, X: Array) -> None:
         """Raise if there are fewer rows than columns."""
@@ -206,71 +153,35 @@ class NystromFeatures(FeatureMap):
 
     def _fit_basis(self, D: int, X: Array) -> None:
         """Landmarks and W, for the kernel as it is."""
-        kernel = self._unit_kernel(self.kernel_.detached())
+        kernel = unit_kernel(self.kernel_.detached())
+        m, chosen = self._count_landmarks(D), self._rule
+        if not isinstance(chosen, str):
+            chosen = given_rows(chosen, D, self.n_features_in_)
         rng = as_generator(self.random_state)
-        m = min(self._count_landmarks(D), X.shape[0])
-        indices = np.full(m, -1)
-        if not isinstance(self.landmarks, str):
-            rows = self._given_rows(D)
-            indices = np.full(rows.shape[0], -1)
-        elif self.landmarks == CLUSTERS:
-            rows = cluster_means(kernel, host(X), m, rng)
-        else:
-            indices = landmark_rule(self.landmarks)(kernel, host(X), m, rng)
-            rows = take_or_keep(X, indices)
-        K = kernel(rows)
-        check_size(K)
-        whitening = Whitening(K)
-        if rows.shape[0] == D:
-            W = whitening.inverse()
-        else:
-            S = moment_of_rows(whitening, kernel, rows, indices, X, rng)
-            W = whitening.combined(leading(S, D))
-        probe = take_or_keep(X, probe_rows(X.shape[0], indices))
-
-        def soften() -> np.ndarray:
-            if rows.shape[0] == D:  # L⁻ᵀ is triangular: a third of the operations
-                return Whitening(K, JITTER + SINGLE_JITTER).inverse()
-            return softened(W, np.diagonal(K))
-
-        W, error = suited_to_single(kernel, rows, W, probe, soften if is_single(X) else None)
-        self.basis_ = Basis(rows, indices, W, error)
+        self.basis_ = fitted_basis(kernel, chosen, m, D, X, rng)
         self._whitened_kernel = kernel  # of which W is the whitening, if parameters change later
 
-    def _size(self, D: int) -> int:
-        """How many landmarks there may be, given ones too; these are checked later."""
-        shape = getattr(self.landmarks, "shape", ())  # dense or sparse
-        return shape[0] if shape else self._count_landmarks(D)
-
     def _count_landmarks(self, D: int) -> int:
-        """How many landmarks D columns are made of, if there are so many rows."""
-        n = self.n_landmarks
-        if isinstance(n, str) and n == "auto":
-            factor, most = _AUTO
-            return max(D, min(int(factor * D), most))
-        if isinstance(n, bool) or not isinstance(n, Real) or not n > 0 or not np.isfinite(n):
-            raise ValueError(
-                f'n_landmarks must be an integer, a factor such as 2.0, or "auto"; got {n!r}.'
-            )
-        m = int(n) if isinstance(n, Integral) else int(float(n) * D)
-        if m < D:
-            raise ValueError(
-                f"n_landmarks={n!r} is fewer than n_components={D}: use {D} or more (1.0 or more "
-                "times the columns)."
-            )
-        return m
+        return count_landmarks(self.n_landmarks, D)
 
-    def _given_rows(self, n_components: int) -> Any:  # -> (m, d)
-        rows = check_array(host(self.landmarks), accept_sparse="csr", dtype=np.float64)
-        if rows.shape[0] < n_components or rows.shape[1] != self.n_features_in_:
-            raise ValueError(
-                f"landmarks must be n_components={n_components} rows or more, of "
-                f"{self.n_features_in_} features; got the shape {rows.shape}."
-            )
-        return rows.copy() if keeps_sparse(rows) else np.array(dense(rows))
+    @property
+    def usual_rule(self) -> str:
+        """The rule that "auto" stands for without a search.
+
+        Where columns are combinations of more landmarks, these have to cover the rows: pivots do.
+        With one landmark per column, pivots that are outliers would be columns for few rows.
+        """
+        D = self.n_components
+        return "rpcholesky" if self._count_landmarks(D) > D else "uniform"
+
+    @property
+    def _rule(self) -> Any:
+        """The name of the rule, or the landmarks that are given."""
+        is_auto = isinstance(self.landmarks, str) and self.landmarks == "auto"
+        return self.usual_rule if is_auto else self.landmarks
 
     def label(self) -> str:
-        name = self.landmarks if isinstance(self.landmarks, str) else "given"
+        name = self._rule if isinstance(self.landmarks, str) else "given"
         count = ""
         if isinstance(self.n_landmarks, Integral):
             count = f"{self.n_landmarks} "
@@ -287,7 +198,7 @@ class NystromFeatures(FeatureMap):
                 if self.landmarks == "learned"
                 else "means of clusters are no rows: there is no measurement of them in plans"
             )
-        landmark_rule(self.landmarks)
+        landmark_rule(self._rule)
         if not study.once("finite diagonal", lambda: has_finite_diagonal(study)):
             raise Unsuited("k(x, x)² overflows for some rows")
 
@@ -303,8 +214,8 @@ class NystromFeatures(FeatureMap):
         if study.n_rows == D:
             return study.error(0.0, 0.0, 2.0 * D * (d + D))
         m = min(self._count_landmarks(D), study.n_rows)
-        key = "nystrom measurement", self.landmarks, D, m
-        rule = landmark_rule(self.landmarks)
+        key = "nystrom measurement", self._rule, D, m
+        rule = landmark_rule(self._rule)
         with suited_blas_threads(m):
             found = study.once(key, lambda: measured(study, rule, D, m))
         fewer = found.n_fitting if found.n_fitting < m else None
@@ -321,7 +232,7 @@ class NystromFeatures(FeatureMap):
         cost = 2.0 * m * (study.dimension + D)
         if study.n_rows <= D:
             return Floor(0.0, cost)
-        is_uniform = landmark_rule(self.landmarks) is uniform_rows
+        is_uniform = landmark_rule(self._rule) is uniform_rows
         return Floor(_ROUNDING if is_uniform else 2 * _ROUNDING, cost)
 
     def setup(self, dimension: int) -> Setup:
@@ -331,16 +242,15 @@ class NystromFeatures(FeatureMap):
         operations = m**3 + 2 * m * m * d
         if m > D:
             operations += eigen_operations(m) + 2.0 * n_moment_rows(m) * m * (m + d)
-        pivots = isinstance(self.landmarks, str) and self.landmarks == "rpcholesky"
+        pivots = isinstance(self.landmarks, str) and self._rule == "rpcholesky"
         n = n_candidates(int(m)) if pivots else 0
-        operations += 2 * n * m * (m + d)
+        operations += n * m * (m + 2 * d)
         return Setup(operations, 8 * (3 * m * m + m * d + n * (m + d)))
 
     @classmethod
     def variants(cls, study: Study) -> list[FeatureMap]:
-        uniform = [cls(study.kernel, n_landmarks=factor) for factor in (1.0, 2.0, 4.0)]
-        pivoted = cls(study.kernel, n_landmarks=2.0, landmarks="rpcholesky")
-        return suited([*uniform, pivoted], study)
+        found = [cls(study.kernel, n_landmarks=factor) for factor in (1.0, 2.0, 4.0)]
+        return suited([v.set_params(landmarks=v.usual_rule) for v in found], study)
 
     @property
     def components_(self) -> Any:
@@ -355,79 +265,5 @@ class NystromFeatures(FeatureMap):
         return self.basis_.normalization
 
     def _features(self, X: ArrayT) -> ArrayT:
-        kernel = self._unit_kernel(self.kernel_)
-        # A kernel of bounded values and a matrix W that enlarges little: float32 is enough
-        is_enough = (
-            self.kernel_.shift_invariant
-            and not self.kernel_.is_differentiable
-            and self.basis_.single_error <= SINGLE_IS_SAFE
-        )
-
-        def wide(rows: Array) -> Array:
-            return dense(rows) if is_single(rows) and is_enough else double(dense(rows))
-
-        first = wide(X[:1, :])
-        product, scale = self._product(kernel, first), square_root(self.kernel_.variance)
-        keep = self._keeps_sparse(X)
-        landmarks: Any = (
-            self.components_.astype(first.dtype, copy=False)
-            if keep
-            else like(dense(self.components_), first)
-        )
-
-        def parts(rows: Array) -> Parts:
-            # whether sparse rows are multiplied as they are is decided by the kernel
-            given: Any = csr_array(rows, dtype=first.dtype) if keep else wide(rows)
-            Z, _ = product(kernel(given, landmarks))
-            Z = Z if isinstance(scale, float) and scale == 1 else scale * Z
-            return namespace(Z).astype(Z, rows.dtype), None
-
-        m = self.components_.shape[0]
-        chunk = max(64, (1 << 20) // max(self.n_features_in_, m))
-        if keep:  # the kernel may make a chunk dense that has more entries than others
-            chunk = max(64, min((1 << 20) // m, (1 << 25) // self.n_features_in_))
-        with np.errstate(over="ignore", invalid="ignore"):  # check_finite raises a clearer error
-            Z = map_rows(parts, X, "real", self.n_projections_, chunk, n_jobs=self.n_jobs)
-        return Z if self.kernel_.shift_invariant else check_finite(Z, X)
-
-    def _keeps_sparse(self, X: Any) -> bool:
-        """Whether rows are multiplied by sparse landmarks as CSR; dense ones if few are nonzero."""
-        B: Any = self.components_
-        if not is_sparse(B) or not is_numpy_array(X):
-            return is_sparse(B) and is_sparse(X)
-        return bool(np.count_nonzero(X) * share_of_entries(B) <= MOST_SHARED * X.size)
-
-    def _product(self, kernel: Kernel, rows: Array) -> WhiteningProduct:
-        """What multiplies values of the kernel with rows like these by W."""
-
-        def make() -> WhiteningProduct:
-            return WhiteningProduct(like(self._current_matrix(kernel, rows), rows))
-
-        return make() if kernel.is_differentiable else kept(self.basis_, "product", rows, make)
-
-    def _current_matrix(self, kernel: Kernel, rows: Array) -> Array:  # -> (m, D)
-        """W for rows like these, and the kernel's parameters as they are if they have a gradient.
-
-        The fit has Wᵀ(K_BB + jitter) W = 1. With other parameters this is M = 1 + Wᵀ ΔK_BB W, and
-        W C⁻ᵀ with M = C Cᵀ whitens again; its derivative is that of the features.
-        """
-        B: Any = self.components_
-        W: Any = self.normalization_
-        if is_single(rows) and self.basis_.single_error > SINGLE_IS_SAFE:
-            # There is no float64, as in JAX by default: W must not enlarge roundings
-            diagonal = self._whitened_kernel.diag(B)
-            W = kept(self.basis_, "softened", B, lambda: softened(W, diagonal))
-        if not self.kernel_.is_differentiable:
-            return W
-        xp = namespace(rows)
-        B, W = like(dense(B), rows), like(W, rows)
-        change = kernel(B) - self._whitened_kernel(B)
-        one = like(np.eye(W.shape[1]), rows)
-        return xp.linalg.solve(xp.linalg.cholesky(one + W.T @ change @ W), W.T).T
-
-    @staticmethod
-    def _unit_kernel(kernel: Kernel) -> Kernel:
-        """The kernel with variance 1, which only scales the features."""
-        unit = copy(kernel)
-        unit.variance = 1.0
-        return unit
+        columns = NystromColumns(self.basis_, self.kernel_, self._whitened_kernel)
+        return columns(X, self.n_jobs)

@@ -196,15 +196,16 @@ class Trial:
         return best_factor(self.log_likelihood, *columns, self.recorder, least=least, margin=margin)
 
     def best_rule(self, value: float, *, is_possible: bool) -> str:
-        """The rule of landmarks, given the log-likelihood of uniform ones."""
+        """The rule of landmarks, given the log-likelihood of the usual one."""
+        usual = self.place.usual_rule
         try:
             self.recorder.check()
         except OutOfTime:
-            return "uniform"
+            return usual
         n_columns = fewer_columns(self.place.n_columns, self.place.columns_at_once)
         if is_possible and self.log_likelihood(1.0, n_columns, CLUSTERS, CLUSTERS) > value:
             return CLUSTERS
-        return "uniform"
+        return usual
 
     def compared(self) -> float:
         """The log-likelihood with as many columns as kernels are compared with."""

@@ -60,6 +60,11 @@ class Placement:
         """Whether the owner of the kernel has landmarks whose rule a search is to choose."""
         return self._landmarks == "auto"
 
+    @property
+    def usual_rule(self) -> str:
+        """The rule of landmarks that "auto" stands for without a choice."""
+        return str(self._owner.usual_rule)
+
     def with_landmarks(self, kernel: Any, landmarks: Any, n_columns: int | None = None) -> Any:
         """A clone of the model with this kernel and these landmarks, or with a rule for them."""
         name = f"{self._path}__landmarks" if self._path else "landmarks"
