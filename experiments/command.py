@@ -116,7 +116,7 @@ def read_as(kind: Any, text: str) -> Any:
     type=click.Path(file_okay=False, path_type=Path),
     default=Path("out/reproduction"),
     show_default=True,
-    help="Where results, figures and the report go; a run goes on with what is there.",
+    help="Where results, figures and the report go; finished runs there are kept.",
 )
 @click.option("--jobs", type=click.IntRange(1), help="Processes [1; all cores with --quick].")
 @click.option(
@@ -124,11 +124,13 @@ def read_as(kind: Any, text: str) -> Any:
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="The authors' results as CSV, to compare with cell by cell.",
 )
-@click.option("--only", multiple=True, metavar="KEY=VALUE", help="Only such configurations.")
+@click.option(
+    "--only", multiple=True, metavar="KEY=VALUE", help="Only configurations with this value."
+)
 @click.option(
     "--set", "changes", multiple=True, metavar="KEY=VALUE", help="Change sizes, methods or data."
 )
-@click.option("--report-only", is_flag=True, help="Run nothing: report on what is there.")
+@click.option("--report-only", is_flag=True, help="Run nothing; report on the finished runs.")
 def reproduce(
     names: tuple[str, ...],
     quick: bool,
@@ -143,8 +145,8 @@ def reproduce(
 ) -> None:
     """Run experiments of the paper: NAMES as `list` shows them, or all.
 
-    Finished runs are kept: a command that was stopped goes on where it was. Without --data,
-    --quick takes the data sets that scikit-learn brings along.
+    Finished runs are kept: a command that was stopped resumes where it left off. Without --data,
+    --quick uses the data sets that come with scikit-learn.
 
     \b
     Examples:
