@@ -79,18 +79,22 @@ def test_a_kernel_that_does_not_predict_better_is_not_taken(factor, monkeypatch)
     assert found.kernel.lengthscale == pytest.approx(given.lengthscale)
 
 
-def searched(monkeypatch, best, n_components=40, budget=None):
+def searched(monkeypatch, best=None, n_components=40, budget=None, levels=None):
     """A search whose trials are best at `best(n_columns)`: it finds 1.0, and 2.0 is given.
 
-    The last choice has 6000 rows and the trials before it 80.
+    `levels` are log-likelihoods of lengthscales instead. The last choice has 6000 rows, and the
+    trials before it 80.
     """
     X, y = labelled(6000)
     monkeypatch.setattr(dotsketch.gp.class_kernels, "TRIAL_ROWS", 80)
 
     def values(trials, features):
         trial = trials._smaller(features)
-        distance = np.log(trial.kernel.lengthscale / best(trial.n_components))
-        found = np.full(len(trials.held), -(distance**2)), 1.0
+        if levels is None:
+            level = -(np.log(trial.kernel.lengthscale / best(trial.n_components)) ** 2)
+        else:
+            level = levels[round(float(trial.kernel.lengthscale), 2)]
+        found = np.full(len(trials.held), level), 1.0
         return trials._known.setdefault(pickle.dumps(trial), found)
 
     def found(features, *_, **options):
@@ -113,7 +117,7 @@ def searched(monkeypatch, best, n_components=40, budget=None):
     return features, message, recorder.steps[1:]
 
 
-@pytest.mark.parametrize(("best", "factor"), [(0.5, 0.5), (1.0, 1.0), (1.4, 2**0.5), (4.0, 2.0)])
+@pytest.mark.parametrize(("best", "factor"), [(0.5, 0.5), (1.0, 1.0), (1.3, 2**0.5), (4.0, 2.0)])
 def test_the_last_choice_takes_a_factor_of_the_lengthscales(best, factor, monkeypatch):
     features, message, steps = searched(monkeypatch, lambda _: best)
     start = 1.0 if best < 2 else 2.0
@@ -129,8 +133,21 @@ def test_many_columns_have_shorter_lengthscales_than_half_of_them(monkeypatch):
     assert features.kernel.lengthscale == pytest.approx(0.5)
     assert features.n_components == 4096
     tried = [(step.n_columns, round(step.factor, 2)) for step in steps]
-    half = [(2048, 1.0), (2048, 1.0), (2048, 0.71), (2048, 0.5)]  # the given one, then the found
+    # the given one, which is far off, then the one that was found
+    half = [(2048, 1.0), (2048, 1.0), (2048, 0.71), (2048, 0.5)]
     assert tried == [*half, (4096, 0.71), (4096, 0.5), (4096, 0.35)]
+
+
+def test_candidates_near_the_best_have_factors_of_their_own(monkeypatch):
+    """The given kernel is the better one as it is, and the other with shorter lengthscales."""
+    levels = {1.0: -0.01, 0.71: 0.3, 0.5: 0.1, 2.0: 0.0, 1.41: -0.02, 2.83: -0.1}
+    features, message, _ = searched(monkeypatch, levels=levels)
+    assert features.kernel.lengthscale == pytest.approx(0.5**0.5)
+    assert "0.707 times" in message
+    levels[1.0] = -1.0  # too far
+    features, message, _ = searched(monkeypatch, levels=levels)
+    assert features.kernel.lengthscale == 2.0
+    assert "stays as given: no other" in message
 
 
 def test_a_search_that_is_late_does_without_more_rows_and_factors(monkeypatch):

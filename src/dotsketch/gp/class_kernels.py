@@ -31,6 +31,7 @@ TRIAL_ROWS, TRIAL_COLUMNS = 6000, 512  # of the rows a quarter is held out
 # On covertype half of it is better than the median distance with 4096 columns, and not with 1024.
 LAST_ROWS, LAST_COLUMNS = 20_000, 4096
 MOST_STEPS = 8  # of √2, shorter or longer
+NEAR = 0.02  # a factor of the lengthscales seldom gains more log-likelihood per row
 
 
 class Trials:
@@ -113,36 +114,38 @@ class LastChoice:
         self.trials, self.recorder = trials, recorder
         self.judge = Judge(trials.score, trials.n_rows, trials.most_columns)
 
-    def best(self, candidates: list[Any]) -> int:
-        """The number of the best candidate; the first stays unless another is clearly better."""
-        gains = [0.0]
-        try:
-            given = self._tried(candidates[0], 0, self._fewer(candidates[0]))
-            for other in candidates[1:]:
-                gains.append(self.trials.gain(self._tried(other, 0, self._fewer(other)), given))
-        except OutOfTime:
-            pass
-        return int(np.argmax(gains))
+    def best(self, candidates: list[Any]) -> tuple[int, float]:
+        """The number of the best candidate, and the best common factor of its lengthscales.
 
-    def factor(self, features: Any) -> float:
-        """The best common factor of the lengthscales, in steps of √2 that are clear gains.
-
-        It is found with half of the columns where these are many, and then with all of them. Fewer
-        columns prefer longer lengthscales, so the latter steps are to shorter ones only.
+        The first stays unless another is clearly better. Factors are found with half of the columns
+        where these are many, for all candidates that are near the best, and then with all of them
+        for the best. Fewer columns prefer longer lengthscales, so the latter are shorter ones only.
         """
-        steps, fewer = 0, self._fewer(features)
+        number = steps = 0
         try:
-            for n_columns, way in ((fewer, -1), (fewer, 1), (None, -1)):
-                while abs(steps + way) <= MOST_STEPS:
-                    here, there = (
-                        self._tried(features, k, n_columns) for k in (steps, steps + way)
-                    )
-                    if self.trials.gain(there, here) <= 0:
-                        break
-                    steps += way
+            starts = [self._tried(found, 0, self._fewer(found)) for found in candidates]
+            number = int(np.argmax([self.trials.gain(start, starts[0]) for start in starts]))
+            values = [self.trials.score(start)[0] for start in starts]
+            for k in np.flatnonzero(np.array(values) >= max(values) - NEAR):
+                other = self._walk(candidates[k], 0, (-1, 1), self._fewer(candidates[k]))
+                there = self._tried(candidates[k], other, self._fewer(candidates[k]))
+                now = self._tried(candidates[number], steps, self._fewer(candidates[number]))
+                if self.trials.gain(there, now) > 0:
+                    number, steps = int(k), other
+            steps = self._walk(candidates[number], steps, (-1,), None)
         except OutOfTime:
             pass
-        return float(STEP**steps)
+        return number, float(STEP**steps)
+
+    def _walk(self, features: Any, steps: int, ways: tuple[int, ...], n_columns: int | None) -> int:
+        """The number of steps of √2 after some that are clear gains."""
+        for way in ways:
+            while abs(steps + way) <= MOST_STEPS:
+                here, there = (self._tried(features, k, n_columns) for k in (steps, steps + way))
+                if self.trials.gain(there, here) <= 0:
+                    break
+                steps += way
+        return steps
 
     @staticmethod
     def _fewer(features: Any) -> int | None:
@@ -211,9 +214,7 @@ def tuned_for_classes(
         best, factor = int(np.argmax(gains)), 1.0
     else:
         last = Trials(make, X, y, counts, fitting, rng, LAST_ROWS, LAST_COLUMNS)
-        choice = LastChoice(last, recorder)
-        best = choice.best(candidates)
-        factor = choice.factor(candidates[best])
+        best, factor = LastChoice(last, recorder).best(candidates)
     if best == 0:
         messages[0] = "The kernel stays as given"
         messages[0] += ": no other one predicts rows held out better." if factor == 1 else "."
