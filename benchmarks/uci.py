@@ -10,7 +10,7 @@ github.com/treforevans/uci_datasets.) X and y are standardised by the training r
 figures are on the standardised target: root mean squared error, mean negative log-likelihood with
 the noise, share of test rows inside of 95 % intervals, and seconds of search, fit and prediction
 together, by the clock and of the processor. `--table` adds them to a CSV file as they are found;
-docs/tables/uci.csv is that of all sets, and of all sets with `--columns 1024 --rule learned`.
+docs/tables/uci.csv is such a file.
 
 The recipe: a Matérn or Gaussian kernel, whichever fits the data best (`Matern("auto")`), with one
 lengthscale per column (`optimize=True`), and Nyström features of rows in float32, whose landmarks

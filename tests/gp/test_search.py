@@ -648,6 +648,19 @@ def test_the_rule_of_landmarks_is_chosen_by_the_evidence(tmp_path, rng, kind, n_
         np.testing.assert_array_equal(load(tmp_path / "model.dsk").predict(X), gp.predict(X))
 
 
+def test_kernels_are_compared_with_uniform_landmarks(rng):
+    """Whichever landmarks follow: the margin of the comparison was found with them."""
+    X = rng.uniform(size=(150, 2))
+    y = np.sin(9 * X[:, 0]) + 0.1 * rng.standard_normal(150)
+    found = []
+    for rule in ("auto", "uniform"):
+        features = NystromFeatures(Matern("auto"), n_components=12, landmarks=rule, random_state=0)
+        steps = FeatureGPRegressor(features, optimize="common").fit(X, y).search_.steps
+        found.append([step.log_likelihood for step in steps if step.stage == "kernel"])
+    assert len(found[0]) == 4
+    assert found[0] == found[1]
+
+
 def test_landmarks_that_cannot_be_learned_stay_rows(rng):
     X = rng.standard_normal((60, 2))
     y = np.sin(X[:, 0])

@@ -208,9 +208,13 @@ class Trial:
         return usual
 
     def compared(self) -> float:
-        """The log-likelihood with as many columns as kernels are compared with."""
+        """The log-likelihood with as many columns as kernels are compared with.
+
+        Landmarks that are to be chosen are uniform here: `CLEAR` was found with them.
+        """
         n, step = self.place.n_columns, self.place.columns_at_once
-        return self.log_likelihood(1.0, n and min(n, MOST_COMPARED // step * step), "kernel")
+        rule = "uniform" if self.place.chooses_landmarks else None
+        return self.log_likelihood(1.0, n and min(n, MOST_COMPARED // step * step), "kernel", rule)
 
     def log_likelihood(
         self, factor: float, n_columns: int | None, stage: str = "factor", rule: str | None = None
