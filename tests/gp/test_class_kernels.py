@@ -31,7 +31,7 @@ def test_a_column_that_matters_is_found(tmp_path):
     assert gp.relevances_.argmax() == 0
     assert gp.kernel_.lengthscale.shape == (4,)
     assert "one lengthscale per column" in gp.search_.message
-    assert {step.stage for step in gp.search_.steps} == {"subset", "factor"}
+    assert {step.stage for step in gp.search_.steps} == {"subset", "factor", "kmeans"}
     test, expected = labelled(seed=1)
     assert gp.score(test, expected) > fixed.score(test, expected) + 0.1
     assert fixed.search_ is None

@@ -370,7 +370,7 @@ def test_constant_targets():
 @pytest.mark.parametrize(
     ("parameters", "error", "message"),
     [
-        ({"features": 3}, TypeError, "features must be a transformer"),
+        ({"features": 3}, TypeError, 'must be "auto" or a transformer'),
         ({"noise_variance": 0.0}, ValueError, 'noise_variance must be a positive number or "auto"'),
         ({"prior_variance": "big"}, ValueError, "prior_variance must be"),
         ({"posterior": "both"}, ValueError, "posterior must be one of 'real', 'complex'"),
