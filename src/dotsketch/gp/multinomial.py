@@ -22,6 +22,7 @@ import numpy as np
 from scipy.optimize import OptimizeResult, minimize
 
 from .._support.progress import progress
+from .._support.threads import suited_blas_threads
 from .choice import HeldOut, downhill, penalty
 from .class_sums import row_hashes
 from .packed import PackedFactor, PackedMatrix
@@ -135,7 +136,11 @@ class SoftmaxProblem:
             if losses[-2] - losses[-1] <= tolerance * max(losses[-2], 1.0):
                 raise StopIteration
 
-        with progress("iterations", iterations, verbose) as advance:
+        # solves by SciPy's BLAS alternate with products by that of NumPy
+        with (
+            suited_blas_threads(factor.size),
+            progress("iterations", iterations, verbose) as advance,
+        ):
             found = minimize(
                 scaled,
                 zero,
