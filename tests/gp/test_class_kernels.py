@@ -11,8 +11,9 @@ from sklearn.preprocessing import StandardScaler
 import dotsketch.gp.class_kernels
 import dotsketch.gp.search
 from dotsketch import FeatureGPClassifier, Gaussian, NystromFeatures, Polynomial, load, save
-from dotsketch.gp.class_kernels import Trials, tuned_for_classes
+from dotsketch.gp.class_kernels import LastChoice, Trials, tuned_for_classes
 from dotsketch.gp.search import Recorder
+from dotsketch.gp.search.record import OutOfTime
 
 FEATURES = NystromFeatures(Gaussian(lengthscale=2.0), n_components=40, random_state=0)
 
@@ -40,6 +41,32 @@ def test_a_column_that_matters_is_found(tmp_path):
     np.testing.assert_array_equal(load(tmp_path / "gp").predict_proba(X), gp.predict_proba(X))
     again = clone(gp).fit(X, y)
     np.testing.assert_array_equal(again.kernel_.lengthscale, gp.kernel_.lengthscale)
+
+
+def test_a_search_that_runs_out_of_time_keeps_what_its_first_stage_found(monkeypatch):
+    X, y = labelled()
+
+    def late(*_):
+        raise OutOfTime
+
+    monkeypatch.setattr(LastChoice, "_tried", late)
+    gp = FeatureGPClassifier(FEATURES, optimize=True).fit(X, y)
+    assert gp.relevances_.argmax() == 0
+    assert "one lengthscale per column" in gp.search_.message
+
+
+def test_kernels_are_compared_with_the_same_landmarks(monkeypatch):
+    X, y = labelled()
+    seeds, values = set(), Trials.values
+
+    def watched(self, features):
+        seeds.add(features.random_state)
+        return values(self, features)
+
+    monkeypatch.setattr(Trials, "values", watched)
+    FeatureGPClassifier(clone(FEATURES).set_params(random_state=None), optimize=True).fit(X, y)
+    assert len(seeds) == 1
+    assert None not in seeds
 
 
 def test_common_lengthscales_and_the_argument_of_fit():

@@ -81,7 +81,8 @@ def test_columns_are_no_more_than_rows_that_count():
     weights[:120] = 2.0
     gp = FeatureGPRegressor().fit(X, y, sample_weight=weights)
     assert gp.n_columns_ == 120
-    first = FeatureGPRegressor().partial_fit(X[:50], y[:50])
+    with pytest.warns(UserWarning, match="50 rows of the first call"):
+        first = FeatureGPRegressor().partial_fit(X[:50], y[:50])
     assert first.n_columns_ == 50
     assert first.partial_fit(X[50:], y[50:]).n_columns_ == 50
 

@@ -138,13 +138,14 @@ def leading(S: np.ndarray, n_vectors: int) -> np.ndarray:  # (m, m) -> (m, n_vec
 
 
 def _leading_of_many(S: np.ndarray, n_vectors: int) -> np.ndarray:  # (m, m) -> (m, n_vectors)
-    """By subspace iteration with a quarter more vectors, from random ones of a fixed seed.
+    """By subspace iteration with a quarter more vectors, 8 at least, from a fixed seed.
 
     For orthonormal V with VᵀSV = diag w, what is left of |S|², |S|² − Σ w², is the squared error of
     the features over the rows of S. Another iteration lowers it by |SV|² − Σ w² or more; where that
-    is less than 1 %, the error was within 1.5 % of the least one on all sets tried.
+    is less than 1 %, the error was within 1.5 % of the least one on all data sets tried, and within
+    some percent for other spectra.
     """
-    m, n = len(S), n_vectors + n_vectors // 4
+    m, n = len(S), n_vectors + max(n_vectors // 4, 8)
     size = float(np.vdot(S, S))
     Y = S @ np.random.default_rng(0).standard_normal((m, n))
     for _ in range(_ITERATIONS - 1):  # a basis need not be orthonormal until it is checked

@@ -28,7 +28,7 @@ from ..rows.copies import copies
 from ..rows.fold import Checkpoint, fingerprint
 from ..rows.sources import SAMPLE_ROWS, Block, Rows, is_on_disk, is_stream
 from .functions import joined
-from .recipe import usual_features
+from .recipe import MOST_COLUMNS, usual_features
 from .search import TunedProcess
 from .solvers import Cholesky
 
@@ -115,6 +115,17 @@ class FeatureGP(TunedProcess):
             return self.features
         X, copied, _ = self._fitting_rows(rows)
         return usual_features(X, min(X.shape[0], copied.shape[0]))
+
+    def _check_first_rows(self) -> None:
+        """Warn if the first of many batches leaves the features of the recipe few columns."""
+        if self._has_usual_features and self.n_columns_ < MOST_COLUMNS:
+            warnings.warn(
+                f'features="auto" has one column for each of the {self.n_columns_} rows of the '
+                f"first call, and no more for later rows: begin with {MOST_COLUMNS} rows or more, "
+                "or give features.",
+                UserWarning,
+                stacklevel=3,
+            )
 
     def _fit_features(self, rows: Rows, features: Any, *, is_final: bool = True) -> None:
         """Fit a clone of `features` on all rows in memory, or on a sample of the others.

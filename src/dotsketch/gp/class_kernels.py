@@ -114,17 +114,21 @@ class LastChoice:
         self.trials, self.recorder = trials, recorder
         self.judge = Judge(trials.score, trials.n_rows, trials.most_columns)
 
-    def best(self, candidates: list[Any]) -> tuple[int, float]:
+    def best(self, candidates: list[Any]) -> tuple[int, float] | None:
         """The number of the best candidate, and the best common factor of its lengthscales.
+
+        None if time ran out before all of them were tried.
 
         The first stays unless another is clearly better. Factors are found with half of the columns
         where these are many, for all candidates that are near the best, and then with all of them
         for the best. Fewer columns prefer longer lengthscales, so the latter are shorter ones only.
         """
-        number = steps = 0
         try:
             starts = [self._tried(found, 0, self._fewer(found)) for found in candidates]
-            number = int(np.argmax([self.trials.gain(start, starts[0]) for start in starts]))
+        except OutOfTime:
+            return None
+        number, steps = int(np.argmax([self.trials.gain(one, starts[0]) for one in starts])), 0
+        try:
             values = [self.trials.score(start)[0] for start in starts]
             for k in np.flatnonzero(np.array(values) >= max(values) - NEAR):
                 other = self._walk(candidates[k], 0, (-1, 1), self._fewer(candidates[k]))
@@ -178,6 +182,7 @@ def tuned_for_classes(
     `fitting` (k, d) are the rows that the features will be fitted to.
     """
     rng = np.random.default_rng(0)
+    features = Placement(features).model  # with one seed: what is drawn is the same for all kernels
     trials = Trials(make, X, y, counts, fitting, rng, TRIAL_ROWS)
     # the last class follows from the others
     Y = (y[:, None] == trials.classes[:-1]).astype(np.float64)
@@ -209,21 +214,19 @@ def tuned_for_classes(
         lengthscales = "one lengthscale per column" if kind else "common lengthscales"
         messages.append(f"Best for rows held out: {lengthscales}. {message}")
     candidates.insert(0, _resolved(features, fitting))
-    if recorder.is_late:
-        gains = [trials.gain(found, candidates[0]) for found in candidates]
-        best, factor = int(np.argmax(gains)), 1.0
-    else:
+    chosen = None
+    if not recorder.is_late:
         last = Trials(make, X, y, counts, fitting, rng, LAST_ROWS, LAST_COLUMNS)
-        best, factor = LastChoice(last, recorder).best(candidates)
+        chosen = LastChoice(last, recorder).best(candidates)
+    if chosen is None:  # the trials of the first stage are known
+        gains = [trials.gain(found, candidates[0]) for found in candidates]
+        chosen = int(np.argmax(gains)), 1.0
+    best, factor = chosen
     if best == 0:
         messages[0] = "The kernel stays as given"
         messages[0] += ": no other one predicts rows held out better." if factor == 1 else "."
     place = Placement(candidates[best])
-    note = (
-        ""
-        if factor == 1
-        else f" With more rows and columns, {factor:.3g} times these lengthscales."
-    )
+    note = "" if factor == 1 else f" {factor:.3g} times these lengthscales predict better."
     return place.with_kernel(place.kernel.stretched(factor)), messages[best] + note
 
 

@@ -79,11 +79,12 @@ class FeatureGPClassifier(ClassFits):
     optimize : bool, "ard" or "common", default=False
         True searches for the parameters of the features' kernel before the fit. A regression on the
         columns [y = c] finds candidates, like `FeatureGPRegressor`. These and the given kernel are
-        fitted to at most 15,000 rows and predict 5000 others, and the given kernel is kept unless
-        another predicts better. All lengthscales of the best one then become shorter or longer as
-        long as that predicts better. "ard" tries one lengthscale per column, "common" the
-        lengthscales that the kernel has, and True is "ard" if there are more than 20 rows per
-        column and at most 200 columns. See the guide, "Tuning the kernel".
+        fitted to at most 15,000 rows and predict 5000 others (half as many of rows that are not in
+        memory), and the given kernel is kept unless another predicts better. All lengthscales of
+        the best one then become shorter or longer as long as that predicts better. "ard" tries one
+        lengthscale per column, "common" the lengthscales that the kernel has, and True is "ard" if
+        there are more than 20 rows per column and at most 200 columns. See the guide, "Tuning the
+        kernel".
     time_budget : float or None, default=None
         As for `FeatureGPRegressor`.
     chunk_rows, verbose : as for `FeatureGPRegressor`
@@ -200,6 +201,7 @@ class FeatureGPClassifier(ClassFits):
         rows = self._training_rows(X, y, sample_weight, reset=first)
         if first:
             self._begin(rows, classes, self._asked(None))
+            self._check_first_rows()
             self.solver_ = "cholesky"
             self._sums = self._no_rows()
         elif classes is not None and not np.array_equal(np.unique(classes), self.classes_):

@@ -135,7 +135,7 @@ class PackedMatrix(Packed):
         n, D = Z.shape
         if self.size != D:
             raise ValueError(f"Rows of {self.size} columns are expected; got {D}.")
-        if Z.dtype != self.dtype:
+        if Z.dtype in (np.float32, np.complex64):
             self._add_single_products(Z, scale)
             return
         routine = self._routine("hfrk" if np.iscomplexobj(self.values) else "sfrk")

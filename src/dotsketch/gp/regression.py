@@ -202,7 +202,8 @@ class FeatureGPRegressor(TunedRegression, RegressionPredictions):
     ) -> FeatureGPRegressor:
         """Add rows to those seen before. The features are fitted by the first call.
 
-        So is a kernel that is searched for (`optimize`): on the rows of the first call.
+        So is a kernel that is searched for (`optimize`): on the rows of the first call. With
+        features="auto" these rows also decide the number of columns: begin with 1024 or more.
         Every call recomputes the posterior: pass a generator to `fit` for many batches.
         Rows are reduced to sums, so `solver="auto"` is "cholesky" here.
         """
@@ -212,6 +213,7 @@ class FeatureGPRegressor(TunedRegression, RegressionPredictions):
         rows = self._training_rows(X, y, noise_variance, sample_weight, reset=first)
         if first:
             self._begin(rows, self._asked(None))
+            self._check_first_rows()
             self.solver_ = "cholesky"
             self.statistics_ = self._no_rows()
         self.statistics_ = self.statistics_ + self._sums(rows)

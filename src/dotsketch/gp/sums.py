@@ -6,7 +6,8 @@ The kernel of f is s Re k̂ with k̂(x, x') = z(x)ᵀ conj z(x'). Everything the
     M = Σ w_i z_i z_iᴴ (D, D),   Σ w_i z_i [y_i, 1] (D, m + 1),   Σ w_i [y_i, 1]ᵀ[y_i, 1]
 
 which are sums over rows: they are computed in blocks, on many machines, and merged. From there on
-nothing depends on the number of rows: see `solvers.cholesky`. Sums are in double precision.
+nothing depends on the number of rows: see `solvers.cholesky`. Sums are in double precision,
+features of single precision may be multiplied as they are (`PackedMatrix.add_outer_products`).
 """
 
 from __future__ import annotations
