@@ -382,7 +382,7 @@ def test_few_rows_leave_nystrom_in(folder, run):
     words = ("houses.csv", "--target", "price", "--ignore", "sold", "--kernel", "rbf:3")
     result = run("fit", *words, "--features", "nystrom", "-o", "a.model")
     assert "nystrom: 240 columns, one per row, and not the 1000 of --components" in result.stderr
-    assert "nystrom:Duniform, 240 columns" in result.stdout
+    assert "nystrom:D,uniform, 240 columns" in result.stdout
     result = run("compare", *words, "--no-report", "--top", "2", "--components", "300")
     assert "nystrom: 192 columns, one per row" in result.stderr
 

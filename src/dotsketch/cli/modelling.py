@@ -53,6 +53,8 @@ SHORT_WORDS = {
     "complex_to_real": "complex",
     ", real": "",
     " landmarks": "",
+    "D uniform": "D,uniform",
+    "D rpcholesky": "D,rpcholesky",
     "mean split": "split",
     "random degrees": "random",
     "constant norms": "constant",
