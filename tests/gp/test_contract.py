@@ -73,6 +73,7 @@ def failures(estimator):
     ],
     expected_failed_checks=failures,
 )
+@pytest.mark.filterwarnings("ignore:features=.auto. has one column")  # of small first batches
 def test_scikit_learn_contract(estimator, check):
     check(estimator)
 
