@@ -20,6 +20,7 @@ from .iterative import DIRECT_ROWS, RowPasses, check_direct, compressed, forget
 from .posterior import Posterior, evaluate
 from .softmax_fits import SoftmaxFits
 from .solvers import ConjugateGradients, RowBlock
+from .solvers.passes import BLOCK_BYTES
 
 SEARCH_COLUMNS = 512  # α, prior variance and temperature are chosen with so many columns at most
 
@@ -101,7 +102,7 @@ class ClassFits(SoftmaxFits):
         """The posteriors by iterations over the rows, which leave no sums."""
         given = {**self.get_params(deep=False), "features": None, "solver": solver}
         assumed = self._seed, self._known, sorted(given.items(), key=str)
-        passes = RowPasses(self, rows, checkpoint, assumed)
+        passes = RowPasses(self, rows, checkpoint, assumed, BLOCK_BYTES)
 
         def outputs(columns: Block, first: int) -> tuple[Any, ...]:
             self._check_block(columns[0])

@@ -94,10 +94,10 @@ class RowPasses:
     The first pass (`targets`) looks at the targets only and reads no features.
     """
 
-    def __init__(self, estimator: Any, rows: Rows, path: Any, assumed: Any):
+    def __init__(self, estimator: Any, rows: Rows, path: Any, assumed: Any, block_bytes: int):
         self.estimator, self.rows = estimator, rows
-        given = estimator.chunk_rows
-        self.block_rows = block_rows(estimator.n_columns_) if given is None else int(given)
+        given, D = estimator.chunk_rows, estimator.n_columns_
+        self.block_rows = block_rows(D, block_bytes) if given is None else int(given)
         self.group_blocks = -(-GROUP_ROWS // self.block_rows) if given is None else 1
         self.is_single_safe = _is_single_safe(estimator, rows)
         self.checkpoint: Checkpoint | None = None

@@ -1,7 +1,7 @@
 """Iterations of block conjugate gradients: one pass over the rows each.
 
 The means and the draws of a system share one space of search directions (O'Leary, 1980): every
-column is minimised over the directions of all, so that the extreme eigenvalues that 32 random draws
+column is minimised over the directions of all, so that the extreme eigenvalues that 31 random draws
 find soon no longer slow down any of them. A step with directions P, which PᵀBP makes conjugate, is
 
     V ← V + P (PᵀBP)⁻¹ PᵀR,    P ← P⁻¹R − P (PᵀBP)⁻¹ (BP)ᵀ P⁻¹R
