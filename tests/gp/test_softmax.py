@@ -73,7 +73,10 @@ def test_the_mode_is_that_of_a_general_optimiser(n_classes, class_weight):
     assert gp.n_iterations_ > 1
 
 
-def test_the_gradient_is_that_of_the_loss():
+@pytest.mark.parametrize("small_product", [1_000_000, 100, 12])  # all, 8 and all rows at a time
+def test_the_gradient_is_that_of_the_loss(monkeypatch, small_product):
+    monkeypatch.setattr(dotsketch.gp.multinomial, "SMALL_PRODUCT", small_product)
+    monkeypatch.setattr(dotsketch.gp.multinomial, "FEW_ROWS", 8)
     rng = np.random.default_rng(0)
     Z, codes, weights = rng.standard_normal((30, 4)), rng.integers(0, 3, 30), rng.random(30)
     blocks = [
@@ -261,6 +264,25 @@ def test_single_precision_is_left_where_it_would_matter(likelihood):
             scale = np.max(expected.second_moment.diagonal())
             assert np.max(np.abs(same)) < (1e-12 if is_exact else 1e-6) * scale
             assert is_exact or np.max(np.abs(same)) > 1e-10 * scale
+
+
+def test_many_features_of_a_softmax_are_in_single_precision(monkeypatch):
+    """Of rows in double precision, unless these are far from the origin; sums show it."""
+    X, y = class_data(300)
+
+    def rounding(rows, least, **options):
+        monkeypatch.setattr(dotsketch.gp.softmax_fits, "LEAST_NUMBERS", least)
+        gp = classifier(chunk_rows=None, **options).fit(rows, y)
+        Z = gp.features_.transform(rows)
+        found = sum(statistics.second_moment.full() for statistics in gp.statistics_)
+        return gp.predict_latent(rows)[0], np.max(np.abs(found - Z.T @ Z)) / np.max(Z.T @ Z)
+
+    exact, least = rounding(X, 300 * 20 + 1)
+    found, single = rounding(X, 300 * 20)
+    assert least < 1e-13 < 1e-9 < single < 1e-6
+    np.testing.assert_allclose(found, exact, atol=1e-4 * np.max(np.abs(exact)))
+    assert rounding(X + 1e5, 1)[1] < 1e-12
+    assert rounding(X, 1, likelihood="dirichlet", alpha=0.01)[1] < 1e-13
 
 
 def test_features_of_rows_in_memory_are_computed_once(monkeypatch):

@@ -71,6 +71,8 @@ class ClassFits(SoftmaxFits):
 
     def _fit_sums(self, rows: Rows, checkpoint: Any) -> Self:
         """From rows to posteriors by their sums, of products in single precision if these do."""
+        if checkpoint is None:
+            rows = self._suited_rows(rows)
         features = self._kept_features(rows)
         gather = partial(self._gather_classes, rows, checkpoint=checkpoint, features=features)
         single = checkpoint is None and self._may_round(rows)

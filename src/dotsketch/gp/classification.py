@@ -39,7 +39,7 @@ class FeatureGPClassifier(ClassFits):
         As for `FeatureGPRegressor`.
     likelihood : {"auto", "softmax", "dirichlet"}, default="auto"
         "softmax" finds the mode of the posterior under the likelihood of the labels, by up to 100
-        further passes over the rows (features are kept in memory if they take no more than 512 MB).
+        further passes over the rows (features are kept in memory if they take no more than 1 GiB).
         The covariance of the weights is the same for all classes, by Böhning's bound of the
         curvature. It needs all rows in `fit`, and rows that can be read again: `partial_fit`,
         `merge`, `refit` and one-shot iterators are for "dirichlet" only, and so are solver="cg" and

@@ -19,7 +19,7 @@ from .solvers.sampled import SampledPosterior
 SOLVERS = ("auto", "cholesky", "cg")
 MOST_COLUMNS = 4096  # "auto" iterates beyond this number of columns
 DIRECT_ROWS = 2000  # variances and α are chosen on so many rows
-SAME = 1e-3  # features of rows in single precision differ by less, relative to the largest
+SAME = 1e-3  # features of rows in single precision differ by less: exact passes follow
 
 
 def check_solver(solver: Any) -> None:
@@ -99,7 +99,7 @@ class RowPasses:
         given, D = estimator.chunk_rows, estimator.n_columns_
         self.block_rows = block_rows(D, block_bytes) if given is None else int(given)
         self.group_blocks = -(-GROUP_ROWS // self.block_rows) if given is None else 1
-        self.is_single_safe = _is_single_safe(estimator, rows)
+        self.is_single_safe = is_single_safe(estimator, rows, SAME)
         self.checkpoint: Checkpoint | None = None
         self._resumes = False
         if path is not None:
@@ -176,8 +176,11 @@ class RowPasses:
         return posteriors
 
 
-def _is_single_safe(estimator: Any, rows: Rows) -> bool:
-    """Whether rows in single precision have nearly the same features: not far from the origin."""
+def is_single_safe(estimator: Any, rows: Rows, tolerance: float) -> bool:
+    """Whether rows in single precision have nearly the same features: not far from the origin.
+
+    Differences are relative to the largest feature.
+    """
     X = estimator._check_block(rows.sample(len(estimator._probe))[0])
     Z, low = estimator._map(X), estimator._map(X.astype(np.float32))
-    return bool(np.max(np.abs(Z - low)) <= SAME * np.max(np.abs(Z)))
+    return bool(np.max(np.abs(Z - low)) <= tolerance * np.max(np.abs(Z)))

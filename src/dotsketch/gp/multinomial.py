@@ -34,8 +34,11 @@ CURVATURE = 0.5  # Böhning's bound
 # That of the preconditioner. Evaluations of the loss for 10,000 rows of FashionMNIST, 2048 columns:
 # 21 with 0.5, 15 to 18 with 0.1, as many with 0.02; letter is further down after 100 of them.
 USUAL_CURVATURE = 0.1
-MEMORY = 1 << 29  # bytes of features that are kept between passes
+MEMORY = 1 << 30  # bytes of features that are kept between passes
 CACHE_BYTES = 1 << 21  # of features that are multiplied twice in a row, in half the time of 16 MB
+# Multiplications of a product: OpenBLAS rearranges its factors if there are more, which takes longer
+# than multiplying so few columns as there are classes. It is not worth it below so many rows.
+SMALL_PRODUCT, FEW_ROWS = 1_000_000, 16
 # Prior variances of the search, in multiples of 1/mean |z|²: half decades from 0.01 to 10⁶
 STEP = 10.0**0.5
 MULTIPLES = tuple(STEP**k for k in range(-4, 13))
@@ -222,7 +225,10 @@ def _add_rows(
 ) -> None:  # (D + 1, C), (D, C), (C,), (n, D), (n,), (n,)
     """Add the gradient of some rows, and in the last row of the total their value."""
     places = np.arange(len(Z)), codes
-    values = Z @ W
+    values = np.empty((len(Z), W.shape[1]), dtype=Z.dtype)
+    parts = _small_parts(len(Z), W.size)
+    for rows in parts:
+        np.matmul(Z[rows], W, out=values[rows])
     values += means.astype(Z.dtype, copy=False)
     values -= values.max(axis=1, keepdims=True)
     right = values[places]
@@ -232,7 +238,17 @@ def _add_rows(
     total[-1, 0] += np.dot(counts, losses.astype(np.float64, copy=False))
     values *= (counts / sums)[:, None].astype(Z.dtype, copy=False)
     values[places] -= counts.astype(Z.dtype, copy=False)
-    total[:-1] += (values.T @ Z).T  # faster than Zᵀ times the values
+    gradient = np.zeros(W.shape[::-1], dtype=Z.dtype)
+    for rows in parts:
+        gradient += values[rows].T @ Z[rows]  # faster than Zᵀ times the values
+    total[:-1] += gradient.T
+
+
+def _small_parts(n: int, n_weights: int) -> list[slice]:
+    """Rows that are multiplied with so many weights at a time."""
+    step = SMALL_PRODUCT // max(n_weights, 1)
+    step = max(n, 1) if step < FEW_ROWS else step - step % 8
+    return [slice(start, start + step) for start in range(0, n, step)]
 
 
 def fold_of(block: LabelledBlock) -> Callable[..., Any]:

@@ -15,7 +15,7 @@ from ..rows.sources import Block, Rows, sample_weights
 from .base import FeatureGP
 from .class_sums import ClassSums
 from .dirichlet import DirichletClassifier
-from .iterative import forget
+from .iterative import forget, is_single_safe
 from .multinomial import (
     CURVATURE,
     MEMORY,
@@ -36,6 +36,10 @@ LEAST_ROWS = 2000
 # Products of single precision may change the precision of the weights by so much of that of their
 # prior. USUAL_PRIOR stands for prior variance · precision · |z|² of a row before they are known.
 MOST_ROUNDING, USUAL_PRIOR = 0.02, 100.0
+# From so many features on, a fit is faster by more than rows in single precision take to make. They
+# will do where features differ by less than this from those of the rows as they are, relative to
+# the largest: far less than where the iterations end.
+LEAST_NUMBERS, SAME = 1 << 22, 1e-4
 
 
 class SoftmaxFits(DirichletClassifier, FeatureGP):
@@ -58,6 +62,19 @@ class SoftmaxFits(DirichletClassifier, FeatureGP):
         suits = rows.repeatable and not np.iscomplexobj(self._probe)
         return suits and not self._asks_for_labels and n_rows >= LEAST_ROWS
 
+    def _suited_rows(self, rows: Rows) -> Rows:
+        """The rows in single precision if a softmax of many features is as good with it."""
+        n, columns = rows.n_rows or 0, rows.columns
+        if not columns or not rows.in_memory or n * self.n_columns_ < LEAST_NUMBERS:
+            return rows
+        X, *others = columns
+        if X.dtype == np.float32 or not self._is_softmax(rows, n):
+            return rows
+        if not is_single_safe(self, rows, SAME):
+            return rows
+        self._probe = self._probe.astype(np.float32)
+        return Rows((X.astype(np.float32), *others))
+
     def _kept_features(self, rows: Rows) -> np.ndarray | None:  # -> (n, D)
         """The features of rows in memory, if a softmax will need them many times and they fit."""
         n = rows.n_rows or 0
@@ -78,6 +95,7 @@ class SoftmaxFits(DirichletClassifier, FeatureGP):
             self._sums.moment(self.class_weights_),
             np.log(self.frequencies_),
         )
+        counted = self._sums
         is_given = not isinstance(self.temperature, str)
         self.temperature_ = float(self.temperature) if is_given else 1.0
         start = None
@@ -86,7 +104,8 @@ class SoftmaxFits(DirichletClassifier, FeatureGP):
         else:
             prior = float(self.prior_variance)
         self._repeat_sums(again, CURVATURE * prior)
-        problem.moment = self._sums.moment(self.class_weights_)
+        if self._sums is not counted:
+            problem.moment = self._sums.moment(self.class_weights_)
         found = problem.mode(prior, start, verbose=self.verbose)
         self.labels_, self.alpha_, self.prior_variance_ = None, None, prior
         self.n_iterations_, self.jitter_ = found.n_iterations, found.jitter
