@@ -36,7 +36,7 @@ CURVATURE = 0.5  # Böhning's bound
 USUAL_CURVATURE = 0.1
 MEMORY = 1 << 30  # bytes of features that are kept between passes
 CACHE_BYTES = 1 << 21  # of features that are multiplied twice in a row, in half the time of 16 MB
-# Multiplications of a product: OpenBLAS rearranges its factors if there are more, which takes longer
+# Multiplications of a product: OpenBLAS rearranges the factors of larger ones, which takes longer
 # than multiplying so few columns as there are classes. It is not worth it below so many rows.
 SMALL_PRODUCT, FEW_ROWS = 1_000_000, 16
 # Prior variances of the search, in multiples of 1/mean |z|²: half decades from 0.01 to 10⁶
