@@ -5,8 +5,16 @@ import pytest
 
 from dotsketch import SufficientStatistics
 from dotsketch.gp import log_marginal_likelihood
-from dotsketch.gp.evidence import spectrum_of_features
-from dotsketch.spectrum import Spectrum, best_variances, eigenvalues_and_energies, maximise
+from dotsketch.gp.evidence import likelihood_of_features
+from dotsketch.spectrum import (
+    Banded,
+    Spectrum,
+    band_of,
+    best_variances,
+    eigenvalues_and_energies,
+    kernel_likelihood,
+    maximise,
+)
 
 
 @pytest.mark.parametrize("n", [5, 40])
@@ -19,7 +27,7 @@ def test_spectrum_is_direct(rng, n, is_complex, noise, prior):
     y, weights = rng.standard_normal((n, 2)), rng.uniform(0.5, 2, n)
     statistics = SufficientStatistics.of(Z, y, weights)
     cross, squares = statistics.centred(np.zeros(2), np.ones(2))
-    spectrum = spectrum_of_features(statistics, cross, squares)
+    spectrum = likelihood_of_features(statistics, cross, squares)
     direct = log_marginal_likelihood(Z, y, noise / weights, prior)
     assert spectrum.log_likelihood(noise, prior) == pytest.approx(float(direct), rel=1e-8)
 
@@ -29,6 +37,73 @@ def test_kernel_spectrum_is_direct(rng):
     spectrum = Spectrum.of_kernel(Z @ Z.T, y)
     direct = float(log_marginal_likelihood(Z, y, 0.3, 2.0))
     assert spectrum.log_likelihood(0.3, 2.0) == pytest.approx(direct)
+
+
+@pytest.mark.parametrize("D", [1, 2, 5, 8, 9, 16, 300])
+@pytest.mark.parametrize("width", [1, 4, 64])
+@pytest.mark.parametrize("field", [float, complex])
+def test_a_band_has_the_eigenvalues_of_the_matrix(rng, D, width, field):
+    """And with the vectors the same resolvent; the upper triangle is not looked at."""
+    Z, b = rng.standard_normal((D + 3, D)).astype(field), rng.standard_normal((D, 3)).astype(field)
+    Z[:, D // 2 :] = Z[:, :1]  # columns of panels that need no reflection
+    if field is complex:
+        Z, b = Z + 1j * rng.standard_normal((D + 3, 1)), b * (1 - 2j)
+    A = Z.conj().T @ Z
+    band, along = band_of(np.tril(A), b, width)
+    assert band.shape == (min(width, D - 1) + 1, D)
+    B = sum(np.diag(diagonal[: D - k], -k) for k, diagonal in enumerate(band))
+    B = np.tril(B) + np.tril(B, -1).conj().T
+    size = np.linalg.norm(A)
+    np.testing.assert_allclose(np.linalg.eigvalsh(B), np.linalg.eigvalsh(A), atol=1e-13 * size)
+    expected = b.conj().T @ np.linalg.solve(np.eye(D) + A, b)
+    found = along.conj().T @ np.linalg.solve(np.eye(D) + B, along)
+    np.testing.assert_allclose(found, expected, atol=1e-11 * np.linalg.norm(expected))
+
+
+@pytest.mark.parametrize("given", [(None, None), (None, 2.0), (0.5, None)])
+@pytest.mark.parametrize("is_complex", [False, True])
+def test_a_band_chooses_what_a_spectrum_does(rng, monkeypatch, given, is_complex):
+    Z = rng.standard_normal((150, 70)) * np.geomspace(1, 1e-6, 70)
+    Z = Z * (1 + 1j) if is_complex else Z
+    y = (Z @ rng.standard_normal((70, 2))).real + 0.3 * rng.standard_normal((150, 2))
+    statistics = SufficientStatistics.of(Z, y, rng.uniform(0.5, 2, 150))
+    sums = statistics.centred(np.zeros(2), np.ones(2))
+    expected = likelihood_of_features(statistics, *sums)
+    monkeypatch.setattr("dotsketch.gp.evidence.MOST_OF_SPECTRUM", 10)
+    found = likelihood_of_features(statistics, *sums)
+    assert isinstance(expected, Spectrum)
+    assert isinstance(found, Banded)
+    for noise, prior in ((1e-4, 100.0), (0.1, 1.0), (10.0, 0.1)):
+        expected_value = expected.log_likelihood(noise, prior)
+        assert found.log_likelihood(noise, prior) == pytest.approx(expected_value, rel=1e-8)
+    assert found.energy == pytest.approx(expected.energy)
+    assert expected.largest * (1 - 1e-9) <= found.largest < 8 * expected.largest
+    variances = best_variances(lambda: found, *given)
+    assert variances == pytest.approx(best_variances(lambda: expected, *given), rel=1e-4)
+
+
+def test_a_band_that_rounding_makes_indefinite(rng, monkeypatch):
+    """Ratios at which I + r B cannot be factored are not chosen; nothing is NaN."""
+    z = rng.standard_normal(300)
+    monkeypatch.setattr("dotsketch.spectrum.banded.MOST_OF_SPECTRUM", 10)
+    found = kernel_likelihood(np.outer(z, z) - 1e-11 * np.eye(300), z[:, None])
+    assert found.measure(1e15) == (np.inf, np.inf)
+    assert found.log_likelihood(1e-15, 1.0) == -np.inf
+    noise, prior = best_variances(lambda: found, None, None)
+    assert np.isfinite([noise, prior, found.log_likelihood(noise, prior)]).all()
+
+
+def test_a_band_of_a_kernel_is_direct(rng, monkeypatch):
+    Z, y = rng.standard_normal((90, 8)), rng.standard_normal((90, 2))
+    monkeypatch.setattr("dotsketch.spectrum.banded.MOST_OF_SPECTRUM", 10)
+    found = kernel_likelihood(Z @ Z.T, y)
+    assert isinstance(found, Banded)
+    direct = float(log_marginal_likelihood(Z, y, 0.3, 2.0))
+    assert found.log_likelihood(0.3, 2.0) == pytest.approx(direct)
+    noise = np.full(90, 0.5)  # rows divided by the roots of their noise
+    divided = kernel_likelihood(Z @ Z.T / 0.5, y / 0.5**0.5).weighted(-np.log(noise).sum(), 90)
+    direct = float(log_marginal_likelihood(Z, y, 0.5 * 0.3, 2.0 * 0.3))
+    assert divided.log_likelihood(0.3, 0.3 * 2.0) == pytest.approx(direct)
 
 
 @pytest.mark.parametrize("given", [(None, None), (None, 2.0), (0.5, None)])

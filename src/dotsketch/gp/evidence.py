@@ -1,6 +1,6 @@
 """The marginal likelihood of features, a function of the sums over the rows.
 
-One spectrum gives it at every noise and prior variance (`spectrum_of_features`). Where rows have
+One spectrum gives it at every noise and prior variance (`likelihood_of_features`). Where rows have
 noise of their own that depends on both, every value takes the sums anew, on a sample of the rows
 (`CorrectedRows`).
 """
@@ -15,7 +15,16 @@ import numpy as np
 from array_api_compat import device, is_numpy_array
 
 from .._arrays import Array, double, namespace
-from ..spectrum import Spectrum, eigenvalues_and_energies, log_density, search_variances
+from ..spectrum import (
+    MOST_OF_SPECTRUM,
+    Banded,
+    Likelihood,
+    Spectrum,
+    band_of,
+    eigenvalues_and_energies,
+    log_density,
+    search_variances,
+)
 from .solvers import Cholesky, System
 from .solvers.cholesky import CholeskyPosterior, check_finite
 from .sums import SufficientStatistics
@@ -107,24 +116,26 @@ def log_evidence(
     return float(log_density(determinant, squares - explained, n * m, is_complex))
 
 
-def spectrum_of_features(
+def likelihood_of_features(
     statistics: SufficientStatistics, cross: np.ndarray, squares: np.ndarray
-) -> Spectrum:
-    """From the sums over the features; with B = UΛUᴴ the energies are |Uᴴ Σ w z y|²/λ."""
+) -> Likelihood:
+    """From the sums over the features; with A = UΛUᴴ the energies are |Uᴴ Σ w z y|²/λ."""
     check_finite(statistics.second_moment)
-    values, along = eigenvalues_and_energies(statistics.second_moment.lower(), cross)
+    known: dict[str, Any] = {
+        "n": statistics.n,
+        "n_outputs": cross.shape[1],
+        "is_complex": bool(np.iscomplexobj(cross)),
+        "log_weights": statistics.log_weights,
+    }
+    A, total = statistics.second_moment.lower(), float(np.sum(squares))
+    if len(A) > MOST_OF_SPECTRUM:
+        band, along = band_of(A, cross)
+        return Banded(band=band, along=along, squares=total, of_features=True, **known)
+    values, along = eigenvalues_and_energies(A, cross)
     seen = values > values[-1] * len(values) * np.finfo(np.float64).eps
     energies = along[seen] / values[seen]
-    rest = max(float(np.sum(squares) - np.sum(energies)), 0.0)
-    return Spectrum(
-        values[seen],
-        energies,
-        rest,
-        statistics.n,
-        cross.shape[1],
-        bool(np.iscomplexobj(cross)),
-        statistics.log_weights,
-    )
+    rest = max(total - float(np.sum(energies)), 0.0)
+    return Spectrum(eigenvalues=values[seen], energies=energies, rest=rest, **known)
 
 
 class CorrectedRows(NamedTuple):

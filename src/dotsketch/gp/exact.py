@@ -17,7 +17,7 @@ from .._arrays import Array, as_generator
 from ..features.validation import check_fitted
 from ..rows import Rows
 from ..rows.copies import copies
-from ..spectrum import Spectrum, best_variances, log_density
+from ..spectrum import Likelihood, best_variances, kernel_likelihood, log_density
 from .base import check_test_rows
 from .evidence import log_density_of_copies
 from .packed import PackedFactor, PackedMatrix
@@ -159,7 +159,9 @@ class ExactGPRegressor(GaussianRegressor, ExactGP):
         chosen = self._choose_kernel(Y, noise, counts, asked)
         self.kernel_ = resolved(chosen, self.X_train_, counts)
         K = gram(self.kernel_, self.X_train_)
-        shared, self.prior_variance_ = best_variances(lambda: spectrum(K, Y, noise, counts), *free)
+        shared, self.prior_variance_ = best_variances(
+            lambda: likelihood(K, Y, noise, counts), *free
+        )
         self.noise_variance_ = None if noise is not None else shared
         rows = np.full(len(Y), shared) if noise is None else noise
         self.posterior_ = ExactPosterior.of(K, Y, rows / counts, self.prior_variance_)
@@ -253,13 +255,13 @@ class ExactGPRegressor(GaussianRegressor, ExactGP):
         return self.prior_variance_ * gram(self.kernel_, X) - half.T @ half
 
 
-def spectrum(
+def likelihood(
     K: np.ndarray, Y: np.ndarray, noise: np.ndarray | None, counts: np.ndarray
-) -> Spectrum:  # (n, n), (n, m), (n,), (n,)
-    """The spectrum of K along the targets Y, with noise variances if given, of rows that count."""
+) -> Likelihood:  # (n, n), (n, m), (n,), (n,)
+    """That of targets Y with the kernel K, noise variances if given, and rows that count."""
     noise = np.ones(len(K)) if noise is None else noise
     roots = np.sqrt(noise / counts)
-    found = Spectrum.of_kernel(K / np.outer(roots, roots), Y / roots[:, None])
+    found = kernel_likelihood(K / np.outer(roots, roots), Y / roots[:, None])
     return found.weighted(-float(np.sum(counts * np.log(noise))), float(np.sum(counts)))
 
 

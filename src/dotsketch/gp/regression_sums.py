@@ -9,9 +9,9 @@ import numpy as np
 
 from .._arrays import Array
 from ..rows.sources import Block, Rows, len_of, sample_weights
-from ..spectrum import Spectrum, best_variances
+from ..spectrum import Likelihood, best_variances
 from .base import FeatureGP
-from .evidence import spectrum_of_features
+from .evidence import likelihood_of_features
 from .iterative import DIRECT_ROWS, compressed
 from .solvers.passes import block_rows
 from .sums import SufficientStatistics, sampled_columns
@@ -71,9 +71,9 @@ class RegressionSums(GaussianRegressor, FeatureGP):
         """What is subtracted from every output, and what it is divided by."""
         return self._normalisation(statistics.means() + self.offset_, statistics.deviations())
 
-    def _spectrum(self, statistics: SufficientStatistics) -> Spectrum:
+    def _likelihood(self, statistics: SufficientStatistics) -> Likelihood:
         means, scales = self._units(statistics)
-        return spectrum_of_features(statistics, *statistics.centred(means - self.offset_, scales))
+        return likelihood_of_features(statistics, *statistics.centred(means - self.offset_, scales))
 
     def _choose_variances(self, statistics: SufficientStatistics) -> tuple[float, float]:
         """Noise and prior variance: given, or of the greatest marginal likelihood."""
@@ -81,15 +81,15 @@ class RegressionSums(GaussianRegressor, FeatureGP):
         means, deviations = statistics.means() + self.offset_, statistics.deviations()
         if self._is_constant(means, deviations):
             return noise or 1.0, prior or 1.0
-        spectrum = cache(lambda: self._spectrum(statistics))
-        found = best_variances(spectrum, noise, prior)
+        likelihood = cache(lambda: self._likelihood(statistics))
+        found = best_variances(likelihood, noise, prior)
         if prior is not None or self._unseen_level is None:
             return found
         # features that vanish say nothing about s, which multiplies all of k(x, x) in predictions:
         # f does not vary by more than y
         squares = (deviations**2 + (means - self.means_) ** 2) / self.scales_**2
         largest = (float(np.mean(squares)) or 1.0) / self._unseen_level
-        return found if found[1] <= largest else best_variances(spectrum, noise, largest)
+        return found if found[1] <= largest else best_variances(likelihood, noise, largest)
 
     def _variances_on_sample(self, rows: Rows) -> tuple[float, float]:
         """Noise and prior variance: given, or chosen by the direct path on some rows.

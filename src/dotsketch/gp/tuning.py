@@ -68,7 +68,7 @@ class TunedRegression(RegressionSums):
                 for block in rows.blocks(self._block_rows()):
                     statistics.update(*self._block(block))
                     advance(len(block[1]))
-        spectrum = self._spectrum(statistics)
+        likelihood = self._likelihood(statistics)
         free = self._given_variances(self._noise_by_row, True)
-        noise, prior = best_variances(lambda: spectrum, *free)
-        return spectrum.log_likelihood(noise, prior) / spectrum.n, noise, prior
+        noise, prior = best_variances(lambda: likelihood, *free)
+        return likelihood.log_likelihood(noise, prior) / likelihood.n, noise, prior
