@@ -17,7 +17,7 @@ That of docs/columns.md with all six sets, whose other tables were measured in p
 
 Processor seconds hold set-up, tuning, fit and prediction of the test rows; set OMP_NUM_THREADS=1.
 Errors are root mean squares of regressions and shares of wrong classes. Columns are scaled to unit
-variance. Every method tunes as its users would:
+variance, and pixels to at most one. Every method tunes as its users would:
 
 - `direct`, `iterative`: our Gaussian processes with Fourier features of the Gaussian kernel and
   solver="cholesky" or "cg". Lengthscales maximise the marginal likelihood of 5000 rows (labels as
@@ -99,7 +99,7 @@ def process(solver: str, features: Callable[..., Any]) -> Callable[..., Any]:
     return fit
 
 
-def landmarks(optimize: bool, rule: str = "uniform") -> Callable[..., Any]:
+def landmarks(optimize: bool, rule: str = "auto") -> Callable[..., Any]:
     def fit(X: np.ndarray, y: np.ndarray, task: str, columns: int) -> Any:
         features = NystromFeatures(
             Matern("auto"), n_components=columns, landmarks=rule, random_state=0

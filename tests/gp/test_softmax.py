@@ -295,6 +295,20 @@ def test_features_of_rows_in_memory_are_computed_once(monkeypatch):
     assert seen == [300]
 
 
+def test_features_that_take_too_much_memory_are_computed_again(monkeypatch):
+    X, y = class_data(300)
+    expected = classifier(chunk_rows=None).fit(X, y).predict_latent(X)[0]
+    seen, mapped = [], FeatureGPClassifier._map
+    monkeypatch.setattr(
+        FeatureGPClassifier, "_map", lambda gp, rows: seen.append(len(rows)) or mapped(gp, rows)
+    )
+    monkeypatch.setattr(dotsketch.gp.softmax_fits, "MEMORY", 1)
+    monkeypatch.setattr(dotsketch.gp.softmax_fits, "usable_memory", lambda: 4 * 300 * 20 * 8 - 1)
+    gp = classifier(chunk_rows=None).fit(X, y)
+    assert sum(seen) > 300 * gp.n_iterations_
+    np.testing.assert_allclose(gp.predict_latent(X)[0], expected, atol=1e-5)
+
+
 def test_sums_go_on_as_dirichlet_labels(monkeypatch):
     """`fit` and `partial_fit`, or `merge`, or `refit`: those of all rows with Dirichlet labels."""
     monkeypatch.setattr(dotsketch.gp.softmax_fits, "LEAST_ROWS", 30)

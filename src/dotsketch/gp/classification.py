@@ -39,13 +39,14 @@ class FeatureGPClassifier(ClassFits):
         As for `FeatureGPRegressor`.
     likelihood : {"auto", "softmax", "dirichlet"}, default="auto"
         "softmax" finds the mode of the posterior under the likelihood of the labels, by up to 100
-        further passes over the rows (features are kept in memory if they take no more than 1 GiB).
-        The covariance of the weights is the same for all classes, by Böhning's bound of the
-        curvature. It needs all rows in `fit`, and rows that can be read again: `partial_fit`,
-        `merge`, `refit` and one-shot iterators are for "dirichlet" only, and so are solver="cg" and
-        posterior="complex" with complex features. "auto" is "softmax" in a `fit` to at least 2000
-        rows if all of these conditions hold, unless `alpha` or `prior_variance="labels"` request
-        Dirichlet labels; otherwise it is "dirichlet". `likelihood_` is the one that was used.
+        further passes over the rows (features of rows in memory are kept if they take at most a
+        quarter of it, and those of others up to 512 MB). The covariance of the weights is the same
+        for all classes, by Böhning's bound of the curvature. It needs all rows in `fit`, and rows
+        that can be read again: `partial_fit`, `merge`, `refit` and one-shot iterators are for
+        "dirichlet" only, and so are solver="cg" and posterior="complex" with complex features.
+        "auto" is "softmax" in a `fit` to at least 2000 rows if all of these conditions hold, unless
+        `alpha` or `prior_variance="labels"` request Dirichlet labels; otherwise it is "dirichlet".
+        `likelihood_` is the one that was used.
     alpha : float, "auto" or "evidence", default="auto"
         Concentration of the Dirichlet distribution. "auto" picks the best of 10⁻⁵, …, 1, downhill
         from 10⁻³, for the log-likelihood of up to 1000 rows, a tenth of all at most, which are

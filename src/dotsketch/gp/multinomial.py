@@ -34,7 +34,9 @@ CURVATURE = 0.5  # Böhning's bound
 # That of the preconditioner. Evaluations of the loss for 10,000 rows of FashionMNIST, 2048 columns:
 # 21 with 0.5, 15 to 18 with 0.1, as many with 0.02; letter is further down after 100 of them.
 USUAL_CURVATURE = 0.1
-MEMORY = 1 << 30  # bytes of features that are kept between passes
+# For features that are kept between passes: of the memory of the machine if the rows are in it, and
+# bytes if they are not
+MEMORY_SHARE, MEMORY = 0.25, 1 << 29
 CACHE_BYTES = 1 << 21  # of features that are multiplied twice in a row, in half the time of 16 MB
 # Multiplications of a product: OpenBLAS rearranges the factors of larger ones, which takes longer
 # than multiplying so few columns as there are classes. It is not worth it below so many rows.

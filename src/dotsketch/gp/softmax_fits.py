@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 
+from .._support.memory import usable_memory
 from ..rows.sources import Block, Rows, sample_weights
 from .base import FeatureGP
 from .class_sums import ClassSums
@@ -19,6 +20,7 @@ from .iterative import forget, is_single_safe
 from .multinomial import (
     CURVATURE,
     MEMORY,
+    MEMORY_SHARE,
     LabelledBlock,
     SoftmaxProblem,
     chosen_prior,
@@ -79,7 +81,7 @@ class SoftmaxFits(DirichletClassifier, FeatureGP):
         """The features of rows in memory, if a softmax will need them many times and they fit."""
         n = rows.n_rows or 0
         size = n * self.n_columns_ * self._probe.itemsize
-        fits = rows.in_memory and size <= MEMORY and self.chunk_rows is None
+        fits = rows.in_memory and size <= MEMORY_SHARE * usable_memory() and self.chunk_rows is None
         if not fits or not rows.columns or not self._is_softmax(rows, n):
             return None
         return self._map(rows.columns[0])
