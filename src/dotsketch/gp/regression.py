@@ -34,7 +34,7 @@ class FeatureGPRegressor(TunedRegression, RegressionPredictions):
     features : transformer or "auto", default="auto"
         Any feature map of this library or transformer of scikit-learn, with real or complex
         output. "auto" scales the columns of dense rows to unit variance and uses `NystromFeatures`
-        of a Matérn kernel with 1024 columns, or one per row if there are fewer rows. A clone is
+        of a Matérn kernel with 2048 columns, or one per row if there are fewer rows. A clone is
         fitted: on X if it is in memory, on 10,000 evenly spaced rows of a memory map or data set,
         or on the first 10,000 rows of a stream. Wrap features that are already fitted in
         scikit-learn's `FrozenEstimator`.
@@ -204,7 +204,7 @@ class FeatureGPRegressor(TunedRegression, RegressionPredictions):
         """Add rows to those seen before. The features are fitted by the first call.
 
         So is a kernel that is searched for (`optimize`): on the rows of the first call. With
-        features="auto" these rows also decide the number of columns: begin with 1024 or more.
+        features="auto" these rows also decide the number of columns: begin with 2048 or more.
         Every call recomputes the posterior: pass a generator to `fit` for many batches.
         Rows are reduced to sums, so `solver="auto"` is "cholesky" here.
         """
