@@ -49,8 +49,8 @@ from dotsketch.gp import ConjugateGradients
 
 from .common import data_parser, peak_mebibytes
 
-# the share of the median distance that is the lengthscale
 IMAGES = ("fashion_mnist", "mnist")
+# the share of the median distance that is the lengthscale
 SETS = {"protein": 0.4, "kin8nm": 1.0, "letter": 0.5, "magic": 0.6, "powerplant": 0.5, "drive": 0.5}
 
 

@@ -1,41 +1,61 @@
-"""The memory of the machine, or of a container."""
+"""The memory of the machine, or what a container leaves of it."""
 
 import os
 
+import pytest
+
 from dotsketch._support import memory
 
-
-def found(monkeypatch, tmp_path, limits, sysconf=None):
-    paths = []
-    for k, text in enumerate(limits):
-        paths.append(tmp_path / str(k))
-        if text is not None:
-            paths[-1].write_text(text)
-    monkeypatch.setattr(memory, "LIMITS", paths)
-    if sysconf is not None:
-        monkeypatch.setattr(os, "sysconf", sysconf)
-    return memory.usable_memory.__wrapped__()
+GIB = 1 << 30
 
 
-def test_the_limit_of_a_container_counts(monkeypatch, tmp_path):
-    def pages(name):
-        return {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": 1 << 20}[name]
-
-    for limits, expected in (
-        (("max\n", None), 1 << 32),
-        (("1000000\n", None), 1_000_000),
-        ((None, "2000000"), 2_000_000),
-        ((None, str(1 << 62)), 1 << 32),
-        ((None, None), 1 << 32),
-    ):
-        for path in tmp_path.iterdir():
-            path.unlink()
-        assert found(monkeypatch, tmp_path, limits, pages) == expected
+@pytest.fixture
+def machine(monkeypatch, tmp_path):
+    """A machine of 64 GiB with no control groups, and 40 GiB of its memory free."""
+    pages = {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": 16 << 20}
+    monkeypatch.setattr(os, "sysconf", pages.__getitem__)
+    for name, path in (("GROUPS", "cgroup"), ("ROOT", "fs"), ("AVAILABLE", "meminfo")):
+        monkeypatch.setattr(memory, name, tmp_path / path)
+    (tmp_path / "meminfo").write_text(f"MemTotal: 1 kB\nMemAvailable: {40 << 20} kB\n")
+    return tmp_path
 
 
-def test_a_system_that_does_not_say(monkeypatch, tmp_path):
-    def refused(name):
-        raise ValueError(name)
+def test_the_machine(machine):
+    assert memory.usable_memory() == 64 * GIB
 
-    assert found(monkeypatch, tmp_path, (None, None), refused) == memory.UNKNOWN
-    assert found(monkeypatch, tmp_path, (None, None), lambda name: -1) == memory.UNKNOWN
+
+def test_what_is_free(machine):
+    (machine / "meminfo").write_text(f"MemTotal: 1 kB\nMemAvailable: {5 << 20} kB\n")
+    assert memory.usable_memory() == 10 * GIB
+
+
+@pytest.mark.parametrize(
+    ("groups", "folder", "name"),
+    [
+        ("0::/job/step", "job", "memory.max"),
+        ("0::/job", "job", "memory.max"),
+        ("0::/", "", "memory.max"),
+        ("5:cpu:/x\n9:memory:/job/step", "memory/job", "memory.limit_in_bytes"),
+        ("9:cpu,memory:/", "memory", "memory.limit_in_bytes"),
+    ],
+)
+def test_the_limit_of_a_group_or_of_one_above_it(machine, groups, folder, name):
+    (machine / "cgroup").write_text(groups + "\n")
+    place = machine / "fs" / folder
+    place.mkdir(parents=True)
+    (place / name).write_text("max\n")
+    assert memory.usable_memory() == 64 * GIB
+    (place / name).write_text(f"{3 * GIB}\n")
+    assert memory.usable_memory() == 3 * GIB
+
+
+@pytest.mark.parametrize("answer", [-1, None])
+def test_a_system_that_does_not_say(monkeypatch, machine, answer):
+    def sysconf(name):
+        if answer is None:
+            raise ValueError(name)
+        return answer
+
+    monkeypatch.setattr(os, "sysconf", sysconf)
+    (machine / "meminfo").unlink()
+    assert memory.usable_memory() == memory.UNKNOWN

@@ -2,9 +2,11 @@
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from scipy.optimize import minimize
 from scipy.special import logsumexp, softmax
 from sklearn.base import clone
+from sklearn.preprocessing import FunctionTransformer
 
 import dotsketch.gp.multinomial
 import dotsketch.gp.softmax_fits
@@ -281,8 +283,31 @@ def test_many_features_of_a_softmax_are_in_single_precision(monkeypatch):
     found, single = rounding(X, 300 * 20)
     assert least < 1e-13 < 1e-9 < single < 1e-6
     np.testing.assert_allclose(found, exact, atol=1e-4 * np.max(np.abs(exact)))
+    np.testing.assert_allclose(rounding(sp.csr_array(X), 1)[0], found, atol=1e-6)
     assert rounding(X + 1e5, 1)[1] < 1e-12
     assert rounding(X, 1, likelihood="dirichlet", alpha=0.01)[1] < 1e-13
+    for value in (-9_999_999.5, 1e39):  # single rows far off, beyond single precision or not
+        outlier = X.copy()
+        outlier[200, 1] = value
+        assert rounding(outlier, 1)[1] < 1e-12
+    doubles = FunctionTransformer(lambda rows: WAVES.fit_transform(rows.astype(float)))
+    assert rounding(X, 1, features=doubles)[1] < 1e-13
+
+
+def test_rounded_sums_are_not_used_for_more_than_they_are_good_for(monkeypatch):
+    """Those of rows in double precision are not rounded if a `refit` may follow."""
+    monkeypatch.setattr(dotsketch.gp.softmax_fits, "LEAST_NUMBERS", 1)
+    monkeypatch.setattr(dotsketch.gp.softmax_fits, "LEAST_ROWS", 30)
+    X, y = class_data(300)
+    options = {"chunk_rows": None, "likelihood": "auto", "prior_variance": 10.0}
+    doubles = classifier(**options).fit(X, y).set_params(prior_variance=1e6)
+    expected = classifier(**options | {"prior_variance": 1e6, "alpha": 0.1}).fit(X, y)
+    found = doubles.refit(alpha=0.1).predict_latent(X)[0]
+    exact = expected.predict_latent(X)[0]
+    np.testing.assert_allclose(found, exact, atol=1e-2 * np.std(exact))
+    singles = classifier(**options).fit(X.astype(np.float32), y).set_params(prior_variance=1e6)
+    with pytest.warns(RuntimeWarning, match="single precision, which is too little"):
+        singles.refit(alpha=0.1)
 
 
 def test_features_of_rows_in_memory_are_computed_once(monkeypatch):

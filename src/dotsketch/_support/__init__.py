@@ -1,1 +1,1 @@
-"""Threads, progress bars and atomic files: what every layer may use, independent of the rest."""
+"""Threads, memory, progress bars, atomic files: what every layer may use, independent of others."""

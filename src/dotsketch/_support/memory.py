@@ -1,27 +1,57 @@
-"""How much memory there is."""
+"""How much memory a process may use."""
 
 from __future__ import annotations
 
 import os
-from functools import cache
 from pathlib import Path
 
-UNKNOWN = 4 << 30  # where the system does not say
-# The limits of a container, in both versions of control groups; "max" means none
-LIMITS = "/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"
+UNKNOWN = 4 << 30  # bytes, where the system does not say
+GROUPS, ROOT = Path("/proc/self/cgroup"), Path("/sys/fs/cgroup")
+AVAILABLE = Path("/proc/meminfo")
 
 
-@cache
 def usable_memory() -> int:
-    """Bytes of the machine, or of the container that this process is in."""
+    """Bytes: of the machine, of the container or the job, or twice what is free at the moment."""
+    found = [*_physical(), *_limits(), *_free()]
+    return min(found, default=UNKNOWN)
+
+
+def _physical() -> list[int]:
     try:
         pages, page = os.sysconf("SC_PHYS_PAGES"), os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, OSError, ValueError):  # Windows has no sysconf
-        pages = page = -1
-    sizes = [pages * page if min(pages, page) > 0 else UNKNOWN]
-    for path in LIMITS:
-        try:
-            sizes.append(int(Path(path).read_text()))
-        except (OSError, ValueError):
+        return []
+    return [pages * page] if min(pages, page) > 0 else []
+
+
+def _limits() -> list[int]:
+    """Those of the control groups of this process, in both versions, up to the root."""
+    found = []
+    for line in _lines(GROUPS):
+        _, controllers, group = line.split(":", 2)
+        if controllers == "":
+            root, name = ROOT, "memory.max"
+        elif "memory" in controllers.split(","):
+            root, name = ROOT / "memory", "memory.limit_in_bytes"
+        else:
             continue
-    return min(sizes)
+        folder = root / group.lstrip("/")
+        for place in (folder, *folder.parents):
+            found += [int(text) for text in _lines(place / name) if text.isdigit()]
+            if place == root:
+                break
+    return found
+
+
+def _free() -> list[int]:
+    for line in _lines(AVAILABLE):
+        if line.startswith("MemAvailable:"):
+            return [2 * 1024 * int(line.split()[1])]
+    return []
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        return path.read_text().splitlines()
+    except OSError:  # no such file, or not for us
+        return []

@@ -20,7 +20,6 @@ from .iterative import DIRECT_ROWS, RowPasses, check_direct, compressed, forget
 from .posterior import Posterior, evaluate
 from .softmax_fits import SoftmaxFits
 from .solvers import ConjugateGradients, RowBlock
-from .solvers.passes import BLOCK_BYTES
 
 SEARCH_COLUMNS = 512  # α, prior variance and temperature are chosen with so many columns at most
 
@@ -71,11 +70,15 @@ class ClassFits(SoftmaxFits):
 
     def _fit_sums(self, rows: Rows, checkpoint: Any) -> Self:
         """From rows to posteriors by their sums, of products in single precision if these do."""
+        given = rows
         if checkpoint is None:
             rows = self._suited_rows(rows)
         features = self._kept_features(rows)
         gather = partial(self._gather_classes, rows, checkpoint=checkpoint, features=features)
-        single = checkpoint is None and self._may_round(rows)
+        # `refit` and the like may follow, for rows that were given in double precision with it
+        keeps_sums = rows is not given and self.likelihood != "softmax"
+        single = checkpoint is None and not keeps_sums and self._may_round(rows)
+        self._has_rounded_sums = single
         self._sums = gather(single=single)
         again = gather if single else None
         if self._is_softmax(rows, self._sums.held.n_rows):
@@ -104,7 +107,7 @@ class ClassFits(SoftmaxFits):
         """The posteriors by iterations over the rows, which leave no sums."""
         given = {**self.get_params(deep=False), "features": None, "solver": solver}
         assumed = self._seed, self._known, sorted(given.items(), key=str)
-        passes = RowPasses(self, rows, checkpoint, assumed, BLOCK_BYTES)
+        passes = RowPasses(self, rows, checkpoint, assumed)
 
         def outputs(columns: Block, first: int) -> tuple[Any, ...]:
             self._check_block(columns[0])

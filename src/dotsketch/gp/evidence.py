@@ -1,8 +1,8 @@
 """The marginal likelihood of features, a function of the sums over the rows.
 
-One spectrum gives it at every noise and prior variance (`likelihood_of_features`). Where rows have
-noise of their own that depends on both, every value takes the sums anew, on a sample of the rows
-(`CorrectedRows`).
+One spectrum, or band, gives it at every noise and prior variance (`likelihood_of_features`). Where
+rows have noise of their own that depends on both, every value takes the sums anew, on a sample of
+the rows (`CorrectedRows`).
 """
 
 from __future__ import annotations
@@ -128,7 +128,8 @@ def likelihood_of_features(
         "log_weights": statistics.log_weights,
     }
     A, total = statistics.second_moment.lower(), float(np.sum(squares))
-    if len(A) > MOST_OF_SPECTRUM:
+    # fewer rows than columns: eigenvalues of zero are told from roundings in a spectrum only
+    if MOST_OF_SPECTRUM < len(A) <= statistics.n:
         band, along = band_of(A, cross)
         return Banded(band=band, along=along, squares=total, of_features=True, **known)
     values, along = eigenvalues_and_energies(A, cross)

@@ -94,12 +94,12 @@ class RowPasses:
     The first pass (`targets`) looks at the targets only and reads no features.
     """
 
-    def __init__(self, estimator: Any, rows: Rows, path: Any, assumed: Any, block_bytes: int):
+    def __init__(self, estimator: Any, rows: Rows, path: Any, assumed: Any):
         self.estimator, self.rows = estimator, rows
-        given, D = estimator.chunk_rows, estimator.n_columns_
-        self.block_rows = block_rows(D, block_bytes) if given is None else int(given)
+        given = estimator.chunk_rows
+        self.block_rows = block_rows(estimator.n_columns_) if given is None else int(given)
         self.group_blocks = -(-GROUP_ROWS // self.block_rows) if given is None else 1
-        self.is_single_safe = is_single_safe(estimator, rows, SAME)
+        self.is_single_safe = _is_single_safe(estimator, rows)
         self.checkpoint: Checkpoint | None = None
         self._resumes = False
         if path is not None:
@@ -176,11 +176,14 @@ class RowPasses:
         return posteriors
 
 
-def is_single_safe(estimator: Any, rows: Rows, tolerance: float) -> bool:
-    """Whether rows in single precision have nearly the same features: not far from the origin.
-
-    Differences are relative to the largest feature.
-    """
+def _is_single_safe(estimator: Any, rows: Rows) -> bool:
+    """Whether rows in single precision have nearly the same features: not far from the origin."""
     X = estimator._check_block(rows.sample(len(estimator._probe))[0])
-    Z, low = estimator._map(X), estimator._map(X.astype(np.float32))
-    return bool(np.max(np.abs(Z - low)) <= tolerance * np.max(np.abs(Z)))
+    return has_same_features(estimator, X, X.astype(np.float32), SAME)
+
+
+def has_same_features(estimator: Any, X: Any, other: Any, tolerance: float) -> bool:
+    """Whether rows have the features of others to a tolerance, relative to the largest."""
+    Z = estimator._map(X)
+    difference = np.max(np.abs(estimator._map(other) - Z), initial=0.0)
+    return bool(difference <= tolerance * np.max(np.abs(Z), initial=0.0))

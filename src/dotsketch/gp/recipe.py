@@ -11,8 +11,8 @@ from .._arrays import Array, is_sparse
 from ..features import NystromFeatures
 from ..kernels import Matern
 
-# As many as the landmarks that fewer columns would be cut from: 2048 columns take no longer than 1024
-# and err less (10,000 rows or more: `benchmarks.frontier`). With 4096 a fit takes half a minute.
+# As many as the landmarks that fewer columns would be cut from: 2048 columns take about as long as
+# 1024 and err less (`benchmarks.frontier`). With 4096 a fit takes half a minute.
 MOST_COLUMNS = 2048
 
 

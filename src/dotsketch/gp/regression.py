@@ -16,7 +16,6 @@ from .iterative import RowPasses, check_direct, check_solver, chosen_solver, for
 from .posterior import Posterior
 from .predictions import RegressionPredictions
 from .solvers import ConjugateGradients, RowBlock
-from .solvers.passes import FEW_BYTES
 from .sums import SufficientStatistics
 from .targets import check_targets
 from .tuning import TunedRegression
@@ -308,7 +307,7 @@ class FeatureGPRegressor(TunedRegression, RegressionPredictions):
         """The posterior by iterations over the rows, which leave no sums."""
         given = solver, self.noise_variance, self.prior_variance, self.normalize_y
         assumed = self.offset_.tolist(), self._row_variances, given
-        passes = RowPasses(self, rows, checkpoint, assumed, FEW_BYTES)
+        passes = RowPasses(self, rows, checkpoint, assumed)
 
         def outputs(columns: Block, first: int) -> tuple[Any, ...]:
             _, Y, _, counts = self._columns(columns)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from copy import copy
 from functools import partial
@@ -11,12 +12,13 @@ import numpy as np
 from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 
+from .._arrays import is_sparse
 from .._support.memory import usable_memory
 from ..rows.sources import Block, Rows, sample_weights
 from .base import FeatureGP
 from .class_sums import ClassSums
 from .dirichlet import DirichletClassifier
-from .iterative import forget, is_single_safe
+from .iterative import forget, has_same_features
 from .multinomial import (
     CURVATURE,
     MEMORY,
@@ -38,10 +40,11 @@ LEAST_ROWS = 2000
 # Products of single precision may change the precision of the weights by so much of that of their
 # prior. USUAL_PRIOR stands for prior variance · precision · |z|² of a row before they are known.
 MOST_ROUNDING, USUAL_PRIOR = 0.02, 100.0
-# From so many features on, a fit is faster by more than rows in single precision take to make. They
+# From so many features on, rows in single precision save more time than it takes to make them. They
 # will do where features differ by less than this from those of the rows as they are, relative to
 # the largest: far less than where the iterations end.
 LEAST_NUMBERS, SAME = 1 << 22, 1e-4
+EXTREME_ROWS = 256  # at most, of which that is asked
 
 
 class SoftmaxFits(DirichletClassifier, FeatureGP):
@@ -50,6 +53,7 @@ class SoftmaxFits(DirichletClassifier, FeatureGP):
     likelihood: str
     _sums: ClassSums
     _seed: int
+    _has_rounded_sums = False  # of products in single precision
     prior_variance_: float
 
     @property
@@ -65,17 +69,26 @@ class SoftmaxFits(DirichletClassifier, FeatureGP):
         return suits and not self._asks_for_labels and n_rows >= LEAST_ROWS
 
     def _suited_rows(self, rows: Rows) -> Rows:
-        """The rows in single precision if a softmax of many features is as good with it."""
+        """The rows in single precision if a softmax of many features is as good with it.
+
+        Some rows show that, and those with the extreme values of columns.
+        """
         n, columns = rows.n_rows or 0, rows.columns
         if not columns or not rows.in_memory or n * self.n_columns_ < LEAST_NUMBERS:
             return rows
         X, *others = columns
         if X.dtype == np.float32 or not self._is_softmax(rows, n):
             return rows
-        if not is_single_safe(self, rows, SAME):
+        with np.errstate(over="ignore"):
+            low = X.astype(np.float32)
+        if not np.all(np.isfinite(low.data if is_sparse(low) else low)):
             return rows
-        self._probe = self._probe.astype(np.float32)
-        return Rows((X.astype(np.float32), *others))
+        places = np.unique([*range(min(n, len(self._probe))), *extreme_rows(X)])
+        probe = self._map(low[: len(self._probe)])
+        if probe.dtype != np.float32 or not has_same_features(self, X[places], low[places], SAME):
+            return rows
+        self._probe = probe
+        return Rows((low, *others))
 
     def _kept_features(self, rows: Rows) -> np.ndarray | None:  # -> (n, D)
         """The features of rows in memory, if a softmax will need them many times and they fit."""
@@ -158,9 +171,18 @@ class SoftmaxFits(DirichletClassifier, FeatureGP):
         """Gather sums again, if there is a way to, whose rounding would change I + scale · G."""
         weighted = zip(self.class_weights_, self.statistics_, strict=True)
         trace = sum(float(w * np.sum(s.second_moment.diagonal())) for w, s in weighted)
-        if again is not None and self._rounding(scale * trace) > MOST_ROUNDING:
-            self._sums = again()
+        if not self._has_rounded_sums or self._rounding(scale * trace) <= MOST_ROUNDING:
+            return
+        if again is not None:
+            self._sums, self._has_rounded_sums = again(), False
             self._know_classes()
+            return
+        warnings.warn(
+            "The sums over the rows are in single precision, which is too little for a prior "
+            f"variance of {self.prior_variance_:.3g}: call fit with the rows, in double precision.",
+            RuntimeWarning,
+            stacklevel=4,
+        )
 
     def _know_classes(self) -> None:
         """The classes of the rows that the sums are of."""
@@ -177,3 +199,9 @@ class SoftmaxFits(DirichletClassifier, FeatureGP):
     def _check_named(self, labels: list[Any]) -> None:
         if self._named is not None and not set(labels) <= set(self._named.tolist()):
             raise ValueError(f"y holds labels that are not among the classes {self._named}.")
+
+
+def extreme_rows(X: Any) -> np.ndarray:  # (n, d) -> (m,)
+    """The numbers of rows that have the largest or the least value of a column, 256 at most."""
+    found = np.unique(np.concatenate([np.ravel(X.argmax(axis=0)), np.ravel(X.argmin(axis=0))]))
+    return found[:: -(-len(found) // EXTREME_ROWS)]

@@ -2,7 +2,7 @@
 
 A kind of features is timed at two numbers of columns, which gives the time of a row as a D + b D²
 (b is for the landmarks, whose number grows with D). The solver of a Gaussian process takes D² per
-row for its sums, and D³ once. One run times a product of matrices, one a spectrum and a factor.
+row for its sums, and D³ once. One run times a product of matrices, one a band and a factor.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class MeasuredCost:
     microseconds_per_row : float or None, for features alone
     features : tuple of TimedFeatures
     operation_seconds : float, of one operation in a product of matrices: sums take D² per row
-    factor_seconds : float, the spectrum and the factor of a D × D matrix over D³
+    factor_seconds : float, the band and the factor of a D × D matrix over D³
     """
 
     n_rows: int

@@ -9,9 +9,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
-from scipy.linalg import LinAlgError, cholesky_banded, lapack, solve_triangular
+from scipy.linalg import (
+    LinAlgError,
+    blas,
+    cholesky_banded,
+    eigh_tridiagonal,
+    lapack,
+    solve_triangular,
+)
 
 from .eigenvalues import Spectrum
 from .likelihood import Likelihood
@@ -19,6 +27,8 @@ from .likelihood import Likelihood
 WIDTH = 64  # diagonals below the main one
 _STEP = 128  # rows of a triangle that are multiplied at a time
 MOST_OF_SPECTRUM = 1024  # rows of a matrix whose spectrum is found sooner, or nearly so
+MOST_CONDITION = 2e13  # of I + r A: beyond, its determinant would be that of roundings
+_LANCZOS_STEPS = 20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,22 +48,19 @@ class Banded(Likelihood):
     def energy(self) -> float:
         return self.squares / self.count
 
-    @property
+    @cached_property
     def largest(self) -> float:
-        """The largest sum of absolute values in a row of B, which bounds its eigenvalues."""
-        sizes = np.abs(self.band)
-        sums = sizes.sum(axis=0)
-        for k in range(1, len(sizes)):
-            sums[k:] += sizes[k, :-k]
-        return float(sums.max(initial=0.0))
+        return largest_eigenvalue(self.band)
 
     def measure(self, ratio: float) -> tuple[float, float]:
+        if ratio * self.largest > MOST_CONDITION:
+            return math.inf, math.inf
         system = ratio * self.band
         # Rounding may make the least eigenvalues negative by about so much
-        system[0] += 1 + ratio * self.largest * 4 * np.finfo(np.float64).eps
+        system[0] += 1 + ratio * self.largest * 8 * np.finfo(np.float64).eps
         try:
             factor = cholesky_banded(system, lower=True, overwrite_ab=True, check_finite=False)
-        except LinAlgError:  # or by more: such a ratio is beyond rounding
+        except LinAlgError:  # or by more
             return math.inf, math.inf
         routine = lapack.ztbtrs if np.iscomplexobj(factor) else lapack.dtbtrs
         half, _ = routine(factor, self.along, uplo="L")
@@ -103,6 +110,30 @@ def band_of(
     for k, diagonal in enumerate(band):
         diagonal[: D - k] = np.diagonal(A, -k)
     return band, b
+
+
+def largest_eigenvalue(band: np.ndarray) -> float:  # (w + 1, D)
+    """That of a Hermitian band, to some percent at least: by steps of Lanczos' method."""
+    D = band.shape[1]
+    multiply = blas.zhbmv if np.iscomplexobj(band) else blas.dsbmv
+    rng = np.random.default_rng(0)
+    before: np.ndarray = np.zeros(D)
+    vector: np.ndarray = rng.standard_normal((D,))
+    vector = vector / float(np.linalg.norm(vector))
+    beside = 0.0
+    diagonals: list[float] = []
+    sides: list[float] = []
+    for _ in range(min(_LANCZOS_STEPS, D)):
+        found = multiply(len(band) - 1, 1.0, band, vector, lower=1)
+        diagonals.append(float(np.vdot(vector, found).real))
+        found = found - diagonals[-1] * vector - beside * before
+        beside = float(np.linalg.norm(found))
+        if beside <= np.finfo(np.float64).eps * abs(diagonals[0]):
+            break
+        sides.append(beside)
+        before, vector = vector, found / beside
+    values = eigh_tridiagonal(diagonals, sides[: len(diagonals) - 1], eigvals_only=True)
+    return max(float(values[-1]), 0.0)
 
 
 def _product(S: np.ndarray, V: np.ndarray) -> np.ndarray:  # (m, m), (m, r) -> (m, r)

@@ -24,9 +24,7 @@ from ...rows.fold import most_states
 from ...rows.sources import Block
 from ..packed import PackedMatrix
 
-# Of features in single precision: a block stays near the caches. Few columns are multiplied fastest
-# with fewer rows at a time, and the many columns of a subspace with more
-BLOCK_BYTES, FEW_BYTES, MANY_BYTES = 1 << 24, 1 << 23, 1 << 25
+BLOCK_BYTES = 1 << 24  # of features in single precision: a block stays near the caches
 LEAST_ROWS, MOST_ROWS = 64, 4096  # of a block
 GROUP_ROWS = 1 << 16  # whose sums start at zero: few, since they may be large
 EXACT_SHARE = 4  # blocks of an exact pass have a quarter of the rows, for twice the bytes of each
@@ -84,13 +82,7 @@ class RowSystems:
         if n is None or n <= 2 * size:
             return self
         rows, share = Rows(self.rows.sample(size)), size / n  # rows of weight zero are left out
-        return replace(
-            self,
-            rows=rows,
-            block=partial(_scaled, self.block, 1 / share),
-            block_rows=block_rows(self.n_features, MANY_BYTES),
-            share=share,
-        )
+        return replace(self, rows=rows, block=partial(_scaled, self.block, 1 / share), share=share)
 
     @property
     def keeps_features(self) -> bool:
@@ -283,7 +275,7 @@ def single(V: np.ndarray) -> tuple[np.ndarray, np.ndarray]:  # (D, c) -> (D, c),
     return low, scales
 
 
-def block_rows(n_features: int, block_bytes: int = BLOCK_BYTES) -> int:
+def block_rows(n_features: int) -> int:
     """Rows of a block: enough for matrix products, few enough for the caches."""
-    rows = int(np.clip(block_bytes // (4 * n_features), LEAST_ROWS, MOST_ROWS))
+    rows = int(np.clip(BLOCK_BYTES // (4 * n_features), LEAST_ROWS, MOST_ROWS))
     return rows - rows % EXACT_SHARE
