@@ -40,10 +40,10 @@ class FeatureGPClassifier(ClassFits):
     likelihood : {"auto", "softmax", "dirichlet"}, default="auto"
         "softmax" finds the mode of the posterior under the likelihood of the labels, by up to 100
         further passes over the rows (features of rows in memory are kept if they take at most a
-        quarter of it, and those of others up to 512 MB). The covariance of the weights is the same
-        for all classes, by Böhning's bound of the curvature. It needs all rows in `fit`, and rows
-        that can be read again: `partial_fit`, `merge`, `refit` and one-shot iterators are for
-        "dirichlet" only, and so are solver="cg" and posterior="complex" with complex features.
+        quarter of what the machine has, and others up to 512 MB). The covariance of the weights is
+        the same for all classes, by Böhning's bound of the curvature. It needs all rows in `fit`,
+        and rows that can be read again: `partial_fit`, `merge`, `refit` and one-shot iterators are
+        for "dirichlet" only, and so are solver="cg" and posterior="complex" with complex features.
         "auto" is "softmax" in a `fit` to at least 2000 rows if all of these conditions hold, unless
         `alpha` or `prior_variance="labels"` request Dirichlet labels; otherwise it is "dirichlet".
         `likelihood_` is the one that was used.
