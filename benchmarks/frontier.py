@@ -25,7 +25,8 @@ variance, and pixels to at most one. Every method tunes as its users would:
 - `auto`: the same with the features that `AutoFeatures` chooses, and solver="cholesky".
 - `landmarks`: our recipe, Nyström features of the Matérn or Gaussian kernel that fits best
   (`Matern("auto")`) with optimize=True; `learned` moves landmarks as well (up to 1024 columns);
-  `median` is Matérn-3/2 with the median lengthscale, without a search.
+  `median` is Matérn-3/2 with the median lengthscale, without a search, and `plain` the same with
+  n_landmarks=1.0.
 - `nystroem`, `rbf_sampler`, `count_sketch`: scikit-learn's Nystroem and RBFSampler of a Gaussian
   kernel and PolynomialCountSketch of degree 3, each with ridge regression; gamma and the penalty by
   validation on a tenth of up to 5000 rows, with 500 columns.
@@ -99,10 +100,14 @@ def process(solver: str, features: Callable[..., Any]) -> Callable[..., Any]:
     return fit
 
 
-def landmarks(optimize: bool, rule: str = "auto") -> Callable[..., Any]:
+def landmarks(optimize: bool, rule: str = "auto", number: Any = "auto") -> Callable[..., Any]:
     def fit(X: np.ndarray, y: np.ndarray, task: str, columns: int) -> Any:
         features = NystromFeatures(
-            Matern("auto"), n_components=columns, landmarks=rule, random_state=0
+            Matern("auto"),
+            n_components=columns,
+            n_landmarks=number,
+            landmarks=rule,
+            random_state=0,
         )
         make = FeatureGPRegressor if task == "regression" else FeatureGPClassifier
         return make(features, optimize=optimize, solver="cholesky").fit(X, y)
@@ -230,6 +235,7 @@ METHODS: dict[str, Callable[..., Any]] = {
     "landmarks": landmarks(optimize=True),
     "learned": landmarks(optimize=True, rule="learned"),
     "median": landmarks(optimize=False),
+    "plain": landmarks(optimize=False, number=1.0),
     "nystroem": ridge(nystroem),
     "rbf_sampler": ridge(rbf_sampler),
     "count_sketch": ridge(count_sketch),
@@ -245,6 +251,7 @@ LABELS = {
     "landmarks": "dotsketch: Nyström GP, kernel searched",
     "learned": "dotsketch: the same, landmarks moved",
     "median": "dotsketch: Nyström GP, median lengthscale",
+    "plain": "dotsketch: the same, one landmark per column",
     "nystroem": "scikit-learn: Nystroem + ridge",
     "rbf_sampler": "scikit-learn: RBFSampler + ridge",
     "count_sketch": "scikit-learn: PolynomialCountSketch + ridge",

@@ -69,36 +69,33 @@ class ClassFits(SoftmaxFits):
         )
 
     def _fit_sums(self, rows: Rows, checkpoint: Any) -> Self:
-        """From rows to posteriors by their sums, of products in single precision if these do."""
+        """From rows to posteriors by their sums; those of a softmax may be rounded."""
         given = rows
         if checkpoint is None:
             rows = self._suited_rows(rows)
         features = self._kept_features(rows)
         gather = partial(self._gather_classes, rows, checkpoint=checkpoint, features=features)
+        is_softmax = self._is_softmax(rows, rows.n_rows or 0)
         # `refit` and the like may follow, for rows that were given in double precision with it
         keeps_sums = rows is not given and self.likelihood != "softmax"
-        single = checkpoint is None and not keeps_sums and self._may_round(rows)
+        single = is_softmax and checkpoint is None and not keeps_sums and self._may_round(rows)
         self._has_rounded_sums = single
         self._sums = gather(single=single)
-        again = gather if single else None
         if self._is_softmax(rows, self._sums.held.n_rows):
-            self._fit_softmax(rows, features, again)
+            self._fit_softmax(rows, features, gather if single else None)
         else:
-            self._finish(again)
+            self._finish()
         return self
 
-    def _finish(self, again: Callable[[], ClassSums] | None = None) -> Self:
-        """From the sums to the posteriors of Dirichlet labels.
-
-        `again` gathers sums of double precision, if those of the rows are not.
-        """
+    def _finish(self) -> Self:
+        """From the sums to the posteriors of Dirichlet labels."""
         self._know_classes()
         forget(self, "n_iterations_")
         classes = self.classes_
         field = 2 if np.iscomplexobj(self.statistics_[0].cross) else 1
         n_values = field * len(classes) * sum(s.n for s in self.statistics_)
         self._choose(n_values, self._held_out(), self._log_evidence)
-        self._repeat_sums(again, self.prior_variance_ / self.labels_.inside_variance)
+        self._repeat_sums(None, self.prior_variance_ / self.labels_.inside_variance)
         self.posteriors_ = list(self._solve(self._sums, self.labels_, self.prior_variance_))
         self.jitter_ = max(p.jitter for p in self.posteriors_)
         return self
