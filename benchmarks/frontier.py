@@ -6,8 +6,8 @@
 
 The figure of README, and the table behind it:
 
-    python -m benchmarks.frontier --data DIR --sets protein --columns 256 1024 4096 \
-        --methods median landmarks learned nystroem rbf_sampler svgp boosting \
+    python -m benchmarks.frontier --data DIR --sets protein --columns 256 512 1024 2048 4096 \
+        --methods median plain landmarks learned nystroem rbf_sampler svgp boosting \
         --figure docs/figures/frontier.svg --table docs/tables/frontier.csv
 
 That of docs/columns.md with all six sets, whose other tables were measured in pieces:
@@ -251,7 +251,7 @@ LABELS = {
     "landmarks": "dotsketch: Nyström GP, kernel searched",
     "learned": "dotsketch: the same, landmarks moved",
     "median": "dotsketch: Nyström GP, median lengthscale",
-    "plain": "dotsketch: the same, one landmark per column",
+    "plain": "dotsketch: Nyström GP, median, D landmarks",
     "nystroem": "scikit-learn: Nystroem + ridge",
     "rbf_sampler": "scikit-learn: RBFSampler + ridge",
     "count_sketch": "scikit-learn: PolynomialCountSketch + ridge",
