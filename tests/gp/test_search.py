@@ -25,6 +25,7 @@ from dotsketch.gp.search import Journal, Recorder, best_on_rows, rounds
 from dotsketch.gp.search import features as search_of_features
 from dotsketch.gp.search.collapsed import LandmarkEvidence, MovedLandmarks
 from dotsketch.gp.search.factor import MARGIN, best_factor
+from dotsketch.gp.search.features import FirstStage
 from dotsketch.gp.search.rounds import EXACT, FEATURES, SHORT_EXACT
 from dotsketch.gp.search.subset import SubsetEvidence
 
@@ -262,10 +263,24 @@ def test_columns_are_fewer_while_the_factor_is_searched():
 def test_a_budget_ends_the_search():
     X, y = drawn_data(Gaussian(lengthscale=1.0), n=100, d=2)
     gp = FeatureGPRegressor(nystrom(Gaussian(), 20), optimize=True, time_budget=1e-9).fit(X, y)
-    assert len(gp.search_.steps) == 1
-    assert gp.search_.steps[0].n_evaluations == 1
+    stages = [step.stage for step in gp.search_.steps]  # what was found is compared once
+    assert stages == [stages[0], "kernel", "kernel"]
+    assert all(step.n_evaluations == 1 for step in gp.search_.steps)
     assert "ended the search early" in gp.search_.message
     assert np.all(np.isfinite(gp.predict(X)))
+
+
+@pytest.mark.parametrize(("given", "found"), [(1.0, 1e-3), (1e-3, 1.0)])
+def test_what_no_time_was_left_to_judge_is_compared_with_the_given_kernel(
+    monkeypatch, given, found
+):
+    X, y = drawn_data(Gaussian(lengthscale=1.0), n=100, d=2)
+    unjudged = [Gaussian(lengthscale=found)], ""
+    monkeypatch.setattr(FirstStage, "candidates", lambda stage, kernel: unjudged)
+    features = nystrom(Gaussian(lengthscale=given), 20)
+    gp = FeatureGPRegressor(features, optimize=True, time_budget=1e-9).fit(X, y)
+    assert gp.kernel_.lengthscale == 1.0
+    assert ("given kernel is kept" in gp.search_.message) is (given == 1.0)
 
 
 def test_files_keep_what_was_found(tmp_path):
