@@ -75,10 +75,9 @@ class ClassFits(SoftmaxFits):
             rows = self._suited_rows(rows)
         features = self._kept_features(rows)
         gather = partial(self._gather_classes, rows, checkpoint=checkpoint, features=features)
-        is_softmax = self._is_softmax(rows, rows.n_rows or 0)
         # `refit` and the like may follow, for rows that were given in double precision with it
         keeps_sums = rows is not given and self.likelihood != "softmax"
-        single = is_softmax and checkpoint is None and not keeps_sums and self._may_round(rows)
+        single = checkpoint is None and not keeps_sums and self._may_round(rows)
         self._has_rounded_sums = single
         self._sums = gather(single=single)
         if self._is_softmax(rows, self._sums.held.n_rows):

@@ -110,7 +110,6 @@ class SoftmaxFits(DirichletClassifier, FeatureGP):
             self._sums.moment(self.class_weights_),
             np.log(self.frequencies_),
         )
-        counted = self._sums
         is_given = not isinstance(self.temperature, str)
         self.temperature_ = float(self.temperature) if is_given else 1.0
         start = None
@@ -118,8 +117,7 @@ class SoftmaxFits(DirichletClassifier, FeatureGP):
             prior, start = chosen_prior(problem, self._sums.held.n_rows, self.temperature_)
         else:
             prior = float(self.prior_variance)
-        self._repeat_sums(again, CURVATURE * prior)
-        if self._sums is not counted:
+        if self._repeat_sums(again, CURVATURE * prior):
             problem.moment = self._sums.moment(self.class_weights_)
         found = problem.mode(prior, start, verbose=self.verbose)
         self.labels_, self.alpha_, self.prior_variance_ = None, None, prior
@@ -151,14 +149,15 @@ class SoftmaxFits(DirichletClassifier, FeatureGP):
         return partial(mapped.fold, group_blocks=group)
 
     def _may_round(self, rows: Rows) -> bool:
-        """Whether products of single precision will do for the sums, as far as one can tell now.
+        """Whether products of single precision will do for a softmax, as far as one can tell now.
 
         They take half the time. Sums of rows in memory can be gathered again if it turns out that
         they do not.
         """
         if self._probe.dtype not in (np.float32, np.complex64) or not rows.in_memory:
             return False
-        return self._rounding(USUAL_PRIOR * float(rows.n_rows or 0)) < MOST_ROUNDING
+        n = rows.n_rows or 0
+        return self._is_softmax(rows, n) and self._rounding(USUAL_PRIOR * n) < MOST_ROUNDING
 
     def _rounding(self, scaled_trace: float) -> float:
         """The norm of the error of single precision in B = I + M, where M has a trace of so much.
@@ -167,22 +166,25 @@ class SoftmaxFits(DirichletClassifier, FeatureGP):
         """
         return float(np.finfo(np.float32).eps * scaled_trace / np.sqrt(self.n_columns_))
 
-    def _repeat_sums(self, again: Callable[[], ClassSums] | None, scale: float) -> None:
+    def _repeat_sums(self, again: Callable[[], ClassSums] | None, scale: float) -> bool:
         """Gather sums again, if there is a way to, whose rounding would change I + scale · G."""
+        if not self._has_rounded_sums:
+            return False
         weighted = zip(self.class_weights_, self.statistics_, strict=True)
         trace = sum(float(w * np.sum(s.second_moment.diagonal())) for w, s in weighted)
-        if not self._has_rounded_sums or self._rounding(scale * trace) <= MOST_ROUNDING:
-            return
+        if self._rounding(scale * trace) <= MOST_ROUNDING:
+            return False
         if again is not None:
             self._sums, self._has_rounded_sums = again(), False
             self._know_classes()
-            return
+            return True
         warnings.warn(
             "The sums over the rows are in single precision, which is too little for a prior "
             f"variance of {self.prior_variance_:.3g}: call fit with the rows, in double precision.",
             RuntimeWarning,
             stacklevel=4,
         )
+        return False
 
     def _know_classes(self) -> None:
         """The classes of the rows that the sums are of."""
