@@ -5,6 +5,7 @@
     python -m benchmarks.solvers scale --data DIR [--columns 2048 8192 …]
     python -m benchmarks.solvers wide --data DIR [--columns 32768 --direct 8192 --sets protein]
     python -m benchmarks.solvers fashion --data DIR [--models waves landmarks complex]
+    python -m benchmarks.solvers adjoint [--columns 8 16 32 64]
 
 - `agreement`: the largest difference of means over the spread of the predictions, the median
   relative difference of variances, rank and iterations, at the noise and prior variance that the
@@ -18,6 +19,8 @@
   process of its own: processor seconds, peak memory, test error, the noise that was chosen.
 - `fashion`: FashionMNIST: SORF features with conjugate gradients, landmarks with a softmax, and the
   complex Maclaurin features of the paper ((1/2 + x·y/2)⁷, rows of unit length, α = 0.001).
+- `adjoint`: total += RᵀZ for 128 rows and 32,768 columns of Z and few columns of R, by the compiled
+  kernel and by BLAS, in turns: median processor milliseconds and the spread of their ratio.
 
 Columns are scaled to unit variance, pixels to at most one; the Gaussian kernel has the given share
 of the median distance as its lengthscale. Times are processor times, which other work on the
@@ -44,6 +47,7 @@ from dotsketch import (
     NystromFeatures,
     Polynomial,
 )
+from dotsketch._backends import compiled, portable
 from dotsketch.datasets import load_dataset, train_test_split
 from dotsketch.gp import ConjugateGradients
 
@@ -219,6 +223,25 @@ def fashion(options: argparse.Namespace) -> None:
         )
 
 
+def adjoint(options: argparse.Namespace) -> None:
+    rng = np.random.default_rng(0)
+    Z = rng.standard_normal((128, 32_768), dtype=np.float32)
+    print("columns of R  kernel ms  BLAS ms  ratio, quartiles")
+    for columns in options.columns:
+        R = rng.standard_normal((len(Z), columns), dtype=np.float32)
+        total = np.zeros((columns, Z.shape[1]), dtype=np.float32)
+        seconds = np.empty((40, 2))
+        for repeat in seconds:
+            for number, add in enumerate((compiled.add_adjoint, portable.add_adjoint)):
+                fresh = Z.copy()  # as features are that were just computed
+                start = time.process_time()
+                add(fresh, R, total)
+                repeat[number] = time.process_time() - start
+        kernel, blas = 1000 * np.median(seconds, axis=0)
+        low, middle, high = np.quantile(seconds[:, 1] / seconds[:, 0], (0.25, 0.5, 0.75))
+        print(f"{columns:12d} {kernel:10.2f} {blas:8.2f}  {middle:.2f} ({low:.2f} to {high:.2f})")
+
+
 def unit(X: np.ndarray) -> np.ndarray:
     return X / np.linalg.norm(X, axis=1, keepdims=True)
 
@@ -255,11 +278,12 @@ TABLES = {
     "scale": (scale, [2048, 8192, 32_768, 65_536]),
     "wide": (wide, [32_768]),
     "fashion": (fashion, [0]),
+    "adjoint": (adjoint, [8, 16, 32, 64]),
 }
 
 
 def main() -> None:
-    parser = data_parser("The iterative solver against the direct one.")
+    parser = data_parser("The iterative solver against the direct one.", required=False)
     parser.add_argument("what", choices=list(TABLES))
     parser.add_argument("--columns", type=int, nargs="*", default=None)
     parser.add_argument("--rows", type=int, default=None, help="at most so many training rows")

@@ -7,7 +7,6 @@ import sys
 import tracemalloc
 import warnings
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -18,14 +17,16 @@ from sklearn.frozen import FrozenEstimator
 
 import dotsketch.gp.iterative
 import dotsketch.gp.regression_sums
-import dotsketch.gp.solvers.preconditioner as preconditioner
+import dotsketch.gp.solvers.iteration
 from dotsketch import FeatureGPRegressor, FourierFeatures, Gaussian, load, save
 from dotsketch.gp import ConjugateGradients
 from dotsketch.gp.packed import PackedMatrix
 from dotsketch.gp.solvers import RowBlock, RowSystems
-from dotsketch.gp.solvers.iteration import conjugate
+from dotsketch.gp.solvers import basis as bases
+from dotsketch.gp.solvers.basis import leading_basis, nystrom
+from dotsketch.gp.solvers.iteration import Loop, conjugate
 from dotsketch.gp.solvers.passes import AdjointSum
-from dotsketch.gp.solvers.preconditioner import Preconditioner, nystrom
+from dotsketch.gp.solvers.preconditioner import Preconditioner
 from dotsketch.gp.sums import sampled_columns
 from dotsketch.rows import Rows
 from gp.data import gaussian_features, polynomial_features, regression_data
@@ -131,10 +132,10 @@ def test_a_sample_of_the_rows_stands_for_all_of_them():
 def test_cores_of_many_systems_take_the_memory_that_is_counted():
     """Triangles without copies: the whole space of many classes fits where it is said to fit."""
     systems, *_ = random_systems(D=256, weights=20)
-    counted = preconditioner.BYTES_OF_WHOLE * 256**2 + systems.core_bytes(256)
+    counted = bases.BYTES_OF_WHOLE * 256**2 + systems.core_bytes(256)
     tracemalloc.start()
     try:
-        basis, values = preconditioner.whole_space(256)
+        basis, values = bases.whole_space(256)
         P = Preconditioner.of(basis, systems.cores(basis)[0], 0.5, float(values[-1]))
         assert len(P.cores) == 20
         assert tracemalloc.get_traced_memory()[1] < 1.1 * counted
@@ -147,18 +148,91 @@ def test_sums_of_more_groups_take_more_memory():
     systems, *_ = random_systems(D=12, weights=3)
     one = 4 * 5**2 * (3 + 1)  # of rank 5
     for n_rows, states in ((50_000, 1), (1_000_000, 2), (1_200_000, 3), (20_000_000, 4)):
-        systems.rows = SimpleNamespace(n_rows=n_rows)
+        systems.n_rows = n_rows
         systems.block_rows, systems.group_blocks = 4096, 16
         assert systems.core_bytes(5) == states * one
 
 
 def test_the_rank_is_bounded_by_the_subspace_or_by_the_systems_within_it():
-    memory = preconditioner.BYTES_PER_ENTRY * 600 * 128
+    memory = bases.BYTES_PER_ENTRY * 600 * 128
     one, *_ = random_systems(D=600, weights=1, memory=memory)
-    assert preconditioner._fits(one, 128)
-    assert not preconditioner._fits(one, 129)
+    assert bases._fits(one, 128)
+    assert not bases._fits(one, 129)
     many, *_ = random_systems(D=600, weights=40, memory=memory)
-    assert not preconditioner._fits(many, 128)
+    assert not bases._fits(many, 128)
+
+
+def test_rows_of_the_gram_matrix_stand_for_all_of_them():
+    systems, Z, _, W = random_systems(n=400)
+    rows = Rows(systems.rows.sample(100)).columns[1]
+    expected = 2 * np.sqrt(W[rows].max(axis=1, keepdims=True)) * Z[rows]
+    np.testing.assert_allclose(systems.weighted_rows(100), expected, rtol=1e-5)
+    np.testing.assert_allclose(
+        systems.weighted_rows(1000), np.sqrt(W.max(axis=1, keepdims=True)) * Z, rtol=1e-5
+    )
+
+
+def low_rank_systems(n=900, D=80, rank=12, **options):
+    """Systems of features in a subspace: one weight, eigenvalues that halve."""
+    systems, *_ = random_systems(n=n, D=D, weights=1, **options)
+    rng = np.random.default_rng(5)
+    directions = np.linalg.qr(rng.standard_normal((D, rank)))[0] * 0.5 ** (np.arange(rank) / 2)
+    Z = rng.standard_normal((n, rank)) @ directions.T
+    systems.rows.columns[0][:] = Z
+    systems.block = lambda columns, exact: RowBlock(
+        columns[0], np.zeros((len(columns[0]), 1, 2)), np.ones((len(columns[0]), 1))
+    )
+    return RowSystems(systems.rows, systems.block, D, 1, 2, 16, systems.memory), Z.T @ Z
+
+
+def test_the_basis_holds_the_leading_eigenvectors(monkeypatch):
+    """One product with all rows, or with a sample, follows the Gram matrix of some."""
+    systems, A = low_rank_systems()
+    exact = np.linalg.eigvalsh(A)[::-1]
+    for given, expected in ((12, 12), (20, 12), (6, 6)):
+        U, values = leading_basis(systems, 0.1, 1e-5, 10.0, given)
+        assert U.shape == (80, expected)
+        np.testing.assert_allclose(U.T @ U, np.eye(expected), atol=1e-5)
+        # a subspace of fewer dimensions is not exact: it is turned towards the eigenvectors once
+        tolerance = 1e-4 if expected == 12 else 0.3
+        np.testing.assert_allclose(values, exact[:expected], rtol=tolerance)
+    monkeypatch.setattr(bases, "BASIS_ROWS", 200)
+    U, values = leading_basis(systems, 0.1, 1e-5, 10.0, 12)
+    np.testing.assert_allclose(U @ (U.T @ A), A, atol=1e-3)  # the same space
+    assert not np.allclose(values, exact[:12], rtol=1e-3)
+
+
+def test_features_that_vanish_have_a_basis():
+    systems, *_ = random_systems(D=200)
+    systems.rows.columns[0][:] = 0
+    U, values = leading_basis(systems, 0.1, 1e-5, 10.0, None)
+    assert U.shape[1] == len(values) == 1
+    assert values[0] == 0
+
+
+def test_draws_know_their_degrees_of_freedom():
+    """tr (I − B⁻¹/s), which says what is left of their residuals: within 6 standard errors."""
+    X, y = regression_data(n=200)
+    features = gaussian_features(n_components=100)
+    solver = ConjugateGradients(rank=5, n_samples=100, tolerance=1e-9)
+    found = []
+
+    class Last(Loop):
+        def posteriors(self):
+            found.append(float(self._degrees_of_freedom()[0]))
+            return super().posteriors()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("dotsketch.gp.solvers.conjugate_gradients.Loop", Last)
+        patch.setattr(dotsketch.gp.solvers.iteration, "DRAW_TOLERANCE", 1e-6)
+        gp = regressor(features=features, solver=solver).fit(X, y)
+    Z = gp._map(X).astype(float)
+    values = np.linalg.eigvalsh(Z.T @ Z) * GIVEN["prior_variance"] / GIVEN["noise_variance"]
+    shares = values / (1 + values)
+    # a² − (a + √λ ξ)²/(1 + λ)² along an eigenvector has the variance 2 − 2/(1 + λ)²
+    error = np.sqrt(np.sum(2 * shares * (2 - shares)) / 100)
+    assert abs(found[0] - shares.sum()) < 6 * error
+    assert 6 * error < 0.5 * shares.sum()
 
 
 def test_nystrom_is_its_formula():
@@ -194,11 +268,13 @@ def test_preconditioner_is_its_formula():
         np.testing.assert_allclose(P(R, owners)[:, column], inverse @ R[:, column], atol=1e-10)
 
 
-def test_rank_grows_while_it_pays():
-    slow = 1e4 / np.arange(1, 65)  # a slow decay needs many more columns for a few iterations
-    assert preconditioner.passes_saved(slow, 64, 1e-5) < 64
-    fast = 1e8 * 0.9 ** np.arange(64)
-    assert preconditioner.passes_saved(fast, 64, 1e-5) > 1000
+def test_number_of_iterations():
+    found = bases.n_iterations(np.array([0.0, 3.0, 1e6 - 1]), 2e-6)
+    assert found[0] < 1
+    np.testing.assert_allclose(found[1:], [np.log(1e6) / np.log(3), 500 * np.log(1e6)], rtol=1e-3)
+
+
+def test_rank_is_as_large_as_it_pays():
     X, y = regression_data(n=300)
     features = gaussian_features(n_components=1000)
     small = regressor(features=features, noise_variance=1000.0).fit(X, y)
@@ -220,10 +296,11 @@ def test_directions_are_made_conjugate_and_dependent_ones_left_out():
     assert np.linalg.matrix_rank(both) == 3  # the same space
 
 
-def test_columns_share_their_directions():
+def test_columns_share_their_directions(monkeypatch):
     """Each column is the best of the space that all have spanned: more draws, fewer iterations."""
     X, y = regression_data(n=200)
     features = gaussian_features(n_components=100)
+    monkeypatch.setattr(dotsketch.gp.solvers.iteration, "DRAW_TOLERANCE", 1e-5)  # they stay
     iterations = [
         regressor(features=features, solver=ConjugateGradients(rank=5, n_samples=k))
         .fit(X, y)
@@ -237,11 +314,11 @@ def test_a_subspace_is_made_exact_if_it_holds_enough_degrees_of_freedom():
     numbers = np.arange(1, 257)
     slow, fast = 1e4 / numbers, (1e3 / numbers) ** 4
     # λ/(λ + μ) of 1e4/i, i ≤ N, add up to 1e4 log(1 + N/1e4), 253 of 256
-    assert preconditioner.exact_columns(slow, 256) == 256
-    assert preconditioner.exact_columns(slow, 800) == 256  # 253 of 769, a third
-    assert preconditioner.exact_columns(slow, 2000) == 64  # 253 of 1823
-    assert preconditioner.exact_columns(fast, 1_000_000) == 64  # 256 of 1111
-    assert preconditioner.exact_columns(slow[:64], 1_000_000) == 64
+    assert bases.exact_columns(slow, 256) == 256
+    assert bases.exact_columns(slow, 800) == 256  # 253 of 769, a third
+    assert bases.exact_columns(slow, 2000) == 64  # 253 of 1823
+    assert bases.exact_columns(fast, 1_000_000) == 256  # of 1111
+    assert bases.exact_columns(slow[:64], 1_000_000) == 64
 
 
 def test_cores_of_leading_columns_are_completed_by_eigenvalues():
@@ -302,7 +379,7 @@ def test_ill_conditioned_systems_and_rows_far_from_the_origin():
 
 def test_the_whole_space_is_not_formed_where_it_does_not_fit(monkeypatch):
     """A matrix of D × D numbers would be gigabytes for the columns that the solver is for."""
-    monkeypatch.setattr(preconditioner, "whole_space", None)
+    monkeypatch.setattr(bases, "whole_space", None)
     X, y = regression_data(n=100)
     features = gaussian_features(n_components=300)
     solver = ConjugateGradients(memory=1 << 20)
@@ -453,9 +530,9 @@ def test_variances_of_a_subspace_that_is_exact_in_part(monkeypatch):
     """Draws stand for the columns that are left: 6 standard errors of their part."""
     X, y = regression_data(n=80)
     exact = direct().fit(X, y).predict(X[:10], return_std=True)[1] ** 2
-    monkeypatch.setattr(preconditioner, "FIRST_RANK", 5)
-    monkeypatch.setattr(preconditioner, "LEAST_SHARE", 2.0)
-    monkeypatch.setattr(preconditioner, "BYTES_OF_WHOLE", 1 << 30)
+    monkeypatch.setattr(bases, "FIRST_RANK", 5)
+    monkeypatch.setattr(bases, "LEAST_SHARE", 2.0)
+    monkeypatch.setattr(bases, "BYTES_OF_WHOLE", 1 << 30)
     solver = ConjugateGradients(n_samples=2000, tolerance=1e-9)
     gp = regressor(solver=solver).fit(X, y)
     assert gp.posterior_.basis.shape[1] == gp.posterior_.core.size == 5
@@ -595,14 +672,13 @@ def test_a_subspace_of_few_rows_serves_all_rows(monkeypatch, rank):
     plain = regressor(features=features, solver=solver, noise_variance=0.1).fit(X, y)
     seen = []
     sampled = RowSystems.sampled
-    monkeypatch.setattr(preconditioner, "FIRST_ROWS", 80)
-    monkeypatch.setattr(preconditioner, "BASIS_ROWS", 120)
-    monkeypatch.setattr(preconditioner, "SAMPLE_RANKS", (16, 64))
+    monkeypatch.setattr(bases, "GRAM_ROWS", 80)
+    monkeypatch.setattr(bases, "BASIS_ROWS", 120)
     monkeypatch.setattr(
         RowSystems, "sampled", lambda self, size: seen.append(size) or sampled(self, size)
     )
     gp = regressor(features=features, solver=solver, noise_variance=0.1).fit(X, y)
-    assert seen == [80, 120]
+    assert seen == [120]
     assert gp.posterior_.core.size < 100
     exact = direct(features=features, noise_variance=0.1).fit(X, y)
     test = X[:50]

@@ -13,11 +13,13 @@ import numpy as np
 from array_api_compat import is_numpy_array
 
 from .._arrays import Array, HostParts, Parts, is_foreign, is_sparse
+from .._support.threads import blas_threads
 from . import cpp, portable, transforms
 from .portable import dense_product as dense_product
 from .portable import linear as linear
 from .prepared import CountFactors, HadamardFactors, Prepared, WaveFactors, empty_parts
 
+MOST_ADJOINT = 64  # columns; a BLAS multiplies more of them as fast
 LARGEST_FUSED = 64  # up to so many coordinates angles are computed with their waves, not by BLAS
 
 
@@ -226,6 +228,16 @@ def largest_entry(X: Array) -> float:
     if is_numpy_array(X) and X.strides[1] == X.itemsize and X.flags.aligned:
         return cpp.largest_entry(X)
     return portable.largest_entry(X)
+
+
+def add_adjoint(Z: np.ndarray, R: np.ndarray, total: np.ndarray) -> None:
+    is_single = Z.dtype == R.dtype == total.dtype == np.float32
+    is_few = R.shape[1] <= MOST_ADJOINT and total.flags.c_contiguous
+    # with shorter vectors, or several threads, a BLAS is as fast
+    if cpp.ISA == "v4" and is_single and is_few and blas_threads() == 1:
+        cpp.add_adjoint(aligned(Z), aligned(R), total)
+    else:
+        portable.add_adjoint(Z, R, total)
 
 
 def _has_room(degrees: np.ndarray) -> bool:

@@ -255,6 +255,10 @@ def pair_terms(*arguments: Any, shape: tuple[int, int]) -> None:
     """No sums: the terms of a sketch are arrays here, which the caller sums itself."""
 
 
+def add_adjoint(Z: np.ndarray, R: np.ndarray, total: np.ndarray) -> None:
+    total += R.T @ Z
+
+
 def largest_entry(X: Array) -> float:
     if is_sparse(X) or is_numpy_array(X):
         return max(float(X.max()), -float(X.min()))

@@ -18,6 +18,7 @@ from array_api_compat import is_torch_array
 from .._arrays import Array, ArrayT, HostParts, Parts, host, is_traced
 from .._support.threads import run_all
 from . import compiled, cpp, portable, transforms
+from .portable import add_adjoint as add_adjoint
 from .portable import dense_product as dense_product
 from .portable import linear as linear
 from .portable import pair_gram as pair_gram

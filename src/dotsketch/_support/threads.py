@@ -79,6 +79,12 @@ def _blas_pools() -> ThreadpoolController:
     return ThreadpoolController()
 
 
+def blas_threads() -> int:
+    """How many threads BLAS uses now."""
+    pools = _blas_pools().lib_controllers
+    return max((pool.num_threads for pool in pools if pool.user_api == "blas"), default=1)
+
+
 class _BlasLimit:
     """How many calls hold BLAS at one thread, and the limiter that knows what it was before.
 

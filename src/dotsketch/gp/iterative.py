@@ -10,7 +10,8 @@ import numpy as np
 
 from ..rows import Checkpoint
 from ..rows.fold import Followed, fingerprint
-from ..rows.sources import Block, Rows
+from ..rows.sources import Block, Rows, len_of
+from .packed import inner_products
 from .solvers import ConjugateGradients, RowBlock, RowSystems
 from .solvers.iteration import Iteration
 from .solvers.passes import GROUP_ROWS, block_rows
@@ -75,19 +76,6 @@ def compressed(Z: np.ndarray) -> np.ndarray:  # (n, D) -> (n, n) or (n, D)
     return vectors * np.sqrt(np.maximum(values, 0))
 
 
-def inner_products(Z: np.ndarray) -> np.ndarray:  # (n, D) -> (n, n)
-    """Z Zᴴ in double precision, without a copy of Z.
-
-    Products of some columns are in the precision of Z, whose own rounding has the same effect.
-    """
-    step = 1024
-    total = np.zeros((len(Z), len(Z)), dtype=np.result_type(Z, np.float64))
-    for k in range(0, Z.shape[1], step):
-        part = np.ascontiguousarray(Z[:, k : k + step])
-        total += part @ part.conj().T
-    return total
-
-
 class RowPasses:
     """The passes of one fit over its rows, with an optional checkpoint.
 
@@ -95,7 +83,7 @@ class RowPasses:
     """
 
     def __init__(self, estimator: Any, rows: Rows, path: Any, assumed: Any):
-        self.estimator, self.rows = estimator, rows
+        self.estimator, self.rows, self.n_rows = estimator, rows, rows.n_rows
         given = estimator.chunk_rows
         self.block_rows = block_rows(estimator.n_columns_) if given is None else int(given)
         self.group_blocks = -(-GROUP_ROWS // self.block_rows) if given is None else 1
@@ -120,13 +108,15 @@ class RowPasses:
         if checkpoint is not None:
             self._resumes = checkpoint.begin([self.block_rows]) > 0
 
-        follows = checkpoint is not None
+        follows, counts = checkpoint is not None, self.rows.n_rows is None
 
         def none() -> Followed:
             return Followed(zero())
 
         def add(found: Followed, columns: Block, first: int) -> Followed:
             found.state.update(*block(columns, first))
+            if counts:  # a stream, which is read here
+                self.n_rows = first + len_of(columns[0])
             if follows:
                 found.follow(columns)
             return found
@@ -168,6 +158,7 @@ class RowPasses:
             solver.memory,
             estimator.verbose,
             self.group_blocks,
+            n_rows=self.n_rows,
         )
         posteriors, state = solver.solve(
             systems, prior_variance, checkpoint=self.checkpoint, resumes=self._resumes

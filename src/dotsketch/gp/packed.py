@@ -214,3 +214,16 @@ def _checked(result: tuple[np.ndarray, int]) -> np.ndarray:
     if info != 0:
         raise ValueError(f"LAPACK refused argument {-info}: the sizes of the arrays do not agree.")
     return array
+
+
+def inner_products(Z: np.ndarray) -> np.ndarray:  # (n, D) -> (n, n)
+    """Z Zᴴ in double precision, without a copy of Z.
+
+    Products of some columns are in the precision of Z, whose own rounding has the same effect.
+    """
+    step = 1024
+    total = np.zeros((len(Z), len(Z)), dtype=np.result_type(Z, np.float64))
+    for k in range(0, Z.shape[1], step):
+        part = np.ascontiguousarray(Z[:, k : k + step])
+        total += part @ part.conj().T
+    return total

@@ -15,11 +15,13 @@ The functions write into arrays that the caller gives, release the GIL, and chec
 - `pair_gram(dot, values, left, right, degrees, skip_diagonal, gram, tail, squares_out)`
 - `pair_terms(dot, squares, left, right, degrees, left_lengths, right_lengths, straight, crossed,
   shared, order, skip_diagonal, terms)`
+- `add_adjoint(Z, R, total)`: total += RᵀZ in single precision
 
 `X` is (n, d) float32 or float64 with contiguous rows; outputs have its type and any strides, for
 instance the `.real` and `.imag` views of one complex array; X and the output may not overlap
 (`fwht` works in place, too). Weights are `i**turns`, int8. A row's
-result has the same bits in any batch, on any number of threads and for any instruction set.
+result has the same bits in any batch, on any number of threads and for any instruction set; only
+`add_adjoint` fuses products with sums where the machine can.
 
 `AVAILABLE` says whether the extension could be imported and `ISA` which of its versions this CPU
 runs. The environment variable `DOTSKETCH_FAST=0` turns the extension off; `DOTSKETCH_ISA` names
@@ -37,6 +39,7 @@ if os.environ.get("DOTSKETCH_FAST", "1") != "0":
     try:
         from ._kernels import ISA as _isa
         from ._kernels import (
+            add_adjoint,
             count_sketch,
             fwht,
             has_small_factors,
@@ -60,6 +63,7 @@ __all__ = [
     "ISA",
     "LARGEST_HADAMARD",
     "WAVE_BLOCK",
+    "add_adjoint",
     "count_sketch",
     "fwht",
     "has_small_factors",

@@ -465,6 +465,24 @@ void pair_terms(const InputArray& dot, const InputArray& squares, const InputArr
     kernels->pair_terms(arguments);
 }
 
+void add_adjoint(const InputArray& Z_array, const InputArray& R_array, const OutputArray& total) {
+    AdjointArguments arguments = {};
+    const Input<float> Z = arguments.Z = as_input<float>(Z_array, "Z", "float32");
+    const Input<float> R = arguments.R = as_input<float>(R_array, "R", "float32");
+    if (R.rows != Z.rows)
+        value_error("Z and R must have the same number of rows; they have " + std::to_string(Z.rows) + " and " +
+                    std::to_string(R.rows) + ".");
+    arguments.total = as_contiguous<float>(total, 2, "total", "float32");
+    if (Index(total.shape(0)) != R.columns || Index(total.shape(1)) != Z.columns)
+        value_error("total must have shape (" + std::to_string(R.columns) + ", " + std::to_string(Z.columns) +
+                    "); its shape is " + shape_text(total) + ".");
+    for (const Input<float>& given : {Z, R})
+        if (may_overlap(given, static_cast<const float*>(arguments.total), 1, Z.columns * R.columns, 0, 1))
+            value_error("total shares memory with Z or R; give an array of its own.");
+    nb::gil_scoped_release release;
+    kernels->add_adjoint(arguments);
+}
+
 // Calls `function` with a null pointer of X's element type, which tells the type.
 template <class Function>
 void for_type_of(const InputArray& X, Function function) {
@@ -590,6 +608,8 @@ NB_MODULE(_kernels, module) {
         "With N = left_lengths[i] right_lengths[j], each row (f, g, h, clip) of straight gives x = "
         "f max(N - squares, 0) + g (s - squares) + h squares, at least 0 if clip, and the row of crossed gives y; "
         "terms are means over the rows.");
+    module.def("add_adjoint", &add_adjoint, "Z"_a.noconvert(), "R"_a.noconvert(), "total"_a.noconvert(),
+               "total += R^T Z, in single precision, for few columns of R.");
 }
 
 }  // namespace dotsketch

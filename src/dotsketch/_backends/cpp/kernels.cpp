@@ -1,5 +1,6 @@
 // All kernels for one instruction set. CMake compiles this file once per level, with DOTSKETCH_ISA naming the
 // namespace (isa_baseline, isa_v3, isa_v4) and DOTSKETCH_ISA_NAME the level as a string.
+#include "adjoint.h"
 #include "count_sketch.h"
 #include "largest_entry.h"
 #include "pair_gram.h"
@@ -27,7 +28,7 @@ constexpr TypedKernels<T> typed_kernels = {
 };
 
 extern const KernelTable kernel_table = {DOTSKETCH_ISA_NAME, typed_kernels<float>, typed_kernels<double>, pair_gram,
-                                         pair_terms};
+                                         pair_terms, add_adjoint};
 
 }  // namespace DOTSKETCH_ISA
 }  // namespace dotsketch

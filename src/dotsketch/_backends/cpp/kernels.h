@@ -135,6 +135,12 @@ struct PairTermsArguments {
     double* terms;                // (blocks, 2), or (blocks, 2 + 2 order) for expansions
 };
 
+struct AdjointArguments {
+    Input<float> Z;  // (b, D)
+    Input<float> R;  // (b, c)
+    float* total;    // (c, D), contiguous
+};
+
 template <class T>
 struct TypedKernels {
     double (*largest_entry)(const Input<T>& X);
@@ -153,6 +159,7 @@ struct KernelTable {
     TypedKernels<double> double_precision;
     void (*pair_gram)(const PairGramArguments&);
     void (*pair_terms)(const PairTermsArguments&);
+    void (*add_adjoint)(const AdjointArguments&);
 };
 
 // One of these exists for every compilation of kernels.cpp.

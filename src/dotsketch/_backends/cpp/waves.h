@@ -9,50 +9,10 @@
 
 #include <utility>
 
-#include "lanes.h"
+#include "wide.h"
 
 namespace dotsketch {
 namespace DOTSKETCH_ISA {
-
-// Here vectors have 64 bytes where AVX-512 exists: nothing is moved across lanes.
-#if defined(__AVX512F__)
-constexpr Index WIDE_BYTES = 64;
-#else
-constexpr Index WIDE_BYTES = VECTOR_BYTES;
-#endif
-
-template <class T>
-struct WideOf;
-template <>
-struct WideOf<float> {
-    typedef float type __attribute__((vector_size(WIDE_BYTES)));
-    typedef float unaligned __attribute__((vector_size(WIDE_BYTES), aligned(4), may_alias));
-    typedef std::int32_t integers __attribute__((vector_size(WIDE_BYTES)));
-    typedef std::int32_t integer;
-};
-template <>
-struct WideOf<double> {
-    typedef double type __attribute__((vector_size(WIDE_BYTES)));
-    typedef double unaligned __attribute__((vector_size(WIDE_BYTES), aligned(8), may_alias));
-    typedef std::int64_t integers __attribute__((vector_size(WIDE_BYTES)));
-    typedef std::int64_t integer;
-};
-
-template <class T>
-using WideVector = typename WideOf<T>::type;
-
-template <class T>
-constexpr Index WIDE_LANES = WIDE_BYTES / Index(sizeof(T));
-
-template <class T>
-DOTSKETCH_INLINE WideVector<T> load_wide(const T* from) {
-    return *reinterpret_cast<const typename WideOf<T>::unaligned*>(from);
-}
-
-template <class T>
-DOTSKETCH_INLINE void store_wide(T* to, WideVector<T> value) {
-    *reinterpret_cast<typename WideOf<T>::unaligned*>(to) = value;
-}
 
 // Minimax polynomials in z = f^2 for |f| <= 1/2: sin(f pi/2) = f (pi/2 + z S(z)) with a relative error of 2^-28 (float)
 // and 2^-58 (double), cos(f pi/2) = 1 + z C(z) with an error of 2^-34 and 2^-64.

@@ -42,20 +42,20 @@ class ConjugateGradients:
         of the means at the training rows, relative to their spread.
     max_iterations : int, default=200
     rank : int or "auto", default="auto"
-        Columns of the preconditioner; "auto" doubles it from 64 while that saves time, and beyond
-        20,000 rows from 256 to 1024 at most, on 10,000 of the rows.
+        Columns of the preconditioner; "auto" takes the number with the least predicted time, up to
+        1024, from the spectrum of some rows.
     n_samples : int or "auto", default="auto"
         Draws of the weights, for variances and samples; "auto" is 31 for a regression and 16 for
         each class of a classifier. The part of a variance that lies in the subspace of the
         preconditioner is exact, the rest has the relative standard error √(2 / n_samples), 25 % for
-        31 draws; draws have a tolerance of their own, 0.01. `rank` = D makes all of it exact. If
-        the subspace of a regression with `rank="auto"` holds less than a quarter of the degrees of
-        freedom, only the part within its 64 leading columns is exact.
+        31 draws; that draws are not solved further than variances need adds 3 % at most. `rank` = D
+        makes all of it exact. If the subspace of a regression with `rank="auto"` holds less than a
+        fifth of the degrees of freedom, only the part within its 64 leading columns is exact.
     memory : int, default=2**29
         Bytes. Features of all rows are kept in memory if they take no more than this (in single
         precision), and computed anew in every pass otherwise. The rank is bounded by it, too.
     random_state : int, default=0
-        For the preconditioner and the draws.
+        For the draws.
     """
 
     tolerance: float = 1e-5

@@ -17,8 +17,8 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.linalg import blas
 
+from ..._backends import add_adjoint
 from ...rows import Rows
 from ...rows.fold import most_states
 from ...rows.sources import Block
@@ -59,11 +59,12 @@ class RowSystems:
     verbose: bool = False
     group_blocks: int = 1
     n_passes: int = 0
+    n_rows: int | None = None  # those of the rows, unless a stream does not know it
     share: float = 1.0  # of all rows, if these are a sample of them
 
     def __post_init__(self) -> None:
         self._row_bytes = 4 * (self.n_features + self.n_systems * (self.n_outputs + 1))
-        n = self.rows.n_rows
+        n = self.n_rows = self.rows.n_rows or self.n_rows
         # rows that cannot be kept are not kept until they are too many
         kept = self.memory if n is None or self._row_bytes * n <= self.memory else 0
         self._passes = {
@@ -78,16 +79,29 @@ class RowSystems:
 
     def sampled(self, size: int) -> RowSystems:
         """Systems of `size` rows that stand for all of them, or these where they are few."""
-        n = self.rows.n_rows
+        n = self.rows.n_rows  # the first rows of a stream may be unlike the others
         if n is None or n <= 2 * size:
             return self
         rows, share = Rows(self.rows.sample(size)), size / n  # rows of weight zero are left out
         return replace(self, rows=rows, block=partial(_scaled, self.block, 1 / share), share=share)
 
+    def weighted_rows(self, size: int) -> np.ndarray:  # -> (s, D)
+        """W^½Z of at most `size` rows, scaled to stand for all, with the largest weights of any
+        system."""
+        rows = Rows(self.rows.sample(size))
+        found = np.empty((rows.n_rows or 0, self.n_features), dtype=np.float32)
+        scale, first = (self.n_rows or len(found)) / len(found), 0
+        for columns in rows.blocks(self.block_rows):
+            Z, _, weights = _row_block(self.block, False, columns)
+            largest = scale * weights.max(axis=1, keepdims=True)
+            np.multiply(Z, np.sqrt(largest), out=found[first : first + len(Z)])
+            first += len(Z)
+        return found
+
     @property
     def keeps_features(self) -> bool:
         """Whether the features of all rows are in memory, after a pass over them or before it."""
-        n = self.rows.n_rows
+        n = self.n_rows
         return self._passes[False].is_kept if n is None else self._row_bytes * n <= self.memory
 
     def adjoint(
@@ -104,13 +118,9 @@ class RowSystems:
             total.add(block.features, columns(block, first))
             return total
 
-        found = self._sum(partial(AdjointSum, (self.n_features, width)), add, exact, what).settled()
-        if not np.all(np.isfinite(found)):
-            raise ValueError(
-                "The sums over the features overflow or are not finite: scale the features down, "
-                "or use a larger noise variance."
-            )
-        return found
+        return finite(
+            self._sum(partial(AdjointSum, (self.n_features, width)), add, exact, what).settled()
+        )
 
     def products(
         self, V: np.ndarray, owners: np.ndarray | None = None, *, what: str = "pass"
@@ -166,7 +176,7 @@ class RowSystems:
     def core_bytes(self, r: int) -> int:
         """What `cores` takes in memory: triangles of double precision, of a group of rows and of
         the sums of groups that are not yet added."""
-        n = self.rows.n_rows
+        n = self.n_rows
         groups = None if n is None else -(-n // (self.block_rows * self.group_blocks))
         return 4 * r * r * (self.n_systems + 1) * most_states(groups)
 
@@ -191,46 +201,56 @@ class RowSystems:
         )
 
 
+def finite(sums: np.ndarray) -> np.ndarray:
+    """Sums over the features, all of them finite."""
+    if np.all(np.isfinite(sums)):
+        return sums
+    raise ValueError(
+        "The sums over the features overflow or are not finite: scale the features down, or use a "
+        "larger noise variance."
+    )
+
+
 class AdjointSum:
     """Σ ZᵀR over blocks; products of a few blocks of single precision are added in it."""
 
     def __init__(self, shape: tuple[int, int]):
-        self.total = np.zeros(shape, order="F")
+        self._rows = np.zeros(shape[::-1])  # (c, D)
         self._part: np.ndarray | None = None
         self._blocks = 0  # that are in the part
 
     def add(self, Z: np.ndarray, R: np.ndarray) -> None:  # (b, D), (b, c)
         if R.shape[1] <= FEW_COLUMNS:
-            for column, right in zip(self.total.T, R.T, strict=True):
-                column += Z.T @ right
+            for row, right in zip(self._rows, R.T, strict=True):
+                row += right @ Z
             return
-        R = np.asfortranarray(R, dtype=Z.dtype)
+        R = R.astype(Z.dtype, copy=False)
         if Z.dtype != np.float32:
-            self.total = blas.dgemm(1.0, Z.T, R, beta=1.0, c=self.total, overwrite_c=1)
+            self._rows += R.T @ Z
             return
         if self._part is None:
-            self._part = np.zeros(self.total.shape, dtype=np.float32, order="F")
-        self._part = blas.sgemm(1.0, Z.T, R, beta=1.0, c=self._part, overwrite_c=1)
+            self._part = np.zeros_like(self._rows, dtype=np.float32)
+        add_adjoint(Z, R, self._part)
         self._blocks += 1
         if self._blocks == PART_BLOCKS:
-            self.total += self._part
+            self._rows += self._part
             self._part[:], self._blocks = 0, 0
 
     def settled(self) -> np.ndarray:  # -> (D, c)
         """The sum so far."""
         if self._part is not None:
-            self.total += self._part
+            self._rows += self._part
             self._part, self._blocks = None, 0
-        return self.total
+        return self._rows.T
 
     def __iadd__(self, other: AdjointSum) -> AdjointSum:
         self.settled()
-        self.total += other.settled()
+        self._rows += other.settled().T
         return self
 
     def __add__(self, other: AdjointSum) -> AdjointSum:
         found = AdjointSum((0, 0))
-        found.total = self.settled() + other.settled()
+        found._rows = (self.settled() + other.settled()).T
         return found
 
 

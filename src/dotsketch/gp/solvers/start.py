@@ -8,16 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from .basis import adjoint_product, exact_columns, leading_basis, product
 from .iteration import Iteration, relative_norms
 from .passes import RowBlock, RowSystems, multiplier
-from .preconditioner import (
-    Preconditioner,
-    adjoint_product,
-    exact_columns,
-    product,
-    random_basis,
-    solved,
-)
+from .preconditioner import Preconditioner, solved
 
 DRAW_ITERATIONS = 1 / 3  # of those of the means, at most
 
@@ -40,26 +34,20 @@ class Start:
     ):
         self.systems, self.precision, self.seed = systems, 1 / prior_variance, random_state
         S, m, D = systems.n_systems, systems.n_outputs, systems.n_features
-        streams = np.random.SeedSequence(random_state).spawn(2)
-        basis, self.values = random_basis(
-            systems,
-            self.precision,
-            tolerance,
-            S * (m + DRAW_ITERATIONS * n_draws),
-            rank,
-            np.random.default_rng(streams[1]),
-        )
+        n_columns = S * (m + DRAW_ITERATIONS * n_draws)
+        basis, self.values = leading_basis(systems, self.precision, tolerance, n_columns, rank)
         self.basis = basis.astype(np.float32, copy=False)
         r = basis.shape[1]
         self.is_whole = r == D  # as its preconditioner, the system itself
         self.n_exact = r
         if rank is None and S == 1 and not self.is_whole:
-            most = min(D, systems.rows.n_rows or D)
+            most = min(D, systems.n_rows or D)
             self.n_exact = exact_columns(self.values / self.precision, most)
         k = 0 if self.is_whole else n_draws
         self.n_means = S * m
         self.owners = np.concatenate([np.repeat(np.arange(S), m), np.repeat(np.arange(S), k)])
-        self.prior = np.random.default_rng(streams[0]).standard_normal((D, S * k))
+        [stream] = np.random.SeedSequence(random_state).spawn(1)
+        self.prior = np.random.default_rng(stream).standard_normal((D, S * k))
         self.prior *= np.sqrt(prior_variance)
 
     @property
@@ -82,7 +70,7 @@ class Start:
         squares = np.sum(residual * directions, axis=0)
         # rᵀB⁻¹r of the right-hand sides: what the subspace explains, and the rest
         first_squares = np.sum(inner * right, axis=0) + np.maximum(squares, 0)
-        first_squares[n:] = min(len(prior), self.systems.rows.n_rows or len(prior))
+        first_squares[n:] = precision * np.sum(prior**2, axis=0)
         relative = relative_norms(squares, first_squares)
         return Iteration(
             solution=solution,
