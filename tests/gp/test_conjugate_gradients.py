@@ -172,6 +172,24 @@ def test_rows_of_the_gram_matrix_stand_for_all_of_them():
     )
 
 
+def test_rows_of_weight_zero_count_in_the_gram_matrix(tmp_path):
+    """A memory map holds them, and a sample leaves them out."""
+    rng = np.random.default_rng(0)
+    np.save(tmp_path / "X.npy", rng.standard_normal((4000, 3)))
+    X = np.load(tmp_path / "X.npy", mmap_mode="r")
+    weights = (rng.uniform(size=4000) < 0.1).astype(float)
+    rows = Rows((X, np.zeros(4000), None, weights))
+
+    def block(columns, exact):
+        n = len(columns[0])
+        return RowBlock(columns[0], np.zeros((n, 1, 1)), np.asarray(columns[3])[:, None])
+
+    systems = RowSystems(rows, block, 3, 1, 1, 16, 0)
+    for size in (2000, 10_000):
+        trace = np.sum(systems.weighted_rows(size).astype(float) ** 2)
+        assert trace == pytest.approx(np.sum(weights[:, None] * X**2), rel=0.15)
+
+
 def low_rank_systems(n=900, D=80, rank=12, **options):
     """Systems of features in a subspace: one weight, eigenvalues that halve."""
     systems, *_ = random_systems(n=n, D=D, weights=1, **options)
@@ -189,25 +207,77 @@ def test_the_basis_holds_the_leading_eigenvectors(monkeypatch):
     """One product with all rows, or with a sample, follows the Gram matrix of some."""
     systems, A = low_rank_systems()
     exact = np.linalg.eigvalsh(A)[::-1]
-    for given, expected in ((12, 12), (20, 12), (6, 6)):
-        U, values = leading_basis(systems, 0.1, 1e-5, 10.0, given)
-        assert U.shape == (80, expected)
-        np.testing.assert_allclose(U.T @ U, np.eye(expected), atol=1e-5)
+
+    def found(rank):
+        return leading_basis(systems, 0.1, 1e-5, 10.0, rank, np.random.default_rng(0))
+
+    for rank in (6, 12, 20):
+        U, values = found(rank)
+        assert U.shape == (80, rank)
+        np.testing.assert_allclose(U.T @ U, np.eye(rank), atol=1e-3)
         # a subspace of fewer dimensions is not exact: it is turned towards the eigenvectors once
-        tolerance = 1e-4 if expected == 12 else 0.3
-        np.testing.assert_allclose(values, exact[:expected], rtol=tolerance)
+        number, tolerance = min(rank, 12), 0.3 if rank == 6 else 1e-4
+        np.testing.assert_allclose(values[:number], exact[:number], rtol=tolerance)
+        assert np.all(values[12:] < 1e-5 * exact[0])
     monkeypatch.setattr(bases, "BASIS_ROWS", 200)
-    U, values = leading_basis(systems, 0.1, 1e-5, 10.0, 12)
+    U, values = found(12)
     np.testing.assert_allclose(U @ (U.T @ A), A, atol=1e-3)  # the same space
     assert not np.allclose(values, exact[:12], rtol=1e-3)
+
+
+@pytest.mark.parametrize("is_stream", [False, True])
+def test_rows_of_the_gram_matrix_that_are_alike(is_stream):
+    """The others are found by random columns: 64 of them, or besides those of a stream."""
+    X, y = regression_data(n=2048)
+    X = X.copy()
+    X[: 256 if is_stream else 2048 : 1 if is_stream else 8] = 0.3
+    features = gaussian_features(n_components=600)
+    options = {"features": FrozenEstimator(features.fit(X)), "normalize_y": None}
+    solver = ConjugateGradients(memory=1 << 21)  # the whole space does not fit
+    gp = regressor(solver=solver, chunk_rows=256, **options)
+    data = (
+        (
+            lambda: iter(
+                [(X[k : k + 256], y[k : k + 256]) for k in range(0, 2048, 256)],
+            )
+        )
+        if is_stream
+        else X
+    )
+    gp.fit(data, None if is_stream else y)
+    exact = direct(**options).fit(X, y)
+    assert gp.n_iterations_ < 40
+    assert np.abs(gp.predict(X) - exact.predict(X)).max() < 1e-3 * exact.predict(X).std()
 
 
 def test_features_that_vanish_have_a_basis():
     systems, *_ = random_systems(D=200)
     systems.rows.columns[0][:] = 0
-    U, values = leading_basis(systems, 0.1, 1e-5, 10.0, None)
-    assert U.shape[1] == len(values) == 1
-    assert values[0] == 0
+    U, values = leading_basis(systems, 0.1, 1e-5, 10.0, None, np.random.default_rng(0))
+    assert U.shape == (200, 64)
+    assert np.all(np.isfinite(U))
+    assert np.all(np.isfinite(values))
+
+
+def test_features_of_low_rank_need_no_whole_space():
+    systems, _ = low_rank_systems(D=400, memory=1 << 24)
+    U, _ = leading_basis(systems, 1.0, 1e-5, 10.0, None, np.random.default_rng(0))
+    assert U.shape == (400, 64)
+
+
+def test_memory_of_the_gram_matrix():
+    for D, memory, expected in (
+        (1000, 1 << 29, 2048),
+        (32_768, 1 << 29, 2048),
+        (65_536, 1 << 29, 1024),
+        (100, 1 << 24, 512),
+        (100, 1 << 20, 128),
+    ):
+        systems, *_ = random_systems(D=4)
+        systems.n_features, systems.memory, systems.n_rows = D, memory, 100_000
+        assert bases.gram_rows(systems) == expected
+    systems.memory, systems.n_rows = 1 << 29, 4000
+    assert bases.gram_rows(systems) == 500
 
 
 def test_draws_know_their_degrees_of_freedom():
@@ -219,7 +289,7 @@ def test_draws_know_their_degrees_of_freedom():
 
     class Last(Loop):
         def posteriors(self):
-            found.append(float(self._degrees_of_freedom()[0]))
+            found.append(float(self._degrees_of_freedom(0)))
             return super().posteriors()
 
     with pytest.MonkeyPatch.context() as patch:

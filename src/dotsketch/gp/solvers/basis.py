@@ -28,8 +28,8 @@ LARGEST_OF_SAMPLE = 1024  # the largest rank for which BASIS_ROWS are enough
 LEAST_SHIFT = 1e-12  # of the largest eigenvalue; grows tenfold until ΩᵀY + shift is definite
 FEATURE_COLUMNS = 10  # computing features takes as long as multiplying so many columns
 SINGLE = 1e-6  # of the largest eigenvalue: smaller ones are not known in single precision
-# Eigenvalues that are left count so many times the last one in the subspace: the larger it is, the
-# more the residuals, whose norm is that of P⁻¹, understate the error
+# The first eigenvalue that is left counts so many times: the larger it is, the more the residuals,
+# whose norm is that of P⁻¹, understate the error
 EDGE = 4.0
 # Rows show one eigenvector out of so many well enough: what U misses of the others has eigenvalues
 # as large as the first of them, however many columns it has (protein, 32,768 columns: ranks of 384,
@@ -47,6 +47,7 @@ def leading_basis(
     tolerance: float,
     n_columns: float,
     rank: int | None,
+    rng: np.random.Generator,
 ) -> tuple[np.ndarray, np.ndarray]:  # -> (D, r), (r,)
     """Leading eigenvectors and eigenvalues of ZᵀWZ with the largest weights of any system.
 
@@ -58,49 +59,70 @@ def leading_basis(
     are lost in single precision (dependent columns, and very little noise).
     """
     D = systems.n_features
+    size = gram_rows(systems)
     whole_fits = BYTES_OF_WHOLE * D * D + systems.core_bytes(D) <= systems.memory
-    if rank is None:
-        size = int(np.clip((systems.n_rows or 0) // GRAM_SHARE, 4 * FIRST_RANK, GRAM_ROWS))
-        largest = largest_rank(systems, min(D // 4 if whole_fits else D // 2, size // 2))
-        size = min(size, 4 * largest)
-    else:
-        largest, size = rank, 2 * rank
+    largest = rank or largest_rank(systems, min(D // 4 if whole_fits else D // 2, size // 2))
     if largest >= D:
         return whole_space(D)
-    Z = systems.weighted_rows(size)
+    Z = systems.weighted_rows(min(size, 8 * largest))
     values, vectors = eigh(finite(inner_products(Z)), overwrite_a=True)
-    values, vectors = values[::-1], vectors[:, ::-1]
+    values, vectors = np.maximum(values[::-1], 0), vectors[:, ::-1]
     known = int(np.sum(values > SINGLE * values[0]))
-    if values[0] <= 0:  # features that vanish
-        return np.eye(D, 1, dtype=np.float32), np.zeros(1)
     sample = systems.sampled(BASIS_ROWS) if largest <= LARGEST_OF_SAMPLE else systems
-    if rank is None:
+    if rank is None and known:
         most = min(known, largest)
         ranks = np.append(np.arange(FIRST_RANK, most, FIRST_RANK), most)
-        beyond = EDGE * values[ranks - 1] + values[len(values) // ROWS_PER_VECTOR]
+        beyond = EDGE * values[np.minimum(ranks, len(values) - 1)]
+        if len(values) < (systems.n_rows or D):
+            beyond += values[len(values) // ROWS_PER_VECTOR]
         left = n_iterations(beyond / precision, tolerance)
         # Costs are in columns of a pass, products with Z and with Zᵀ. The core takes half a pass;
         # but many columns at a time are multiplied twice as fast as few. The whole space takes one
-        # pass of one product, 0.2 D such columns, and no iterations; it may take twice the time of
-        # the alternative, for variances are then exact as well.
+        # pass of one product, 0.2 D such columns, a Cholesky factor, and no iterations; it may take
+        # twice the time of the alternative, for variances are then exact as well.
         features = 0 if systems.keeps_features else FEATURE_COLUMNS
         costs = left * (features + n_columns)
         best = int(np.argmin((0.25 + 0.5 * sample.share) * ranks + costs))
         rank = int(ranks[best])
-        is_lost = known < min(largest, len(values)) and values[known - 1] > precision
-        is_slow = 0.1 * D + features < costs[best]
+        is_lost = known < min(largest, len(values)) and SINGLE * values[0] > precision
+        whole = 0.1 * D * (1 + D / (3 * (systems.n_rows or D)))
+        is_slow = whole + features < costs[best]
         if whole_fits and (is_lost or is_slow):
             return whole_space(D)
-    rank = min(rank, known)
-    test = Z.T @ (vectors[:, :rank] / np.sqrt(values[:rank])).astype(np.float32)
+        rank = max(rank, FIRST_RANK)
+    rank = rank or FIRST_RANK  # of features that vanish on these rows
+    seen = min(rank, known)
+    test = Z.T @ (vectors[:, :seen] / np.sqrt(values[:seen])).astype(np.float32)
     del Z, vectors  # all of this is large
-    found = sample.products(test, what=f"preconditioner of rank {rank}").astype(np.float32)
-    return nystrom(test, found)
+    # Rows may be alike that are not like the others, the first of a stream above all
+    others = max(rank - seen, FIRST_RANK if systems.is_stream else 0)
+    test = completed(test, min(others, D - seen), rng)
+    found = sample.products(test, what=f"preconditioner of rank {test.shape[1]}")
+    return nystrom(test, found.astype(np.float32))
+
+
+def gram_rows(systems: RowSystems) -> int:
+    """The number of rows whose features and Gram matrix, with its eigenvectors, fit into memory."""
+    fits = min(systems.memory // (8 * systems.n_features), math.isqrt(systems.memory // 64))
+    wanted = np.clip((systems.n_rows or 0) // GRAM_SHARE, 4 * FIRST_RANK, GRAM_ROWS)
+    return max(min(int(wanted), fits), 2 * FIRST_RANK)
+
+
+def completed(
+    test: np.ndarray, count: int, rng: np.random.Generator
+) -> np.ndarray:  # (D, r) -> (D, r + count)
+    """Ω with so many random columns, which are orthogonal to the others."""
+    if count <= 0:
+        return test
+    fresh = rng.standard_normal((len(test), count)) / math.sqrt(len(test))
+    if test.shape[1]:
+        fresh -= product(test, adjoint_product(test, fresh))
+    return np.concatenate([test, fresh.astype(np.float32)], axis=1)
 
 
 def largest_rank(systems: RowSystems, columns: int) -> int:
     """The largest multiple of `FIRST_RANK` up to a number of columns that fits into memory."""
-    rank = max(columns, FIRST_RANK)
+    rank = max(columns - columns % FIRST_RANK, FIRST_RANK)
     while rank > FIRST_RANK and not _fits(systems, rank):
         rank -= FIRST_RANK
     return rank
@@ -149,7 +171,7 @@ def n_iterations(ratios: np.ndarray, tolerance: float) -> np.ndarray:  # (r,) ->
     The residual falls by (√κ − 1)/(√κ + 1) in each, with the condition number κ = 1 + ratio.
     """
     root = np.sqrt(1 + np.maximum(ratios, 1e-6))
-    return math.log(2 / tolerance) / np.log((root + 1) / (root - 1))
+    return math.log(2 / tolerance) / np.log1p(2 / (root - 1))
 
 
 def exact_columns(ratios: np.ndarray, most: int) -> int:  # (r,)

@@ -48,14 +48,15 @@ class ConjugateGradients:
         Draws of the weights, for variances and samples; "auto" is 31 for a regression and 16 for
         each class of a classifier. The part of a variance that lies in the subspace of the
         preconditioner is exact, the rest has the relative standard error √(2 / n_samples), 25 % for
-        31 draws; that draws are not solved further than variances need adds 3 % at most. `rank` = D
-        makes all of it exact. If the subspace of a regression with `rank="auto"` holds less than a
-        fifth of the degrees of freedom, only the part within its 64 leading columns is exact.
+        31 draws; draws that are solved no further than that add about 3 % at most, if the rank is
+        64 or more. `rank` = D makes all of it exact. If the subspace of a regression with
+        `rank="auto"` holds less than a fifth of the degrees of freedom, only the part within its 64
+        leading columns is exact.
     memory : int, default=2**29
         Bytes. Features of all rows are kept in memory if they take no more than this (in single
         precision), and computed anew in every pass otherwise. The rank is bounded by it, too.
     random_state : int, default=0
-        For the draws.
+        For the draws, and random columns of the preconditioner.
     """
 
     tolerance: float = 1e-5

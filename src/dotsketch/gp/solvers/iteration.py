@@ -36,10 +36,10 @@ RESTARTED = 10.0  # directions start anew where residuals have grown by so much
 DEPENDENT = 1e-6  # of the largest eigenvalue of PᵀBP: directions below are not independent
 
 
-def relative_norms(squares: np.ndarray, first_squares: np.ndarray) -> np.ndarray:  # (c,), (c,)
+def relative_norms(squares: np.ndarray, start_squares: np.ndarray) -> np.ndarray:  # (c,), (c,)
     """Norms of residuals from their squares; those of right-hand sides of zero are zero."""
-    ratios = np.maximum(squares, 0) / np.where(first_squares > 0, first_squares, 1.0)
-    return np.where(first_squares > 0, np.sqrt(ratios), 0.0)
+    ratios = np.maximum(squares, 0) / np.where(start_squares > 0, start_squares, 1.0)
+    return np.where(start_squares > 0, np.sqrt(ratios), 0.0)
 
 
 @dataclass(eq=False)
@@ -52,7 +52,7 @@ class Iteration:
     solution: np.ndarray  # V (D, c)
     residual: np.ndarray  # R (D, c)
     directions: np.ndarray  # P (D, c)
-    first_squares: np.ndarray  # (c,)
+    start_squares: np.ndarray  # (c,)
     coarse: np.ndarray  # (e, S k): the solutions of the draws within the leading e columns of U
     relative: np.ndarray  # (c,)
     checked: np.ndarray  # (S m,): `relative` when it was computed exactly
@@ -116,25 +116,33 @@ class Loop:
 
     def _active(self) -> np.ndarray:  # -> (c,), bool
         """Columns that are not found: a mean by an exact residual only, draws of a system all."""
-        state, n = self.state, self.n_means
-        known = np.maximum(state.relative[:n], state.checked)
-        per_system = self.systems.n_systems, self.n_draws
-        squares = (state.relative[n:] ** 2 * state.first_squares[n:]).reshape(per_system)
-        left = max(self.tolerance, DRAW_TOLERANCE) ** 2 * self._degrees_of_freedom()
-        draws = np.any(squares > left[:, None], axis=1)
+        known = np.maximum(self.state.relative[: self.n_means], self.state.checked)
+        draws = [self._needs_draws(system) for system in range(self.systems.n_systems)]
         return np.concatenate([known > self.tolerance, np.repeat(draws, self.n_draws)])
 
-    def _degrees_of_freedom(self) -> np.ndarray:  # -> (S,)
-        """How much of |ṽ|²/s = D the rows have taken from the draws of every system, so far.
+    def _needs_draws(self, system: int) -> bool:
+        """Whether draws of a system are not found."""
+        if not self.n_draws:
+            return False
+        own, state = self._draws_of(system), self.state
+        squares = state.relative[own] ** 2 * state.start_squares[own]
+        tolerance = max(self.tolerance, DRAW_TOLERANCE)
+        return bool(np.max(squares) > tolerance**2 * self._degrees_of_freedom(system))
+
+    def _degrees_of_freedom(self, system: int) -> float:
+        """How much of |ṽ|²/s = D the rows have taken from the draws of a system, so far.
 
         tr (I − B⁻¹/s) of a posterior B⁻¹ are its degrees of freedom, and those of draws that are
         not found are fewer.
         """
-        if not self.n_draws:
-            return np.zeros(self.systems.n_systems)
-        draws = self.state.solution[:, self.n_means :]
-        taken = self.state.first_squares[self.n_means :] - self.precision * np.sum(draws**2, axis=0)
-        return np.maximum(taken.reshape(-1, self.n_draws).mean(axis=1), 1.0)
+        own = self._draws_of(system)
+        draws = self.state.solution[:, own]
+        left = self.precision * np.einsum("ij,ij->j", draws, draws)
+        return max(float(np.mean(self.state.start_squares[own] - left)), 1.0)
+
+    def _draws_of(self, system: int) -> slice:
+        first = self.n_means + system * self.n_draws
+        return slice(first, first + self.n_draws)
 
     def step(self) -> None:
         """One iteration: one pass over the rows."""
@@ -182,13 +190,15 @@ class Loop:
         found = self.preconditioner(residual, self.owners[columns])
         before = state.relative[columns]
         squares = np.sum(residual * found, axis=0)
-        state.relative[columns] = relative_norms(squares, state.first_squares[columns])
+        state.relative[columns] = relative_norms(squares, state.start_squares[columns])
         if np.any(state.relative[columns] > RESTARTED * before):
             # a residual was far off: earlier directions mislead
             state.directions[:, columns], state.shared[:, own] = found, 0.0
             return
         state.directions[:, columns] = found - P @ (Q.T @ found)
-        if not np.all(self._active()[columns[columns >= self.n_means]]):  # draws leave
+        if columns[-1] >= self.n_means and not self._needs_draws(
+            self.owners[columns[0]]
+        ):  # they leave
             state.shared[:, columns[:n_new]] = P[:, :n_new]
             state.shared_products[:, columns[:n_new]] = Q[:, :n_new]
 

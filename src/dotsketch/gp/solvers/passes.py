@@ -79,8 +79,8 @@ class RowSystems:
 
     def sampled(self, size: int) -> RowSystems:
         """Systems of `size` rows that stand for all of them, or these where they are few."""
-        n = self.rows.n_rows  # the first rows of a stream may be unlike the others
-        if n is None or n <= 2 * size:
+        n = self.n_rows
+        if n is None or n <= 2 * size or self.is_stream:  # whose first rows may be unlike others
             return self
         rows, share = Rows(self.rows.sample(size)), size / n  # rows of weight zero are left out
         return replace(self, rows=rows, block=partial(_scaled, self.block, 1 / share), share=share)
@@ -90,13 +90,19 @@ class RowSystems:
         system."""
         rows = Rows(self.rows.sample(size))
         found = np.empty((rows.n_rows or 0, self.n_features), dtype=np.float32)
-        scale, first = (self.n_rows or len(found)) / len(found), 0
+        # rows of weight zero, which stand on a disk, are left out of the sample and count for all
+        scale, first = max((self.n_rows or 0) / size, 1.0), 0
         for columns in rows.blocks(self.block_rows):
             Z, _, weights = _row_block(self.block, False, columns)
             largest = scale * weights.max(axis=1, keepdims=True)
             np.multiply(Z, np.sqrt(largest), out=found[first : first + len(Z)])
             first += len(Z)
         return found
+
+    @property
+    def is_stream(self) -> bool:
+        """Whether a sample of the rows is made of the first ones."""
+        return self.rows.n_rows is None
 
     @property
     def keeps_features(self) -> bool:

@@ -35,7 +35,10 @@ class Start:
         self.systems, self.precision, self.seed = systems, 1 / prior_variance, random_state
         S, m, D = systems.n_systems, systems.n_outputs, systems.n_features
         n_columns = S * (m + DRAW_ITERATIONS * n_draws)
-        basis, self.values = leading_basis(systems, self.precision, tolerance, n_columns, rank)
+        streams = [np.random.default_rng(s) for s in np.random.SeedSequence(random_state).spawn(2)]
+        basis, self.values = leading_basis(
+            systems, self.precision, tolerance, n_columns, rank, streams[1]
+        )
         self.basis = basis.astype(np.float32, copy=False)
         r = basis.shape[1]
         self.is_whole = r == D  # as its preconditioner, the system itself
@@ -46,8 +49,7 @@ class Start:
         k = 0 if self.is_whole else n_draws
         self.n_means = S * m
         self.owners = np.concatenate([np.repeat(np.arange(S), m), np.repeat(np.arange(S), k)])
-        [stream] = np.random.SeedSequence(random_state).spawn(1)
-        self.prior = np.random.default_rng(stream).standard_normal((D, S * k))
+        self.prior = streams[0].standard_normal((D, S * k))
         self.prior *= np.sqrt(prior_variance)
 
     @property
@@ -69,17 +71,17 @@ class Start:
         directions = preconditioner(residual, self.owners)
         squares = np.sum(residual * directions, axis=0)
         # rᵀB⁻¹r of the right-hand sides: what the subspace explains, and the rest
-        first_squares = np.sum(inner * right, axis=0) + np.maximum(squares, 0)
-        first_squares[n:] = precision * np.sum(prior**2, axis=0)
-        relative = relative_norms(squares, first_squares)
+        start_squares = np.sum(inner * right, axis=0) + np.maximum(squares, 0)
+        start_squares[n:] = precision * np.sum(prior**2, axis=0)
+        relative = relative_norms(squares, start_squares)
         return Iteration(
             solution=solution,
             residual=residual,
             directions=directions,
-            first_squares=first_squares,
+            start_squares=start_squares,
             coarse=solved(cores, right[:, n:], self.of_draws),
             relative=relative,
-            checked=relative[:n].copy() if self.is_whole else (first_squares[:n] > 0).astype(float),
+            checked=relative[:n].copy() if self.is_whole else (start_squares[:n] > 0).astype(float),
             history=np.array([relative[:n].max()]),
             shared=np.zeros(directions.shape, dtype=np.float32),
             shared_products=np.zeros(directions.shape, dtype=np.float32),
