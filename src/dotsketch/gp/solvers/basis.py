@@ -97,8 +97,8 @@ def leading_basis(
     # Rows may be alike that are not like the others, the first of a stream above all
     others = max(rank - seen, FIRST_RANK if systems.is_stream else 0)
     test = completed(test, min(others, D - seen), rng)
-    found = sample.products(test, what=f"preconditioner of rank {test.shape[1]}")
-    return nystrom(test, found.astype(np.float32))
+    what = f"preconditioner of rank {test.shape[1]}"
+    return nystrom(test, sample.products(test, what=what).astype(np.float32))
 
 
 def gram_rows(systems: RowSystems) -> int:
