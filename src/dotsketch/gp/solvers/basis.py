@@ -5,6 +5,7 @@ spectrum of A, from which the rank r is chosen, and its eigenvectors E give thos
 
     Z_s Z_sᵀ = E Σ Eᵀ,    Ω = Z_sᵀ E Σ^-½   (D, r)
 
+Random columns complete Ω where the rows show too few directions, or may be unlike the others.
 A product Y = AΩ over more rows, or all of them, turns these towards the eigenvectors of A, which is
 then taken to be its Nyström approximation (Frangella, Tropp and Udell, 2023):
 
@@ -70,24 +71,11 @@ def leading_basis(
     known = int(np.sum(values > SINGLE * values[0]))
     sample = systems.sampled(BASIS_ROWS) if largest <= LARGEST_OF_SAMPLE else systems
     if rank is None and known:
-        most = min(known, largest)
-        ranks = np.append(np.arange(FIRST_RANK, most, FIRST_RANK), most)
-        beyond = EDGE * values[np.minimum(ranks, len(values) - 1)]
-        if len(values) < (systems.n_rows or D):
-            beyond += values[len(values) // ROWS_PER_VECTOR]
-        left = n_iterations(beyond / precision, tolerance)
-        # Costs are in columns of a pass, products with Z and with Zᵀ. The core takes half a pass;
-        # but many columns at a time are multiplied twice as fast as few. The whole space takes one
-        # pass of one product, 0.2 D such columns, a Cholesky factor, and no iterations; it may take
-        # twice the time of the alternative, for variances are then exact as well.
-        features = 0 if systems.keeps_features else FEATURE_COLUMNS
-        costs = left * (features + n_columns)
-        best = int(np.argmin((0.25 + 0.5 * sample.share) * ranks + costs))
-        rank = int(ranks[best])
+        iteration = n_columns + (0 if systems.keeps_features else FEATURE_COLUMNS)
+        left = n_iterations(ratios_beyond(values / precision, systems.n_rows or D), tolerance)
+        rank, cost = best_rank(left[: min(known, largest)] * iteration, 0.25 + 0.5 * sample.share)
         is_lost = known < min(largest, len(values)) and SINGLE * values[0] > precision
-        whole = 0.1 * D * (1 + D / (3 * (systems.n_rows or D)))
-        is_slow = whole + features < costs[best]
-        if whole_fits and (is_lost or is_slow):
+        if whole_fits and (is_lost or whole_cost(systems) < cost):
             return whole_space(D)
         rank = max(rank, FIRST_RANK)
     rank = rank or FIRST_RANK  # of features that vanish on these rows
@@ -99,6 +87,38 @@ def leading_basis(
     test = completed(test, min(others, D - seen), rng)
     what = f"preconditioner of rank {test.shape[1]}"
     return nystrom(test, sample.products(test, what=what).astype(np.float32))
+
+
+def ratios_beyond(ratios: np.ndarray, n_rows: int) -> np.ndarray:  # (s,) -> (s,)
+    """What counts as the largest eigenvalue over μ outside of a subspace of r = 1, …, s columns.
+
+    The ratios are those of the Gram matrix of s rows, in descending order.
+    """
+    following = np.append(ratios[1:], ratios[-1])
+    missed = ratios[len(ratios) // ROWS_PER_VECTOR] if len(ratios) < n_rows else 0.0
+    return EDGE * following + missed
+
+
+def best_rank(costs: np.ndarray, column: float) -> tuple[int, float]:  # (r,)
+    """The rank of the least cost, and that of its iterations.
+
+    Costs are in columns of a pass, products with Z and with Zᵀ: `costs` are those of the iterations
+    with ranks of 1, …, r, `column` that of a column of the subspace. The core takes half a pass of
+    them; but many columns at a time are multiplied twice as fast as few.
+    """
+    ranks = np.append(np.arange(FIRST_RANK, len(costs), FIRST_RANK), len(costs))
+    best = ranks[np.argmin(column * ranks + costs[ranks - 1])]
+    return int(best), float(costs[best - 1])
+
+
+def whole_cost(systems: RowSystems) -> float:
+    """Half of what the whole space costs, for variances are then exact as well.
+
+    It takes no iterations, but one pass of one product, 0.2 D columns, and a Cholesky factor.
+    """
+    D = systems.n_features
+    features = 0 if systems.keeps_features else FEATURE_COLUMNS
+    return 0.1 * D * (1 + D / (3 * (systems.n_rows or D))) + features
 
 
 def gram_rows(systems: RowSystems) -> int:

@@ -79,8 +79,8 @@ class RowSystems:
 
     def sampled(self, size: int) -> RowSystems:
         """Systems of `size` rows that stand for all of them, or these where they are few."""
-        n = self.n_rows
-        if n is None or n <= 2 * size or self.is_stream:  # whose first rows may be unlike others
+        n = self.rows.n_rows
+        if n is None or n <= 2 * size:  # the first rows of a stream may be unlike the others
             return self
         rows, share = Rows(self.rows.sample(size)), size / n  # rows of weight zero are left out
         return replace(self, rows=rows, block=partial(_scaled, self.block, 1 / share), share=share)
