@@ -172,13 +172,18 @@ def test_rows_of_the_gram_matrix_stand_for_all_of_them():
     )
 
 
+def rows_on_disk(folder):
+    """Rows of a memory map, one in ten of which has a weight of one and the others of zero."""
+    rng = np.random.default_rng(0)
+    np.save(folder / "X.npy", rng.standard_normal((4000, 3)))
+    X = np.load(folder / "X.npy", mmap_mode="r")
+    weights = (rng.uniform(size=4000) < 0.1).astype(float)
+    return Rows((X, np.zeros(4000), None, weights)), X, weights
+
+
 def test_rows_of_weight_zero_count_in_the_gram_matrix(tmp_path):
     """A memory map holds them, and a sample leaves them out."""
-    rng = np.random.default_rng(0)
-    np.save(tmp_path / "X.npy", rng.standard_normal((4000, 3)))
-    X = np.load(tmp_path / "X.npy", mmap_mode="r")
-    weights = (rng.uniform(size=4000) < 0.1).astype(float)
-    rows = Rows((X, np.zeros(4000), None, weights))
+    rows, X, weights = rows_on_disk(tmp_path)
 
     def block(columns, exact):
         n = len(columns[0])
@@ -617,11 +622,7 @@ def test_variances_of_a_subspace_that_is_exact_in_part(monkeypatch):
 
 def test_a_sample_of_rows_counts_those_of_weight_zero(tmp_path):
     """A memory map holds them and a sample leaves them out: it stands for all rows still."""
-    rng = np.random.default_rng(0)
-    np.save(tmp_path / "X.npy", rng.standard_normal((4000, 3)))
-    X = np.load(tmp_path / "X.npy", mmap_mode="r")
-    weights = (rng.uniform(size=4000) < 0.1).astype(float)
-    rows = Rows((X, np.zeros(4000), None, weights))
+    rows, *_ = rows_on_disk(tmp_path)
     systems = RowSystems(rows, lambda columns, exact: None, 3, 1, 1, 16, 0)
     sampled = systems.sampled(400)
     assert sampled.rows.n_rows < 80
