@@ -1,6 +1,7 @@
 """Conjugate gradients over passes give what the direct solver gives."""
 
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -162,14 +163,17 @@ def test_the_rank_is_bounded_by_the_subspace_or_by_the_systems_within_it():
     assert not bases._fits(many, 128)
 
 
-def test_rows_of_the_gram_matrix_stand_for_all_of_them():
+def test_sums_over_columns_have_the_largest_weights():
     systems, Z, _, W = random_systems(n=400)
-    rows = Rows(systems.rows.sample(100)).columns[1]
-    expected = 2 * np.sqrt(W[rows].max(axis=1, keepdims=True)) * Z[rows]
-    np.testing.assert_allclose(systems.weighted_rows(100), expected, rtol=1e-5)
-    np.testing.assert_allclose(
-        systems.weighted_rows(1000), np.sqrt(W.max(axis=1, keepdims=True)) * Z, rtol=1e-5
-    )
+    places, factors = np.array([1, 4, 10]), np.array([1.0, 2.0, 0.5])
+    for these in (systems, systems.sampled(100)):
+        rows = these.rows.columns[1]
+        roots = np.sqrt(W[rows].max(axis=1, keepdims=True) / these.share) * Z[rows]
+        np.testing.assert_allclose(these.energies(), np.sum(roots**2, axis=0), rtol=1e-5)
+        some = roots[:, places] * factors
+        np.testing.assert_allclose(
+            these.column_moment(places, factors), some.T @ some, rtol=1e-5, atol=1e-3
+        )
 
 
 def rows_on_disk(folder):
@@ -181,7 +185,7 @@ def rows_on_disk(folder):
     return Rows((X, np.zeros(4000), None, weights)), X, weights
 
 
-def test_rows_of_weight_zero_count_in_the_gram_matrix(tmp_path):
+def test_rows_of_weight_zero_count_in_a_sample(tmp_path):
     """A memory map holds them, and a sample leaves them out."""
     rows, X, weights = rows_on_disk(tmp_path)
 
@@ -190,9 +194,9 @@ def test_rows_of_weight_zero_count_in_the_gram_matrix(tmp_path):
         return RowBlock(columns[0], np.zeros((n, 1, 1)), np.asarray(columns[3])[:, None])
 
     systems = RowSystems(rows, block, 3, 1, 1, 16, 0)
-    for size in (2000, 10_000):
-        trace = np.sum(systems.weighted_rows(size).astype(float) ** 2)
-        assert trace == pytest.approx(np.sum(weights[:, None] * X**2), rel=0.15)
+    for size in (1900, 10_000):
+        trace = np.sum(systems.sampled(size).energies())
+        assert trace == pytest.approx(np.sum(weights[:, None] * X**2), rel=0.3)  # 190 rows
 
 
 def low_rank_systems(n=900, D=80, rank=12, **options):
@@ -209,21 +213,21 @@ def low_rank_systems(n=900, D=80, rank=12, **options):
 
 
 def test_the_basis_holds_the_leading_eigenvectors(monkeypatch):
-    """One product with all rows, or with a sample, follows the Gram matrix of some."""
+    """One product with all rows, or with a sample, follows the second moment of some columns."""
     systems, A = low_rank_systems()
     exact = np.linalg.eigvalsh(A)[::-1]
 
     def found(rank):
-        return leading_basis(systems, 0.1, 1e-5, 10.0, rank, np.random.default_rng(0))
+        return leading_basis(systems, 0.1, 1e-5, 10.0, rank)
 
     for rank in (6, 12, 20):
         U, values = found(rank)
-        assert U.shape == (80, rank)
-        np.testing.assert_allclose(U.T @ U, np.eye(rank), atol=1e-3)
+        number = min(rank, 12)  # there are no more of them
+        assert U.shape == (80, number)
+        np.testing.assert_allclose(U.T @ U, np.eye(number), atol=1e-3)
         # a subspace of fewer dimensions is not exact: it is turned towards the eigenvectors once
-        number, tolerance = min(rank, 12), 0.3 if rank == 6 else 1e-4
-        np.testing.assert_allclose(values[:number], exact[:number], rtol=tolerance)
-        assert np.all(values[12:] < 1e-5 * exact[0])
+        tolerance = 0.3 if rank == 6 else 1e-4
+        np.testing.assert_allclose(values, exact[:number], rtol=tolerance)
     monkeypatch.setattr(bases, "BASIS_ROWS", 200)
     U, values = found(12)
     np.testing.assert_allclose(U @ (U.T @ A), A, atol=1e-3)  # the same space
@@ -231,8 +235,8 @@ def test_the_basis_holds_the_leading_eigenvectors(monkeypatch):
 
 
 @pytest.mark.parametrize("is_stream", [False, True])
-def test_rows_of_the_gram_matrix_that_are_alike(is_stream):
-    """The others are found by random columns: 64 of them, or besides those of a stream."""
+def test_rows_that_are_alike(is_stream):
+    """The first of a stream, or those in regular places, do not hide the others."""
     X, y = regression_data(n=2048)
     X = X.copy()
     X[: 256 if is_stream else 2048 : 1 if is_stream else 8] = 0.3
@@ -258,31 +262,53 @@ def test_rows_of_the_gram_matrix_that_are_alike(is_stream):
 def test_features_that_vanish_have_a_basis():
     systems, *_ = random_systems(D=200)
     systems.rows.columns[0][:] = 0
-    U, values = leading_basis(systems, 0.1, 1e-5, 10.0, None, np.random.default_rng(0))
-    assert U.shape == (200, 64)
-    assert np.all(np.isfinite(U))
-    assert np.all(np.isfinite(values))
+    U, values = leading_basis(systems, 0.1, 1e-5, 10.0, None)
+    assert U.shape == (200, 1)
+    assert np.linalg.norm(U) == 1
+    assert values == 0
 
 
 def test_features_of_low_rank_need_no_whole_space():
     systems, _ = low_rank_systems(D=400, memory=1 << 24)
-    U, _ = leading_basis(systems, 1.0, 1e-5, 10.0, None, np.random.default_rng(0))
-    assert U.shape == (400, 64)
+    U, _ = leading_basis(systems, 1.0, 1e-5, 10.0, None)
+    assert U.shape == (400, 12)
 
 
-def test_memory_of_the_gram_matrix():
-    for D, memory, expected in (
-        (1000, 1 << 29, 2048),
-        (32_768, 1 << 29, 2048),
-        (65_536, 1 << 29, 1024),
-        (100, 1 << 24, 512),
-        (100, 1 << 20, 128),
+def test_columns_that_show_the_spectrum():
+    for D, n, memory, rank, expected in (
+        (32_768, 100_000, 1 << 29, None, 2048),
+        (3000, 100_000, 1 << 29, None, 1500),
+        (32_768, 8000, 1 << 29, None, 1000),
+        (32_768, 800, 1 << 29, None, 256),
+        (100, 800, 1 << 29, None, 100),
+        (32_768, 100_000, 1 << 20, None, 128),
+        (32_768, 100_000, 1 << 29, 100, 800),
+        (32_768, 100_000, 1 << 20, 100, 200),
+        (32_768, None, 1 << 29, None, 2048),
     ):
         systems, *_ = random_systems(D=4)
-        systems.n_features, systems.memory, systems.n_rows = D, memory, 100_000
-        assert bases.gram_rows(systems) == expected
-    systems.memory, systems.n_rows = 1 << 29, 4000
-    assert bases.gram_rows(systems) == 500
+        systems.n_features, systems.memory, systems.n_rows = D, memory, n
+        assert bases.moment_columns(systems, rank) == expected
+
+
+def test_some_columns_show_the_subspace_of_all():
+    """Of random features, whose eigenvectors have no large entries."""
+    X, _ = regression_data(n=600)
+    features = gaussian_features(n_components=2000).fit(X)
+    rows = Rows((X, np.zeros(600)))
+
+    def block(columns, exact):
+        n = len(columns[0])
+        return RowBlock(features.transform(columns[0]), np.zeros((n, 1, 1)), np.ones((n, 1)))
+
+    systems = RowSystems(rows, block, 2000, 1, 1, 64, 1 << 29)
+    Z = features.transform(X)
+    exact, vectors = np.linalg.eigh(Z.T @ Z)
+    U, values = leading_basis(systems, 0.1, 1e-5, 10.0, 20)
+    assert bases.moment_columns(systems, 20) == 160  # of 2000
+    np.testing.assert_allclose(values[:5], exact[::-1][:5], rtol=1e-3)
+    missed = vectors[:, ::-1][:, :5] - U @ (U.T @ vectors[:, ::-1][:, :5])
+    assert np.linalg.norm(missed, 2) < 0.02
 
 
 def test_draws_know_their_degrees_of_freedom():
@@ -314,18 +340,30 @@ def test_nystrom_is_its_formula():
     rng = np.random.default_rng(0)
     root = rng.standard_normal((20, 20)) * 0.6 ** np.arange(20)
     A, test = root @ root.T, rng.standard_normal((20, 6)).astype(np.float32)
-    U, values = nystrom(test, A @ test)
+    U, values = nystrom(test, A @ test, np.arange(20))
     Y = A @ test
     np.testing.assert_allclose(U * values @ U.T, Y @ np.linalg.solve(test.T @ Y, Y.T), atol=1e-7)
     np.testing.assert_allclose(U.T @ U, np.eye(6), atol=1e-10)
     assert np.all(np.diff(values) <= 0)
 
 
+def test_nystrom_of_some_rows():
+    """The test matrix has zeros in all other places."""
+    rng = np.random.default_rng(0)
+    root, places = rng.standard_normal((20, 20)) * 0.6 ** np.arange(20), np.array([2, 3, 7, 9, 16])
+    A, test = root @ root.T, np.zeros((20, 4))
+    test[places] = rng.standard_normal((5, 4))
+    U, values = nystrom(test[places], A @ test, places)
+    whole, expected = nystrom(test, A @ test, np.arange(20))
+    np.testing.assert_allclose(values, expected, rtol=1e-9)
+    np.testing.assert_allclose(U * values @ U.T, whole * expected @ whole.T, atol=1e-9)
+
+
 def test_nystrom_of_a_matrix_of_lower_rank_is_exact():
     rng = np.random.default_rng(0)
     root = rng.standard_normal((20, 3))
     test = rng.standard_normal((20, 8)).astype(np.float32)
-    U, values = nystrom(test, root @ (root.T @ test))
+    U, values = nystrom(test, root @ (root.T @ test), np.arange(20))
     np.testing.assert_allclose(U * values @ U.T, root @ root.T, atol=1e-6)
 
 
@@ -385,31 +423,25 @@ def test_columns_share_their_directions(monkeypatch):
     assert iterations[1] < iterations[0] / 2
 
 
-def test_a_subspace_is_made_exact_if_it_holds_enough_degrees_of_freedom():
+def test_a_subspace_is_made_exact_if_more_draws_would_take_longer():
     numbers = np.arange(1, 257)
     slow, fast = 1e4 / numbers, (1e3 / numbers) ** 4
     # λ/(λ + μ) of 1e4/i, i ≤ N, add up to 1e4 log(1 + N/1e4), 253 of 256
-    assert bases.exact_columns(slow, 256) == 256
-    assert bases.exact_columns(slow, 800) == 256  # 253 of 769, a third
-    assert bases.exact_columns(slow, 2000) == 64  # 253 of 1823
-    assert bases.exact_columns(fast, 1_000_000) == 256  # of 1111
-    assert bases.exact_columns(slow[:64], 1_000_000) == 64
+    assert bases.is_worth_a_core(slow, 256, 31)
+    assert bases.is_worth_a_core(slow, 800, 31)  # 253 of 769, a third: 39 more draws
+    assert not bases.is_worth_a_core(slow, 3000, 31)  # 253 of 2624: 7 more, in six passes
+    assert bases.is_worth_a_core(slow, 3000, 100)
+    assert bases.is_worth_a_core(fast, 1_000_000, 31)  # of 1111
+    assert bases.is_worth_a_core(slow[:64], 1_000_000, 1)
 
 
-def test_cores_of_leading_columns_are_completed_by_eigenvalues():
+def test_a_preconditioner_of_eigenvalues():
     rng = np.random.default_rng(0)
-    basis = np.linalg.qr(rng.standard_normal((20, 6)))[0].astype(np.float32)
-    lead = basis[:, :4]
-    root = rng.standard_normal((20, 30))
-    moments = PackedMatrix.of(lead.T @ root @ root.T @ lead).values[None]
-    P = Preconditioner.of(basis, moments, 0.5, 2.0, np.array([3.0, 2.0]))
-    core = np.diag([0, 0, 0, 0, 3.5, 2.5])
-    core[:4, :4] = lead.T @ root @ root.T @ lead + 0.5 * np.eye(4)
+    basis = np.linalg.qr(rng.standard_normal((20, 3)))[0].astype(np.float32)
+    P = Preconditioner.of_values(basis, np.array([4.0, 3.0, 2.0]), 0.5)
     U, R = basis.astype(float), rng.standard_normal((20, 3))
-    inverse = U @ np.linalg.solve(core, U.T) + (np.eye(20) - U @ U.T) / 2.5
+    inverse = U @ np.diag([1 / 4.5, 1 / 3.5, 1 / 2.5]) @ U.T + (np.eye(20) - U @ U.T) / 2.5
     np.testing.assert_allclose(P(R, np.zeros(3, int)), inverse @ R, atol=1e-6)
-    factor = P.cores[0].leading(4).lower()
-    np.testing.assert_allclose(factor @ factor.T, core[:4, :4], atol=1e-5)
 
 
 # -- the whole -----------------------------------------------------------------------------------
@@ -601,23 +633,22 @@ def test_variances_of_many_columns_and_a_small_subspace():
     assert np.median(variances[1] / variances[0]) < 1.1
 
 
-def test_variances_of_a_subspace_that_is_exact_in_part(monkeypatch):
-    """Draws stand for the columns that are left: 6 standard errors of their part."""
+def test_variances_by_draws_alone(monkeypatch):
+    """A subspace that is not made exact: within 6 standard errors."""
     X, y = regression_data(n=80)
     exact = direct().fit(X, y).predict(X[:10], return_std=True)[1] ** 2
+    monkeypatch.setattr("dotsketch.gp.solvers.start.is_worth_a_core", lambda *_: False)
     monkeypatch.setattr(bases, "FIRST_RANK", 5)
-    monkeypatch.setattr(bases, "LEAST_SHARE", 2.0)
     monkeypatch.setattr(bases, "BYTES_OF_WHOLE", 1 << 30)
     solver = ConjugateGradients(n_samples=2000, tolerance=1e-9)
     gp = regressor(solver=solver).fit(X, y)
-    assert gp.posterior_.basis.shape[1] == gp.posterior_.core.size == 5
+    assert gp.posterior_.basis.shape[1] == gp.posterior_.core.size == 0
     np.testing.assert_allclose(gp.predict(X), direct().fit(X, y).predict(X), atol=1e-6)
     found = gp.predict(X[:10], return_std=True)[1] ** 2
-    half, _ = gp.posterior_._parts(gp._map(X[:10]))
-    inside = np.sum(half**2, axis=0) * gp.scales_**2
-    error = 6 * np.sqrt(2 / 2000) * (exact - inside)
-    assert np.all(np.abs(found - exact) < error)
-    assert np.all(exact - inside > 2 * error)
+    np.testing.assert_allclose(found, exact, rtol=6 * np.sqrt(2 / 2000))
+    assert gp.sample_y(X[:3], n_samples=4, random_state=0).shape == (3, 4)
+    loaded = pickle.loads(pickle.dumps(gp))
+    np.testing.assert_array_equal(loaded.predict(X[:10], return_std=True)[1] ** 2, found)
 
 
 def test_a_sample_of_rows_counts_those_of_weight_zero(tmp_path):
@@ -728,7 +759,7 @@ def test_parameters():
 
 def test_too_few_iterations_warn():
     X, y = regression_data(n=200)
-    solver = ConjugateGradients(max_iterations=2, rank=1)
+    solver = ConjugateGradients(max_iterations=2, rank=1, n_samples=1)
     with pytest.warns(ConvergenceWarning, match="after 2 iterations.*max_iterations"):
         gp = regressor(solver=solver, noise_variance=1e-4).fit(X, y)
     assert gp.n_iterations_ == 2
@@ -743,13 +774,14 @@ def test_a_subspace_of_few_rows_serves_all_rows(monkeypatch, rank):
     plain = regressor(features=features, solver=solver, noise_variance=0.1).fit(X, y)
     seen = []
     sampled = RowSystems.sampled
-    monkeypatch.setattr(bases, "GRAM_ROWS", 80)
+    monkeypatch.setattr(bases, "ENERGY_ROWS", 60)
+    monkeypatch.setattr(bases, "SPECTRUM_ROWS", 80)
     monkeypatch.setattr(bases, "BASIS_ROWS", 120)
     monkeypatch.setattr(
         RowSystems, "sampled", lambda self, size: seen.append(size) or sampled(self, size)
     )
     gp = regressor(features=features, solver=solver, noise_variance=0.1).fit(X, y)
-    assert seen == [120]
+    assert set(seen) == {60, 80, 120}
     assert gp.posterior_.core.size < 100
     exact = direct(features=features, noise_variance=0.1).fit(X, y)
     test = X[:50]

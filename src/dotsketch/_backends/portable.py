@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from array_api_compat import device, is_numpy_array
+from scipy.linalg.blas import sgemm
 
 from .._arrays import (
     Array,
@@ -38,6 +39,8 @@ from .transforms import (
     signs,
     srht,
 )
+
+WIDE_ADJOINT = 64  # columns; the sums of more of them are large
 
 
 def hadamard(X: ArrayT) -> ArrayT:  # (n, d) -> (n, d)
@@ -256,7 +259,12 @@ def pair_terms(*arguments: Any, shape: tuple[int, int]) -> None:
 
 
 def add_adjoint(Z: np.ndarray, R: np.ndarray, total: np.ndarray) -> None:
-    total += R.T @ Z
+    is_wide = R.shape[1] > WIDE_ADJOINT and total.flags.c_contiguous
+    if is_wide and Z.dtype == R.dtype == total.dtype == np.float32:
+        # in place: the product and the sum of two large matrices take longer than this
+        sgemm(1.0, Z.T, R.T, trans_b=True, beta=1.0, c=total.T, overwrite_c=True)
+    else:
+        total += R.T @ Z
 
 
 def largest_entry(X: Array) -> float:

@@ -104,23 +104,21 @@ class RegressionSums(GaussianRegressor, FeatureGP):
         sample, more = rows.sample(DIRECT_ROWS), rows.sample(MORE_ROWS)
         if len_of(more[0]) <= len_of(sample[0]):
             return self._choose_variances(self._sample_sums(sample))
-        columns = sampled_columns(self._energies(sample), FEWER_COLUMNS)
-        many = self._choose_variances(self._sums_of_columns(more, *columns))
-        if len(columns[0]) == self.n_columns_:
+        Z, *others = self._block(sample)
+        places, factors = sampled_columns(np.einsum("ij,ij->j", Z, Z), FEWER_COLUMNS)
+        many = self._choose_variances(self._sums_of_columns(more, places, factors))
+        if len(places) == self.n_columns_:
             return many
-        few = self._choose_variances(self._sums_of_columns(sample, *columns))
-        found = self._choose_variances(self._sample_sums(sample))
+        few, found = (
+            self._choose_variances(SufficientStatistics.of(columns, *others))
+            for columns in (Z[:, places] * factors, compressed(Z))
+        )
         limits = (1 / LARGEST_CHANGE, 1.0), (1 / LARGEST_CHANGE, LARGEST_CHANGE)
         noise, prior = (
             float(a * np.clip(b / c, *limit))
             for a, b, c, limit in zip(found, many, few, limits, strict=True)
         )
         return noise, prior
-
-    def _energies(self, sample: Block) -> np.ndarray:  # -> (D,)
-        """Σ z² of every column, over some rows."""
-        Z = self._block(sample)[0]
-        return np.einsum("ij,ij->j", Z, Z)
 
     def _sums_of_columns(
         self, sample: Block, places: np.ndarray, factors: np.ndarray

@@ -42,6 +42,11 @@ DOTSKETCH_INLINE void add_tile(const float* r, const float* z, Index rows, float
                                Index width) {
     using V = WideVector<float>;
     constexpr Index L = WIDE_LANES<float>;
+    // Rows of the total are far apart, and in none of the near caches: they are on their way while sums are computed
+    DOTSKETCH_UNROLL for (Index i = 0; i < TILE; ++i) {
+        __builtin_prefetch(total + (i < height ? i : 0) * stride, 1, 3);
+        __builtin_prefetch(total + (i < height ? i : 0) * stride + L, 1, 3);
+    }
     V sums[TILE][2] = {};
     for (Index k = 0; k < rows; ++k, r += TILE, z += TILE_WIDTH) {
         const V first = load_wide(z), second = load_wide(z + L);

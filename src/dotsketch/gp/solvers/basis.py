@@ -1,13 +1,14 @@
 """The subspace of the preconditioner: leading eigenvectors of the second moment A = ZᵀWZ.
 
-They are found in two steps. The Gram matrix of some rows, of their weighted features Z_s, shows the
-spectrum of A, from which the rank r is chosen, and its eigenvectors E give those of Z_sᵀZ_s,
+They are found in two steps. The second moment of some columns, of features Z_c that stand for all
+of them (`sampled_columns`), shows the spectrum of A, from which the rank r is chosen. Its
+eigenvectors give those of the kernel matrix ZZᵀ, about,
 
-    Z_s Z_sᵀ = E Σ Eᵀ,    Ω = Z_sᵀ E Σ^-½   (D, r)
+    Z_cᵀWZ_c = E Σ Eᵀ,    T = W^½ Z_c E Σ^-½   (n, r)
 
-Random columns complete Ω where the rows show too few directions, or may be unlike the others.
-A product Y = AΩ over more rows, or all of them, turns these towards the eigenvectors of A, which is
-then taken to be its Nyström approximation (Frangella, Tropp and Udell, 2023):
+and the product Y = ZᵀW^½T, those of A. This is a product Y = AΩ with a matrix Ω that has rows of
+zeros for all other columns, so that the half of it with Z takes little time. A is then taken to be
+its Nyström approximation (Frangella, Tropp and Udell, 2023):
 
     A ≈ Y (ΩᵀY)⁻¹ Yᵀ = U Λ Uᵀ
 """
@@ -17,38 +18,36 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.linalg import eigh, solve_triangular
+from scipy.linalg import eigh
 
-from ..packed import PackedMatrix, inner_products
-from .passes import RowSystems, finite
+from ..sums import sampled_columns
+from .passes import RowBlock, RowSystems
 
 FIRST_RANK = 64  # ranks are multiples of it, if they are chosen
-GRAM_ROWS, BASIS_ROWS = 2048, 10_000  # of the Gram matrix, and of the product that follows
-GRAM_SHARE = 8  # one of so many rows is in the Gram matrix, where that is less
+SOME_COLUMNS = 2048  # at most, that show the spectrum
+# Rows that show which columns are large, those of the spectrum, and those of the product
+ENERGY_ROWS, SPECTRUM_ROWS, BASIS_ROWS = 2000, 10_000, 20_000
+SHARE = 8  # at most one column for so many rows shows the spectrum
 LARGEST_OF_SAMPLE = 1024  # the largest rank for which BASIS_ROWS are enough
-LEAST_SHIFT = 1e-12  # of the largest eigenvalue; grows tenfold until ΩᵀY + shift is definite
 FEATURE_COLUMNS = 10  # computing features takes as long as multiplying so many columns
 SINGLE = 1e-6  # of the largest eigenvalue: smaller ones are not known in single precision
 # The first eigenvalue that is left counts so many times: the larger it is, the more the residuals,
 # whose norm is that of P⁻¹, understate the error
-EDGE = 4.0
-# Rows show one eigenvector out of so many well enough: what U misses of the others has eigenvalues
-# as large as the first of them, however many columns it has (protein, 32,768 columns: ranks of 384,
-# 512 and 640 take 37, 33 and 32 iterations, and would take 28, 18 and 12 without)
-ROWS_PER_VECTOR = 5
+EDGE = 2.0
+# Some columns show one eigenvector out of so many well enough: what U misses of the others has
+# eigenvalues as large as the first of them, however many columns it has
+COLUMNS_PER_VECTOR = 5
 STEP = 4096  # rows of U that are converted to double precision at a time
-BYTES_PER_ENTRY = 24  # of U while it is computed, with Ω, Y and a copy of Y in double precision
+BYTES_PER_ENTRY = 20  # of U while it is computed: Y in both precisions, and a part of its sums
 BYTES_OF_WHOLE = 12  # the same where U is the identity: itself, and packed UᵀU and its factor
-LEAST_SHARE = 0.2  # of the degrees of freedom: a subspace that holds less is not made exact
+# A pass that computes UᵀBU takes as long per column as this share of a column of an iteration: it
+# has one product of two, and many columns are multiplied twice as fast as few
+CORE_COST = 0.25
+DRAW_PASSES = 6  # that multiply draws: usually three to eight
 
 
 def leading_basis(
-    systems: RowSystems,
-    precision: float,
-    tolerance: float,
-    n_columns: float,
-    rank: int | None,
-    rng: np.random.Generator,
+    systems: RowSystems, precision: float, tolerance: float, n_columns: float, rank: int | None
 ) -> tuple[np.ndarray, np.ndarray]:  # -> (D, r), (r,)
     """Leading eigenvectors and eigenvalues of ZᵀWZ with the largest weights of any system.
 
@@ -60,52 +59,55 @@ def leading_basis(
     are lost in single precision (dependent columns, and very little noise).
     """
     D = systems.n_features
-    size = gram_rows(systems)
+    size = moment_columns(systems, rank)
     whole_fits = BYTES_OF_WHOLE * D * D + systems.core_bytes(D) <= systems.memory
     largest = rank or largest_rank(systems, min(D // 4 if whole_fits else D // 2, size // 2))
     if largest >= D:
         return whole_space(D)
-    Z = systems.weighted_rows(min(size, 8 * largest))
-    values, vectors = eigh(finite(inner_products(Z)), overwrite_a=True)
+    energies = systems.sampled(ENERGY_ROWS).energies()
+    places, factors = sampled_columns(energies if np.any(energies) else np.ones(D), size)
+    sample = systems.sampled(BASIS_ROWS) if largest <= LARGEST_OF_SAMPLE else systems
+    moment = systems.sampled(SPECTRUM_ROWS).column_moment(places, factors)
+    values, vectors = eigh(moment, overwrite_a=True)
     values, vectors = np.maximum(values[::-1], 0), vectors[:, ::-1]
     known = int(np.sum(values > SINGLE * values[0]))
-    sample = systems.sampled(BASIS_ROWS) if largest <= LARGEST_OF_SAMPLE else systems
-    if rank is None and known:
+    if not known:  # features that vanish: one direction is as good as any other
+        return np.eye(D, 1, dtype=np.float32), np.zeros(1)
+    if rank is None:
         iteration = n_columns + (0 if systems.keeps_features else FEATURE_COLUMNS)
-        left = n_iterations(ratios_beyond(values / precision, systems.n_rows or D), tolerance)
-        rank, cost = best_rank(left[: min(known, largest)] * iteration, 0.25 + 0.5 * sample.share)
+        left = n_iterations(ratios_beyond(values / precision, D), tolerance)
+        rank, cost = best_rank(left[: min(known, largest)] * iteration, sample.share)
         is_lost = known < min(largest, len(values)) and SINGLE * values[0] > precision
         if whole_fits and (is_lost or whole_cost(systems) < cost):
             return whole_space(D)
-        rank = max(rank, FIRST_RANK)
-    rank = rank or FIRST_RANK  # of features that vanish on these rows
-    seen = min(rank, known)
-    test = Z.T @ (vectors[:, :seen] / np.sqrt(values[:seen])).astype(np.float32)
-    del Z, vectors  # all of this is large
-    # Rows may be alike that are not like the others, the first of a stream above all
-    others = max(rank - seen, FIRST_RANK if systems.is_stream else 0)
-    test = completed(test, min(others, D - seen), rng)
-    what = f"preconditioner of rank {test.shape[1]}"
-    return nystrom(test, sample.products(test, what=what).astype(np.float32))
+    rank = min(rank, known)
+    test = (factors[:, None] * vectors[:, :rank] / np.sqrt(values[:rank])).astype(np.float32)
+
+    def columns(block: RowBlock, first: int) -> np.ndarray:  # -> (b, r)
+        return block.features[:, places] @ test * block.weights.max(axis=1, keepdims=True)
+
+    what = f"preconditioner of rank {rank}"
+    return nystrom(test, sample.adjoint(columns, rank, what=what).astype(np.float32), places)
 
 
-def ratios_beyond(ratios: np.ndarray, n_rows: int) -> np.ndarray:  # (s,) -> (s,)
+def ratios_beyond(ratios: np.ndarray, n_features: int) -> np.ndarray:  # (s,) -> (s,)
     """What counts as the largest eigenvalue over μ outside of a subspace of r = 1, …, s columns.
 
-    The ratios are those of the Gram matrix of s rows, in descending order.
+    The ratios are those of the second moment of s columns, in descending order.
     """
     following = np.append(ratios[1:], ratios[-1])
-    missed = ratios[len(ratios) // ROWS_PER_VECTOR] if len(ratios) < n_rows else 0.0
+    missed = ratios[len(ratios) // COLUMNS_PER_VECTOR] if len(ratios) < n_features else 0.0
     return EDGE * following + missed
 
 
-def best_rank(costs: np.ndarray, column: float) -> tuple[int, float]:  # (r,)
+def best_rank(costs: np.ndarray, share: float) -> tuple[int, float]:  # (r,)
     """The rank of the least cost, and that of its iterations.
 
     Costs are in columns of a pass, products with Z and with Zᵀ: `costs` are those of the iterations
-    with ranks of 1, …, r, `column` that of a column of the subspace. The core takes half a pass of
-    them; but many columns at a time are multiplied twice as fast as few.
+    with ranks of 1, …, r. A column of the subspace takes a product with a `share` of the rows, and
+    one with all of them if it is made exact.
     """
+    column = CORE_COST * (1 + share)
     ranks = np.append(np.arange(FIRST_RANK, len(costs), FIRST_RANK), len(costs))
     best = ranks[np.argmin(column * ranks + costs[ranks - 1])]
     return int(best), float(costs[best - 1])
@@ -121,23 +123,16 @@ def whole_cost(systems: RowSystems) -> float:
     return 0.1 * D * (1 + D / (3 * (systems.n_rows or D))) + features
 
 
-def gram_rows(systems: RowSystems) -> int:
-    """The number of rows whose features and Gram matrix, with its eigenvectors, fit into memory."""
-    fits = min(systems.memory // (8 * systems.n_features), math.isqrt(systems.memory // 64))
-    wanted = np.clip((systems.n_rows or 0) // GRAM_SHARE, 4 * FIRST_RANK, GRAM_ROWS)
-    return max(min(int(wanted), fits), 2 * FIRST_RANK)
+def moment_columns(systems: RowSystems, rank: int | None) -> int:
+    """The number of columns whose second moment, with its eigenvectors, fits into memory.
 
-
-def completed(
-    test: np.ndarray, count: int, rng: np.random.Generator
-) -> np.ndarray:  # (D, r) -> (D, r + count)
-    """Ω with so many random columns, which are orthogonal to the others."""
-    if count <= 0:
-        return test
-    fresh = rng.standard_normal((len(test), count)) / math.sqrt(len(test))
-    if test.shape[1]:
-        fresh -= product(test, adjoint_product(test, fresh))
-    return np.concatenate([test, fresh.astype(np.float32)], axis=1)
+    More than a given rank, by far, but no more than there are.
+    """
+    D = systems.n_features
+    wanted = min((systems.n_rows or D) // SHARE, D // 2)
+    wanted = np.clip(wanted, 4 * FIRST_RANK, SOME_COLUMNS) if rank is None else 8 * rank
+    fits = max(math.isqrt(systems.memory // 64), 2 * (rank or FIRST_RANK))
+    return min(int(wanted), fits, D)
 
 
 def largest_rank(systems: RowSystems, columns: int) -> int:
@@ -161,28 +156,25 @@ def whole_space(D: int) -> tuple[np.ndarray, np.ndarray]:  # -> (D, D), (1,)
 
 
 def nystrom(
-    test: np.ndarray, sketch: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:  # (D, r), (D, r) -> (D, r), (r,)
-    """U and Λ, descending, from Ω and Y = AΩ.
+    test: np.ndarray, sketch: np.ndarray, places: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:  # (s, r), (D, r), (s,) -> (D, r'), (r',)
+    """U, in the precision of Y = AΩ, and Λ, descending; `test` are the rows of Ω at these places.
 
-    Algorithm 2.1 of the paper: A + νI takes the place of A, and ν is subtracted in the end.
+    With ΩᵀY = Q Γ Qᵀ, U are the left singular vectors of Y Q Γ^-½ and Λ the squares of its singular
+    values, found from a small matrix in double precision. Directions of Ω in which A vanishes, to
+    rounding, are left out.
     """
-    gram, overlap = adjoint_product(test, sketch), adjoint_product(test, test)
-    gram = (gram + gram.T) / 2
-    shift = LEAST_SHIFT * float(np.linalg.norm(gram, 2) / np.linalg.norm(overlap, 2)) or 1.0
-    while (factor := PackedMatrix.of(gram + shift * overlap).cholesky()) is None:
-        shift *= 10
-    half = sketch.astype(np.float64)
-    for k in range(0, len(half), STEP):
-        half[k : k + STEP] += shift * test[k : k + STEP]
-    # C-ordered, so that its transpose is in the order of LAPACK and is overwritten
-    half = solve_triangular(factor.lower(), half.T, lower=True, overwrite_b=True).T
-    values, vectors = eigh(half.T @ half)
-    order = np.flatnonzero(values > values[-1] * 1e-14)[::-1]
-    vectors = vectors[:, order] / np.sqrt(values[order])
-    for k in range(0, len(half), STEP):  # in place
-        half[k : k + STEP, : len(order)] = half[k : k + STEP] @ vectors
-    return half[:, : len(order)], np.maximum(values[order] - shift, shift)  # smaller: not known
+    gram = test.T.astype(np.float64) @ sketch[places]
+    roots, turn = eigh((gram + gram.T) / 2)
+    kept = roots > SINGLE * roots[-1]
+    turn = turn[:, kept] / np.sqrt(roots[kept])
+    values, vectors = eigh(turn.T @ self_product(sketch) @ turn)
+    order = np.flatnonzero(values > SINGLE**2 * values[-1])[::-1]
+    turn = turn @ (vectors[:, order] / np.sqrt(values[order]))
+    basis = np.empty((len(sketch), len(order)), dtype=sketch.dtype)
+    for k in range(0, len(sketch), STEP):  # no copy of all of Y in double precision
+        basis[k : k + STEP] = sketch[k : k + STEP].astype(np.float64) @ turn
+    return basis, values[order]
 
 
 def n_iterations(ratios: np.ndarray, tolerance: float) -> np.ndarray:  # (r,) -> (r,)
@@ -194,30 +186,40 @@ def n_iterations(ratios: np.ndarray, tolerance: float) -> np.ndarray:  # (r,) ->
     return math.log(2 / tolerance) / np.log1p(2 / (root - 1))
 
 
-def exact_columns(ratios: np.ndarray, most: int) -> int:  # (r,)
-    """The number of leading columns of U whose UᵀBU is computed from all rows; `ratios` are Λ/μ.
+def is_worth_a_core(ratios: np.ndarray, most: int, n_draws: int) -> bool:  # (r,)
+    """Whether UᵀBU is to be computed from all rows; `ratios` are Λ/μ.
 
-    It makes the part of the variances within them exact. Eigenvectors share the variance at the
-    rows by λ/(λ + μ), which add up to the degrees of freedom. Where most of these are beyond
-    the subspace, the draws estimate most of the variance anyway; a pass for all columns of U, which
-    takes as long as several iterations, does not pay. At most `most` eigenvalues are not zero;
-    further ones are extrapolated from the first half of the ratios, as a power of their number: the
-    last are too small.
+    It makes the part of the variances within the subspace exact. Eigenvectors share the variance at
+    the rows by λ/(λ + μ), which add up to the degrees of freedom. Where the subspace holds a share
+    f of them, 1/(1 − f)² times as many draws would be as good: it pays if these take longer.
+
+    At most `most` eigenvalues are not zero; those beyond the subspace are extrapolated from the
+    first half of the ratios, as a power of their number: the last are too small.
     """
     size = len(ratios)
     if size <= FIRST_RANK:
-        return size
+        return True
     known, numbers = ratios[: size // 2], np.arange(size + 1, most + 1)
     power = math.log2(float(known[len(known) // 2]) / float(known[-1]))
     further = known[-1] * (numbers / len(known)) ** -power
     within, beyond = (float(np.sum(part / (1 + part))) for part in (ratios, further))
-    return size if within >= LEAST_SHARE * (within + beyond) else FIRST_RANK
+    more = n_draws * ((1 + within / beyond) ** 2 - 1) if beyond else math.inf
+    return CORE_COST * size <= DRAW_PASSES * more
 
 
 def adjoint_product(U: np.ndarray, R: np.ndarray) -> np.ndarray:  # (D, r), (D, c) -> (r, c)
     """UᵀR in double precision, without a copy of U in it."""
     parts = (U[k : k + STEP].astype(np.float64).T @ R[k : k + STEP] for k in range(0, len(U), STEP))
     return sum(parts, np.zeros(1))
+
+
+def self_product(U: np.ndarray) -> np.ndarray:  # (D, r) -> (r, r)
+    """UᵀU in the same way."""
+    total = np.zeros((U.shape[1], U.shape[1]))
+    for k in range(0, len(U), STEP):
+        part = U[k : k + STEP].astype(np.float64)
+        total += part.T @ part  # with itself: NumPy computes half of it
+    return total
 
 
 def product(U: np.ndarray, along: np.ndarray) -> np.ndarray:  # (D, r), (r, c) -> (D, c)

@@ -53,7 +53,7 @@ class Iteration:
     residual: np.ndarray  # R (D, c)
     directions: np.ndarray  # P (D, c)
     start_squares: np.ndarray  # (c,)
-    coarse: np.ndarray  # (e, S k): the solutions of the draws within the leading e columns of U
+    coarse: np.ndarray  # (r, S k): solutions of the draws within the subspace; (0, S k) without
     relative: np.ndarray  # (c,)
     checked: np.ndarray  # (S m,): `relative` when it was computed exactly
     history: np.ndarray  # (n_iterations + 1,): the largest of the means
@@ -191,11 +191,15 @@ class Loop:
         before = state.relative[columns]
         squares = np.sum(residual * found, axis=0)
         state.relative[columns] = relative_norms(squares, state.start_squares[columns])
-        if np.any(state.relative[columns] > RESTARTED * before):
-            # a residual was far off: earlier directions mislead
+        following = found - P @ (Q.T @ found)
+        # A residual was far off, and earlier directions mislead; or they fill the space, so that
+        # nothing but what their single precision has left is conjugate to them
+        is_off = state.relative[columns] > RESTARTED * before
+        is_filled = np.sum(residual * following, axis=0) < squares / 2
+        if np.any(is_off | is_filled):
             state.directions[:, columns], state.shared[:, own] = found, 0.0
             return
-        state.directions[:, columns] = found - P @ (Q.T @ found)
+        state.directions[:, columns] = following
         if columns[-1] >= self.n_means and not self._needs_draws(
             self.owners[columns[0]]
         ):  # they leave
@@ -234,18 +238,19 @@ class Loop:
     def posteriors(self) -> list[SampledPosterior]:
         state, n = self.state, self.n_means
         m, k, e = self.systems.n_outputs, self.n_draws, len(state.coarse)
-        # δ − U (UᵀBU)⁻¹ Uᵀ Bδ: the part of a draw that the leading columns do not explain
-        basis = state.basis if e == state.basis.shape[1] else state.basis[:, :e].copy()
+        # δ − U (UᵀBU)⁻¹ Uᵀ Bδ: the part of a draw that the subspace does not explain
+        basis = state.basis if e else np.zeros((len(state.basis), 0), dtype=np.float32)
+        cores = self.preconditioner.cores if e else [PackedFactor(np.zeros(0))]
         rest = (state.solution[:, n:] - product(basis, state.coarse)).astype(np.float32)
         nothing = np.zeros((len(rest), 1), dtype=np.float32)  # the whole space explains all
         return [
             SampledPosterior(
                 state.solution[:, s * m : (s + 1) * m].copy(),
                 basis,
-                core.leading(e),
+                core,
                 rest[:, s * k : (s + 1) * k].copy() if k else nothing,
             )
-            for s, core in enumerate(self.preconditioner.cores)
+            for s, core in enumerate(cores)
         ]
 
 

@@ -27,7 +27,9 @@ from ..packed import PackedMatrix
 BLOCK_BYTES = 1 << 24  # of features in single precision: a block stays near the caches
 LEAST_ROWS, MOST_ROWS = 64, 4096  # of a block
 GROUP_ROWS = 1 << 16  # whose sums start at zero: few, since they may be large
-EXACT_SHARE = 4  # blocks of an exact pass have a quarter of the rows, for twice the bytes of each
+# Blocks of some passes have a quarter of the rows: of exact ones, for twice the bytes of each, and
+# of those that multiply few columns, which would otherwise wait for memory
+PARTS = 4
 PART_BLOCKS = 8  # whose products are added in single precision
 FEW_COLUMNS = 3  # are multiplied faster one by one
 
@@ -67,14 +69,15 @@ class RowSystems:
         n = self.n_rows = self.rows.n_rows or self.n_rows
         # rows that cannot be kept are not kept until they are too many
         kept = self.memory if n is None or self._row_bytes * n <= self.memory else 0
+        self._parts = PARTS if self.block_rows % PARTS == 0 else 1  # groups have the same rows
         self._passes = {
-            exact: self.rows.mapped(
+            (exact, parts): self.rows.mapped(
                 partial(_row_block, self.block, exact),
-                block_rows=self.block_rows // self._parts(exact),
+                block_rows=self.block_rows // parts,
                 row_bytes=self._row_bytes,
-                memory=0 if exact else kept,
+                memory=kept if parts == 1 and not exact else 0,
             )
-            for exact in (False, True)
+            for exact, parts in {(False, 1), (False, self._parts), (True, self._parts)}
         }
 
     def sampled(self, size: int) -> RowSystems:
@@ -85,30 +88,32 @@ class RowSystems:
         rows, share = Rows(self.rows.sample(size)), size / n  # rows of weight zero are left out
         return replace(self, rows=rows, block=partial(_scaled, self.block, 1 / share), share=share)
 
-    def weighted_rows(self, size: int) -> np.ndarray:  # -> (s, D)
-        """W^½Z of at most `size` rows, scaled to stand for all, with the largest weights of any
-        system."""
-        rows = Rows(self.rows.sample(size))
-        found = np.empty((rows.n_rows or 0, self.n_features), dtype=np.float32)
-        # rows of weight zero, which stand on a disk, are left out of the sample and count for all
-        scale, first = max((self.n_rows or 0) / size, 1.0), 0
-        for columns in rows.blocks(self.block_rows):
-            Z, _, weights = _row_block(self.block, False, columns)
-            largest = scale * weights.max(axis=1, keepdims=True)
-            np.multiply(Z, np.sqrt(largest), out=found[first : first + len(Z)])
-            first += len(Z)
-        return found
+    def energies(self) -> np.ndarray:  # -> (D,)
+        """Σ w z² of every column, with the largest weights of any system."""
 
-    @property
-    def is_stream(self) -> bool:
-        """Whether a sample of the rows is made of the first ones."""
-        return self.rows.n_rows is None
+        def add(total: np.ndarray, block: RowBlock, first: int) -> np.ndarray:
+            total += block.weights.max(axis=1) @ np.square(block.features)
+            return total
+
+        return finite(self._sum(partial(np.zeros, self.n_features), add, False, "columns"))
+
+    def column_moment(self, places: np.ndarray, factors: np.ndarray) -> np.ndarray:  # -> (s, s)
+        """Σ w z zᵀ of the columns at these places, times factors, with the same weights."""
+        low = factors.astype(np.float32)
+
+        def add(total: AdjointSum, block: RowBlock, first: int) -> AdjointSum:
+            Z = block.features[:, places] * low
+            total.add(Z, Z * block.weights.max(axis=1, keepdims=True))
+            return total
+
+        shape = len(places), len(places)
+        return finite(self._sum(partial(AdjointSum, shape), add, False, "columns").settled())
 
     @property
     def keeps_features(self) -> bool:
         """Whether the features of all rows are in memory, after a pass over them or before it."""
         n = self.n_rows
-        return self._passes[False].is_kept if n is None else self._row_bytes * n <= self.memory
+        return self._passes[False, 1].is_kept if n is None else self._row_bytes * n <= self.memory
 
     def adjoint(
         self,
@@ -124,9 +129,8 @@ class RowSystems:
             total.add(block.features, columns(block, first))
             return total
 
-        return finite(
-            self._sum(partial(AdjointSum, (self.n_features, width)), add, exact, what).settled()
-        )
+        zero, is_narrow = partial(AdjointSum, (self.n_features, width)), width <= FEW_COLUMNS
+        return finite(self._sum(zero, add, exact, what, is_narrow).settled())
 
     def products(
         self, V: np.ndarray, owners: np.ndarray | None = None, *, what: str = "pass"
@@ -186,23 +190,21 @@ class RowSystems:
         groups = None if n is None else -(-n // (self.block_rows * self.group_blocks))
         return 4 * r * r * (self.n_systems + 1) * most_states(groups)
 
-    def _parts(self, exact: bool) -> int:
-        """Into how many blocks of a pass a block is divided, so that groups have the same rows."""
-        return EXACT_SHARE if exact and self.block_rows % EXACT_SHARE == 0 else 1
-
     def _sum(
         self,
         zero: Callable[[], Any],
         add: Callable[[Any, RowBlock, int], Any],
         exact: bool,
         what: str,
+        is_narrow: bool = False,
     ) -> Any:
         """One pass: what `add` makes of all blocks, in a fixed order."""
         self.n_passes += 1
-        return self._passes[exact].fold(
+        parts = self._parts if exact or (is_narrow and not self.keeps_features) else 1
+        return self._passes[exact, parts].fold(
             zero,
             add,
-            group_blocks=self.group_blocks * self._parts(exact),
+            group_blocks=self.group_blocks * parts,
             progress=what if self.verbose else None,
         )
 
@@ -304,4 +306,4 @@ def single(V: np.ndarray) -> tuple[np.ndarray, np.ndarray]:  # (D, c) -> (D, c),
 def block_rows(n_features: int) -> int:
     """Rows of a block: enough for matrix products, few enough for the caches."""
     rows = int(np.clip(BLOCK_BYTES // (4 * n_features), LEAST_ROWS, MOST_ROWS))
-    return rows - rows % EXACT_SHARE
+    return rows - rows % PARTS

@@ -15,10 +15,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy.linalg import block_diag
 
 from ..packed import PackedFactor, PackedMatrix
-from .basis import adjoint_product, product
+from .basis import adjoint_product, product, self_product
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,30 +36,26 @@ class Preconditioner:
 
     @classmethod
     def of(
-        cls,
-        basis: np.ndarray,
-        moments: np.ndarray,
-        precision: float,
-        last: float,
-        others: np.ndarray | None = None,
-    ) -> Preconditioner:  # (D, r), (S, e (e + 1) / 2), (r - e,)
+        cls, basis: np.ndarray, moments: np.ndarray, precision: float, last: float
+    ) -> Preconditioner:  # (D, r), (S, r (r + 1) / 2)
         """From packed UᵀZᵀW_sZU of every system, μ, and the last eigenvalue found.
 
-        The moments may be those of the leading e columns: the eigenvalues of the others take their
-        place then. The cores take the place of the moments: there may be one for each of many
-        classes.
+        The cores take the place of the moments: there may be one for each of many classes.
         """
         gram = gram_of(basis)
-        n_others = 0 if others is None else len(others)
-        within = gram.leading(gram.size - n_others)
         for moment in map(PackedMatrix, moments):
-            moment.add_multiple(precision, within)
+            moment.add_multiple(precision, gram)
             moment.values[:] = definite(moment).values
-        if others is not None and n_others:
-            rest = np.diag(np.sqrt(others + precision))
-            cores = [block_diag(PackedFactor(moment).lower(), rest) for moment in moments]
-            moments = np.stack([PackedMatrix.of(core).values for core in cores])
         return cls(basis, definite(gram), moments, last + precision)
+
+    @classmethod
+    def of_values(
+        cls, basis: np.ndarray, values: np.ndarray, precision: float
+    ) -> Preconditioner:  # (D, r), (r,)
+        """Of one system, from eigenvalues in place of UᵀZᵀWZU."""
+        core = PackedMatrix.zeros(len(values), np.float64)
+        core.add_to_diagonal(np.sqrt(values + precision))
+        return cls(basis, definite(gram_of(basis)), core.values[None], values[-1] + precision)
 
     @cached_property
     def cores(self) -> list[PackedFactor]:
@@ -90,7 +85,7 @@ def gram_of(basis: np.ndarray) -> PackedMatrix:  # (D, r)
     """UᵀU."""
     D, r = basis.shape
     if r < D:
-        return PackedMatrix.of(adjoint_product(basis, basis))
+        return PackedMatrix.of(self_product(basis))
     gram = PackedMatrix.zeros(D, np.float64)  # the whole space
     gram.add_to_diagonal(1)
     return gram

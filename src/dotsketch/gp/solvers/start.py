@@ -1,14 +1,15 @@
 """How the iterations start: the preconditioner, first solutions and their residuals.
 
-Two passes over the rows follow those of the preconditioner. The first gives UᵀBU of its leading
-columns and Uᵀ times all right-hand sides, the second the residuals of the solutions within them.
+Two passes over the rows follow those of the preconditioner. The first gives UᵀBU and Uᵀ times all
+right-hand sides, the second the residuals of the solutions within the subspace. Where the subspace
+is not made exact, there is no first pass, and draws start at those of the prior.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from .basis import adjoint_product, exact_columns, leading_basis, product
+from .basis import adjoint_product, is_worth_a_core, leading_basis, product
 from .iteration import Iteration, relative_norms
 from .passes import RowBlock, RowSystems, multiplier
 from .preconditioner import Preconditioner, solved
@@ -35,21 +36,18 @@ class Start:
         self.systems, self.precision, self.seed = systems, 1 / prior_variance, random_state
         S, m, D = systems.n_systems, systems.n_outputs, systems.n_features
         n_columns = S * (m + DRAW_ITERATIONS * n_draws)
-        streams = [np.random.default_rng(s) for s in np.random.SeedSequence(random_state).spawn(2)]
-        basis, self.values = leading_basis(
-            systems, self.precision, tolerance, n_columns, rank, streams[1]
-        )
-        self.basis = basis.astype(np.float32, copy=False)
-        r = basis.shape[1]
+        self.basis, self.values = leading_basis(systems, self.precision, tolerance, n_columns, rank)
+        r = self.basis.shape[1]
         self.is_whole = r == D  # as its preconditioner, the system itself
-        self.n_exact = r
-        if rank is None and S == 1 and not self.is_whole:
+        self.is_exact = self.is_whole or rank is not None or S > 1
+        if not self.is_exact:
             most = min(D, systems.n_rows or D)
-            self.n_exact = exact_columns(self.values / self.precision, most)
+            self.is_exact = is_worth_a_core(self.values / self.precision, most, n_draws)
         k = 0 if self.is_whole else n_draws
         self.n_means = S * m
         self.owners = np.concatenate([np.repeat(np.arange(S), m), np.repeat(np.arange(S), k)])
-        self.prior = streams[0].standard_normal((D, S * k))
+        [stream] = np.random.SeedSequence(random_state).spawn(1)
+        self.prior = np.random.default_rng(stream).standard_normal((D, S * k))
         self.prior *= np.sqrt(prior_variance)
 
     @property
@@ -59,13 +57,16 @@ class Start:
 
     def state(self) -> Iteration:
         n, prior, precision = self.n_means, self.prior, self.precision
-        lead = self.basis if self.is_whole else self.basis[:, : self.n_exact].copy()
-        moments, right, first = self._within(lead)
-        last, others = float(self.values[-1]), self.values[self.n_exact :]
-        preconditioner = Preconditioner.of(self.basis, moments, precision, last, others)
-        cores = [core.leading(lead.shape[1]) for core in preconditioner.cores]
-        inner = solved(cores, first, self.owners)
-        solution = product(lead, inner)
+        solution = np.zeros((len(prior), len(self.owners)))
+        right = inner = np.zeros((0, len(self.owners)))
+        if self.is_exact:
+            moments, right, first = self._within()
+            last = float(self.values[-1])
+            preconditioner = Preconditioner.of(self.basis, moments, precision, last)
+            inner = solved(preconditioner.cores, first, self.owners)
+            solution = product(self.basis, inner)
+        else:
+            preconditioner = Preconditioner.of_values(self.basis, self.values, precision)
         solution[:, n:] += prior
         residual = self._residual(solution)
         directions = preconditioner(residual, self.owners)
@@ -79,7 +80,9 @@ class Start:
             residual=residual,
             directions=directions,
             start_squares=start_squares,
-            coarse=solved(cores, right[:, n:], self.of_draws),
+            coarse=solved(preconditioner.cores, right[:, n:], self.of_draws)
+            if self.is_exact
+            else right[:, n:],
             relative=relative,
             checked=relative[:n].copy() if self.is_whole else (start_squares[:n] > 0).astype(float),
             history=np.array([relative[:n].max()]),
@@ -97,9 +100,8 @@ class Start:
         rng = np.random.default_rng([self.seed, first])
         return rng.standard_normal((len(block.weights), len(self.of_draws)), dtype=np.float32)
 
-    def _within(self, lead: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """UᵀZᵀWZU of all systems, packed, for the leading columns; Uᵀ times right-hand sides and
-        times the residuals of ṽ."""
+    def _within(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """UᵀZᵀWZU of all systems, packed; Uᵀ times right-hand sides and times residuals of ṽ."""
         n, k = self.n_means, len(self.of_draws)
         times_prior = multiplier(self.prior, self.is_whole)
 
@@ -111,9 +113,9 @@ class Start:
             found = Y.reshape(len(Y), -1), np.sqrt(weights) * self._noise(block, first), shown
             return np.concatenate(found, axis=1)
 
-        moments, along = self.systems.cores(lead, parts, n + 2 * k)
+        moments, along = self.systems.cores(self.basis, parts, n + 2 * k)
         targets, drawn, shown = np.split(along, [n, n + k], axis=1)
-        prior = self.precision * adjoint_product(lead, self.prior)
+        prior = self.precision * adjoint_product(self.basis, self.prior)
         right = np.concatenate([targets, drawn + prior], axis=1)
         return moments, right, np.concatenate([targets, drawn - shown], axis=1)
 
