@@ -72,10 +72,8 @@ def test_products_have_the_weights_of_their_system(memory):
             [Z.T @ (W[:, s] * (Z @ v)) for s, v in zip(owners, V.T, strict=True)], axis=1
         )
         np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-4)
-        largest = Z.T @ (W.max(axis=1, keepdims=True) * (Z @ V))
-        np.testing.assert_allclose(systems.products(V), largest, rtol=1e-5, atol=1e-4)
     assert systems.keeps_features == (memory > 1)
-    assert systems.n_passes == 4
+    assert systems.n_passes == 2
 
 
 def test_cores_are_the_systems_within_the_subspace():
@@ -121,9 +119,10 @@ def test_sums_of_many_blocks(width, exact):
 
 def test_a_sample_of_the_rows_stands_for_all_of_them():
     systems, Z, _, W = random_systems(n=400)
-    assert systems.sampled(200) is systems  # no less than half
-    sample = systems.sampled(100)
+    assert systems.sampled(201) is systems  # more than half
+    sample = systems.sampled(200).sampled(100)
     assert sample.share == 0.25
+    assert not sample.keeps_features
     rows = sample.rows.columns[1]
     V = np.random.default_rng(1).standard_normal((12, 4))
     expected = 4 * Z[rows].T @ (W[rows, 1][:, None] * (Z[rows] @ V))
@@ -155,11 +154,14 @@ def test_sums_of_more_groups_take_more_memory():
 
 
 def test_the_rank_is_bounded_by_the_subspace_or_by_the_systems_within_it():
-    memory = bases.BYTES_PER_ENTRY * 600 * 128
-    one, *_ = random_systems(D=600, weights=1, memory=memory)
+    memory = 20 * 600 * 128
+    one, *_ = random_systems(n=16, D=600, weights=1, memory=memory)
     assert bases._fits(one, 128)
     assert not bases._fits(one, 129)
-    many, *_ = random_systems(D=600, weights=40, memory=memory)
+    groups, *_ = random_systems(n=50, D=600, weights=1, memory=32 * 600 * 128)
+    assert bases._fits(groups, 128)
+    assert not bases._fits(groups, 129)
+    many, *_ = random_systems(n=16, D=600, weights=40, memory=memory)
     assert not bases._fits(many, 128)
 
 
@@ -272,6 +274,13 @@ def test_features_of_low_rank_need_no_whole_space():
     systems, _ = low_rank_systems(D=400, memory=1 << 24)
     U, _ = leading_basis(systems, 1.0, 1e-5, 10.0, None)
     assert U.shape == (400, 12)
+
+
+def test_eigenvalues_below_rounding_go_on_as_the_others_fall():
+    values = 0.5 ** np.arange(30)
+    noisy = np.where(np.arange(30) < 20, values, values[19])
+    np.testing.assert_allclose(bases.continued(noisy, 20), values)
+    np.testing.assert_array_equal(bases.continued(noisy, 1), noisy)  # too few to say
 
 
 def test_columns_that_show_the_spectrum():

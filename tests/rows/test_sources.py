@@ -131,6 +131,19 @@ def test_sample_of_an_array_is_even(columns):
     np.testing.assert_array_equal(Rows(columns).sample(50)[1], columns[1])
 
 
+@pytest.mark.parametrize("sizes", [[23], [1] * 23, [7, 0, 9, 7], [10, 13]])
+def test_rows_spread_over_a_stream_are_those_of_the_array(columns, sizes):
+    rows = Rows(stream=lambda: batches(columns, sizes))
+    for found, expected in zip(rows.spread(5, 23), Rows(columns).sample(5), strict=True):
+        np.testing.assert_array_equal(found, expected)
+
+
+def test_rows_of_weight_zero_are_not_spread(columns):
+    weighted = (*columns, None, (np.arange(23) % 2).astype(float))
+    rows = Rows(stream=lambda: iter([weighted]))
+    np.testing.assert_array_equal(rows.spread(3, 11)[1], [1, 11, 21])
+
+
 def test_streams_are_recognised(columns):
     assert is_stream(iter([columns]))
     assert is_stream(lambda: iter([columns]))

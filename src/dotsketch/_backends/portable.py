@@ -259,7 +259,7 @@ def pair_terms(*arguments: Any, shape: tuple[int, int]) -> None:
 
 
 def add_adjoint(Z: np.ndarray, R: np.ndarray, total: np.ndarray) -> None:
-    is_wide = R.shape[1] > WIDE_ADJOINT and total.flags.c_contiguous
+    is_wide = R.shape[1] > WIDE_ADJOINT and total.flags.carray
     if is_wide and Z.dtype == R.dtype == total.dtype == np.float32:
         # in place: the product and the sum of two large matrices take longer than this
         sgemm(1.0, Z.T, R.T, trans_b=True, beta=1.0, c=total.T, overwrite_c=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from scipy.linalg import blas, lapack
@@ -49,12 +49,6 @@ class Packed:
         """The lower triangle in full, with zeros above the diagonal."""
         routine = self._routine("tfttr")
         return np.tril(_checked(routine(self.size, self.values, **FORMAT)))
-
-    def leading(self, size: int) -> Self:
-        """The first rows and columns: of a factor, the factor of those of its matrix."""
-        if size == self.size:
-            return self
-        return type(self)(PackedMatrix.of(self.lower()[:size, :size]).values)
 
     @property
     def _diagonal(self) -> np.ndarray:  # -> (D,)

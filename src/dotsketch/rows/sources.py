@@ -122,6 +122,17 @@ class Rows(Foldable):
             self._stream, self._taken = itertools.chain(kept, batches), False
         return _first(regroup(iter(kept), size))
 
+    def spread(self, size: int, n_rows: int) -> Block:
+        """Evenly spaced rows of a stream of so many, in one pass over it."""
+        places, first, kept = evenly_spaced(n_rows, size), 0, []
+        for batch in self._batches():
+            last = first + len_of(batch[0])
+            own = places[(places >= first) & (places < last)] - first
+            if len(own):
+                kept.append(each(batch, pick, own))
+            first = last
+        return join(kept)
+
     def distinct(self, column: int) -> np.ndarray | None:
         """The different values of a column, in order; None for a stream."""
         return None if self.columns is None else np.unique(self.columns[column])

@@ -2,7 +2,7 @@
 
 They are found in two steps. The second moment of some columns, of features Z_c that stand for all
 of them (`sampled_columns`), shows the spectrum of A, from which the rank r is chosen. Its
-eigenvectors give those of the kernel matrix ZZᵀ, about,
+eigenvectors give those of the kernel matrix W^½ZZᵀW^½, about,
 
     Z_cᵀWZ_c = E Σ Eᵀ,    T = W^½ Z_c E Σ^-½   (n, r)
 
@@ -23,14 +23,15 @@ from scipy.linalg import eigh
 from ..sums import sampled_columns
 from .passes import RowBlock, RowSystems
 
-FIRST_RANK = 64  # ranks are multiples of it, if they are chosen
+FIRST_RANK = 64  # ranks that are chosen are multiples of it, unless fewer vectors are known
 SOME_COLUMNS = 2048  # at most, that show the spectrum
 # Rows that show which columns are large, those of the spectrum, and those of the product
 ENERGY_ROWS, SPECTRUM_ROWS, BASIS_ROWS = 2000, 10_000, 20_000
-SHARE = 8  # at most one column for so many rows shows the spectrum
+SHARE = 8  # one column for so many rows shows the spectrum
 LARGEST_OF_SAMPLE = 1024  # the largest rank for which BASIS_ROWS are enough
 FEATURE_COLUMNS = 10  # computing features takes as long as multiplying so many columns
-SINGLE = 1e-6  # of the largest eigenvalue: smaller ones are not known in single precision
+# Of the largest eigenvalue: smaller ones are not known in single and in double precision
+SINGLE, DOUBLE = 1e-6, 1e-14
 # The first eigenvalue that is left counts so many times: the larger it is, the more the residuals,
 # whose norm is that of P⁻¹, understate the error
 EDGE = 2.0
@@ -38,7 +39,8 @@ EDGE = 2.0
 # eigenvalues as large as the first of them, however many columns it has
 COLUMNS_PER_VECTOR = 5
 STEP = 4096  # rows of U that are converted to double precision at a time
-BYTES_PER_ENTRY = 20  # of U while it is computed: Y in both precisions, and a part of its sums
+# Of U while it is computed: every sum of Y in both precisions, and Y and U in single precision
+BYTES_PER_SUM, BYTES_PER_ENTRY = 12, 8
 BYTES_OF_WHOLE = 12  # the same where U is the identity: itself, and packed UᵀU and its factor
 # A pass that computes UᵀBU takes as long per column as this share of a column of an iteration: it
 # has one product of two, and many columns are multiplied twice as fast as few
@@ -64,30 +66,46 @@ def leading_basis(
     largest = rank or largest_rank(systems, min(D // 4 if whole_fits else D // 2, size // 2))
     if largest >= D:
         return whole_space(D)
-    energies = systems.sampled(ENERGY_ROWS).energies()
+    sample = systems.sampled(BASIS_ROWS)
+    energies = sample.sampled(ENERGY_ROWS).energies()
     places, factors = sampled_columns(energies if np.any(energies) else np.ones(D), size)
-    sample = systems.sampled(BASIS_ROWS) if largest <= LARGEST_OF_SAMPLE else systems
-    moment = systems.sampled(SPECTRUM_ROWS).column_moment(places, factors)
+    moment = sample.sampled(SPECTRUM_ROWS).column_moment(places, factors)
     values, vectors = eigh(moment, overwrite_a=True)
     values, vectors = np.maximum(values[::-1], 0), vectors[:, ::-1]
-    known = int(np.sum(values > SINGLE * values[0]))
-    if not known:  # features that vanish: one direction is as good as any other
-        return np.eye(D, 1, dtype=np.float32), np.zeros(1)
+    floor = SINGLE * values[0]
+    known = int(np.sum(values > floor))
+    if not known:
+        return some_direction(D)
+    sample = sample if largest <= LARGEST_OF_SAMPLE else systems
+    is_lost = known < min(largest, len(values)) and floor > precision
+    largest = min(largest, len(values) if is_lost else known)  # nothing of importance is beyond
     if rank is None:
         iteration = n_columns + (0 if systems.keeps_features else FEATURE_COLUMNS)
-        left = n_iterations(ratios_beyond(values / precision, D), tolerance)
-        rank, cost = best_rank(left[: min(known, largest)] * iteration, sample.share)
-        is_lost = known < min(largest, len(values)) and SINGLE * values[0] > precision
+        seen = continued(values, known) if is_lost else values
+        ratios = ratios_beyond(seen / precision, D)
+        rank, cost = best_rank(n_iterations(ratios[:largest], tolerance) * iteration, sample.share)
         if whole_fits and (is_lost or whole_cost(systems) < cost):
             return whole_space(D)
-    rank = min(rank, known)
-    test = (factors[:, None] * vectors[:, :rank] / np.sqrt(values[:rank])).astype(np.float32)
+    rank = min(rank, largest)
+    # Vectors that are not known are random, and as good as those of any random test matrix
+    test = factors[:, None] * vectors[:, :rank] / np.sqrt(np.maximum(values[:rank], floor))
+    test = test.astype(np.float32)
 
     def columns(block: RowBlock, first: int) -> np.ndarray:  # -> (b, r)
         return block.features[:, places] @ test * block.weights.max(axis=1, keepdims=True)
 
     what = f"preconditioner of rank {rank}"
     return nystrom(test, sample.adjoint(columns, rank, what=what).astype(np.float32), places)
+
+
+def continued(values: np.ndarray, known: int) -> np.ndarray:  # (s,) -> (s,)
+    """Eigenvalues in descending order; those that are not known go on as the others have fallen."""
+    half = known // 2
+    if not half:
+        return values
+    factor = (values[known - 1] / values[half - 1]) ** (1 / (known - half))
+    further = values[known - 1] * factor ** np.arange(1, len(values) - known + 1)
+    return np.append(values[:known], further)
 
 
 def ratios_beyond(ratios: np.ndarray, n_features: int) -> np.ndarray:  # (s,) -> (s,)
@@ -130,9 +148,10 @@ def moment_columns(systems: RowSystems, rank: int | None) -> int:
     """
     D = systems.n_features
     wanted = min((systems.n_rows or D) // SHARE, D // 2)
-    wanted = np.clip(wanted, 4 * FIRST_RANK, SOME_COLUMNS) if rank is None else 8 * rank
-    fits = max(math.isqrt(systems.memory // 64), 2 * (rank or FIRST_RANK))
-    return min(int(wanted), fits, D)
+    least = 2 * (rank or FIRST_RANK)
+    wanted = max(wanted, 4 * FIRST_RANK) if rank is None else 8 * rank
+    fits = min(math.isqrt(systems.memory // 64), SOME_COLUMNS)
+    return min(wanted, max(fits, least), D)
 
 
 def largest_rank(systems: RowSystems, columns: int) -> int:
@@ -146,13 +165,20 @@ def largest_rank(systems: RowSystems, columns: int) -> int:
 def _fits(systems: RowSystems, rank: int) -> bool:
     """Whether a subspace fits into memory, and after it, in single precision, its systems."""
     entries = systems.n_features * rank
-    found = BYTES_PER_ENTRY * entries, 4 * entries + systems.core_bytes(rank)
-    return max(found) <= systems.memory
+    n = systems.n_rows
+    states = systems.n_states(None if n is None else min(n, 2 * BASIS_ROWS))
+    sums = (BYTES_PER_SUM * states + BYTES_PER_ENTRY) * entries
+    return max(sums, 4 * entries + systems.core_bytes(rank)) <= systems.memory
 
 
 def whole_space(D: int) -> tuple[np.ndarray, np.ndarray]:  # -> (D, D), (1,)
     """The basis of all directions; no eigenvalue is left beyond it."""
     return np.eye(D, dtype=np.float32), np.zeros(1)
+
+
+def some_direction(D: int) -> tuple[np.ndarray, np.ndarray]:  # -> (D, 1), (1,)
+    """The basis of features that vanish: one direction is as good as any other."""
+    return np.eye(D, 1, dtype=np.float32), np.zeros(1)
 
 
 def nystrom(
@@ -162,14 +188,15 @@ def nystrom(
 
     With ΩᵀY = Q Γ Qᵀ, U are the left singular vectors of Y Q Γ^-½ and Λ the squares of its singular
     values, found from a small matrix in double precision. Directions of Ω in which A vanishes, to
-    rounding, are left out.
+    rounding, have a Γ of rounding.
     """
     gram = test.T.astype(np.float64) @ sketch[places]
     roots, turn = eigh((gram + gram.T) / 2)
-    kept = roots > SINGLE * roots[-1]
-    turn = turn[:, kept] / np.sqrt(roots[kept])
+    if roots[-1] <= 0:
+        return some_direction(len(sketch))
+    turn = turn / np.sqrt(np.maximum(roots, SINGLE * roots[-1]))
     values, vectors = eigh(turn.T @ self_product(sketch) @ turn)
-    order = np.flatnonzero(values > SINGLE**2 * values[-1])[::-1]
+    order = np.flatnonzero(values > DOUBLE * values[-1])[::-1]
     turn = turn @ (vectors[:, order] / np.sqrt(values[order]))
     basis = np.empty((len(sketch), len(order)), dtype=sketch.dtype)
     for k in range(0, len(sketch), STEP):  # no copy of all of Y in double precision

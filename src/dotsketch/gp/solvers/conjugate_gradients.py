@@ -8,8 +8,8 @@ whose right-hand side has the covariance B: δ ~ N(0, B⁻¹) is a draw of the p
 (Matheron's rule in the space of the weights). One pass over the rows multiplies all columns.
 
 A draw starts at ṽ, which it equals along directions that no row shows: nothing is left to be found
-there. All columns start with what the subspace of the preconditioner adds to that (`start`), and
-share their search directions (`iteration`).
+there. All columns start with what the subspace of the preconditioner adds to that, if its system is
+known (`start`), and share their search directions (`iteration`).
 """
 
 from __future__ import annotations
@@ -22,9 +22,7 @@ from ...rows import Checkpoint
 from .iteration import Iteration, Loop
 from .passes import RowSystems
 from .sampled import SampledPosterior
-from .start import Start
-
-DRAWS, CLASS_DRAWS = 31, 16  # 31 and a mean: 32 columns are multiplied faster than 33
+from .start import CLASS_DRAWS, DRAWS, Start
 
 
 @dataclass(frozen=True)
@@ -42,21 +40,21 @@ class ConjugateGradients:
         of the means at the training rows, relative to their spread.
     max_iterations : int, default=200
     rank : int or "auto", default="auto"
-        Columns of the preconditioner; "auto" takes the number with the least predicted time, up to
-        1024, from the spectrum of some rows.
+        Columns of the preconditioner, at most; "auto" takes the number with the least predicted
+        time, up to 1024, from the spectrum of some columns of the features.
     n_samples : int or "auto", default="auto"
         Draws of the weights, for variances and samples; "auto" is 31 for a regression and 16 for
         each class of a classifier. The part of a variance that lies in the subspace of the
         preconditioner is exact, the rest has the relative standard error √(2 / n_samples), 25 % for
         31 draws; draws that are solved no further than that add about 3 % at most, if the rank is
-        64 or more. `rank` = D makes all of it exact. If the subspace of a regression with
-        `rank="auto"` holds less than a fifth of the degrees of freedom, only the part within its 64
-        leading columns is exact.
+        64 or more. `rank` = D makes all of it exact. In a regression with `rank="auto"` no part is
+        exact if the subspace holds so small a share of the degrees of freedom that a few more draws
+        would do as much in less time.
     memory : int, default=2**29
         Bytes. Features of all rows are kept in memory if they take no more than this (in single
         precision), and computed anew in every pass otherwise. The rank is bounded by it, too.
     random_state : int, default=0
-        For the draws, and random columns of the preconditioner.
+        For the draws.
     """
 
     tolerance: float = 1e-5

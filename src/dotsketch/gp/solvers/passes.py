@@ -82,17 +82,27 @@ class RowSystems:
 
     def sampled(self, size: int) -> RowSystems:
         """Systems of `size` rows that stand for all of them, or these where they are few."""
-        n = self.rows.n_rows
-        if n is None or n <= 2 * size:  # the first rows of a stream may be unlike the others
+        n = self.n_rows
+        if n is None or n < 2 * size:
             return self
-        rows, share = Rows(self.rows.sample(size)), size / n  # rows of weight zero are left out
-        return replace(self, rows=rows, block=partial(_scaled, self.block, 1 / share), share=share)
+        # Rows of weight zero are left out. The first rows of a stream may be unlike the others
+        is_stream = self.rows.n_rows is None
+        rows = Rows(self.rows.spread(size, n) if is_stream else self.rows.sample(size))
+        return replace(
+            self,
+            rows=rows,
+            n_rows=None,
+            block=partial(_scaled, self.block, n / size),
+            share=self.share * size / n,
+            memory=0,  # they are read once
+        )
 
     def energies(self) -> np.ndarray:  # -> (D,)
         """Σ w z² of every column, with the largest weights of any system."""
 
         def add(total: np.ndarray, block: RowBlock, first: int) -> np.ndarray:
-            total += block.weights.max(axis=1) @ np.square(block.features)
+            with np.errstate(over="ignore"):  # it is found below
+                total += block.weights.max(axis=1) @ np.square(block.features)
             return total
 
         return finite(self._sum(partial(np.zeros, self.n_features), add, False, "columns"))
@@ -108,6 +118,11 @@ class RowSystems:
 
         shape = len(places), len(places)
         return finite(self._sum(partial(AdjointSum, shape), add, False, "columns").settled())
+
+    @property
+    def part_rows(self) -> int:
+        """Rows of the smallest blocks: all others are made of them."""
+        return self.block_rows // self._parts
 
     @property
     def keeps_features(self) -> bool:
@@ -133,15 +148,13 @@ class RowSystems:
         return finite(self._sum(zero, add, exact, what, is_narrow).settled())
 
     def products(
-        self, V: np.ndarray, owners: np.ndarray | None = None, *, what: str = "pass"
+        self, V: np.ndarray, owners: np.ndarray, *, what: str = "pass"
     ) -> np.ndarray:  # (D, c), (c,) -> (D, c)
-        """ZᵀWZ V; column j has the weights of system owners[j], or the largest of all systems."""
+        """ZᵀWZ V; column j has the weights of system owners[j]."""
         low, scales = single(V)
 
         def columns(block: RowBlock, first: int) -> np.ndarray:
-            weights = block.weights
-            weights = weights.max(axis=1, keepdims=True) if owners is None else weights[:, owners]
-            return times(block.features, low) * weights
+            return times(block.features, low) * block.weights[:, owners]
 
         found = self.adjoint(columns, V.shape[1], what=what)
         found *= scales
@@ -186,9 +199,12 @@ class RowSystems:
     def core_bytes(self, r: int) -> int:
         """What `cores` takes in memory: triangles of double precision, of a group of rows and of
         the sums of groups that are not yet added."""
-        n = self.n_rows
-        groups = None if n is None else -(-n // (self.block_rows * self.group_blocks))
-        return 4 * r * r * (self.n_systems + 1) * most_states(groups)
+        return 4 * r * r * (self.n_systems + 1) * self.n_states(self.n_rows)
+
+    def n_states(self, n_rows: int | None) -> int:
+        """How many sums a pass over so many rows holds at once."""
+        rows = self.block_rows * self.group_blocks
+        return most_states(None if n_rows is None else -(-n_rows // rows))
 
     def _sum(
         self,

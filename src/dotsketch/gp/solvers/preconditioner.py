@@ -5,6 +5,8 @@ shared, and each of them has its own `core` UᵀBU:
 
     P⁻¹ = U (UᵀBU)⁻¹ Uᵀ + (I − UUᵀ) / (λ_r + μ)
 
+or the eigenvalues Λ + μ in its place.
+
 With λ_r the last eigenvalue in the subspace (`basis`), the condition number of P⁻¹B is about
 1 + λ_r/μ.
 """
@@ -31,7 +33,7 @@ class Preconditioner:
 
     basis: np.ndarray  # U (D, r), single precision
     gram: PackedFactor  # the Cholesky factor of UᵀU
-    packed: np.ndarray  # (S, r (r + 1) / 2): that of UᵀBU, for every system
+    packed: np.ndarray  # (S, r (r + 1) / 2): that of UᵀBU, or of Λ + μ, for every system
     tail: float  # λ_r + μ
 
     @classmethod
@@ -59,7 +61,7 @@ class Preconditioner:
 
     @cached_property
     def cores(self) -> list[PackedFactor]:
-        """The factors of UᵀBU."""
+        """The factors of UᵀBU, or of Λ + μ."""
         return [PackedFactor(core) for core in self.packed]
 
     def __call__(self, R: np.ndarray, owners: np.ndarray) -> np.ndarray:  # (D, c), (c,) -> (D, c)

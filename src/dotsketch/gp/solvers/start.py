@@ -14,6 +14,7 @@ from .iteration import Iteration, relative_norms
 from .passes import RowBlock, RowSystems, multiplier
 from .preconditioner import Preconditioner, solved
 
+DRAWS, CLASS_DRAWS = 31, 16  # 31 and a mean: 32 columns are multiplied faster than 33
 DRAW_ITERATIONS = 1 / 3  # of those of the means, at most
 
 
@@ -39,10 +40,10 @@ class Start:
         self.basis, self.values = leading_basis(systems, self.precision, tolerance, n_columns, rank)
         r = self.basis.shape[1]
         self.is_whole = r == D  # as its preconditioner, the system itself
-        self.is_exact = self.is_whole or rank is not None or S > 1
-        if not self.is_exact:
-            most = min(D, systems.n_rows or D)
-            self.is_exact = is_worth_a_core(self.values / self.precision, most, n_draws)
+        self.has_core = self.is_whole or rank is not None or S > 1
+        if not self.has_core:  # fewer draws than usual need it no less
+            ratios, most = self.values / self.precision, min(D, systems.n_rows or D)
+            self.has_core = is_worth_a_core(ratios, most, max(n_draws, DRAWS))
         k = 0 if self.is_whole else n_draws
         self.n_means = S * m
         self.owners = np.concatenate([np.repeat(np.arange(S), m), np.repeat(np.arange(S), k)])
@@ -59,7 +60,7 @@ class Start:
         n, prior, precision = self.n_means, self.prior, self.precision
         solution = np.zeros((len(prior), len(self.owners)))
         right = inner = np.zeros((0, len(self.owners)))
-        if self.is_exact:
+        if self.has_core:
             moments, right, first = self._within()
             last = float(self.values[-1])
             preconditioner = Preconditioner.of(self.basis, moments, precision, last)
@@ -81,7 +82,7 @@ class Start:
             directions=directions,
             start_squares=start_squares,
             coarse=solved(preconditioner.cores, right[:, n:], self.of_draws)
-            if self.is_exact
+            if self.has_core
             else right[:, n:],
             relative=relative,
             checked=relative[:n].copy() if self.is_whole else (start_squares[:n] > 0).astype(float),
@@ -96,9 +97,14 @@ class Start:
         )
 
     def _noise(self, block: RowBlock, first: int) -> np.ndarray:  # -> (b, S k)
-        """ξ of a block: a stream for each, so that it does not depend on earlier blocks."""
-        rng = np.random.default_rng([self.seed, first])
-        return rng.standard_normal((len(block.weights), len(self.of_draws)), dtype=np.float32)
+        """ξ of a block: a stream for every part of it, so that it depends neither on earlier blocks
+        nor on the number of parts in a block, which passes of few columns have fewer of."""
+        noise = np.empty((len(block.weights), len(self.of_draws)), dtype=np.float32)
+        for k in range(0, len(noise), self.systems.part_rows):
+            part = noise[k : k + self.systems.part_rows]
+            rng = np.random.default_rng([self.seed, first + k])
+            rng.standard_normal(out=part, dtype=np.float32)
+        return noise
 
     def _within(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """UᵀZᵀWZU of all systems, packed; Uᵀ times right-hand sides and times residuals of ṽ."""
