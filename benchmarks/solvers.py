@@ -13,8 +13,8 @@
 - `crossover`: processor seconds of both solvers against the number of columns, with variances that
   are given and that are chosen.
 - `scale`: processor seconds of a fit, and of one of its iterations, against the number of rows and
-  of columns, with the exponents between neighbours, and the peak memory. The rank is the same for
-  all, so that the number of iterations grows with the rows.
+  of columns, with the exponents between neighbours and of all, and the peak memory. The
+  rank is the same for all, so that the number of iterations grows with the rows.
 - `wide`: a fit to all rows of a set with many columns beside a direct fit with fewer, each in a
   process of its own: processor seconds, peak memory, test error, the noise that was chosen.
 - `fashion`: FashionMNIST: SORF features with conjugate gradients, landmarks with a softmax, and the
@@ -150,6 +150,7 @@ def scale(options: argparse.Namespace) -> None:
     # Columns last: only they need more memory, and the peak is that of the process so far
     for axis, sizes in (("rows", (5000, 10_000, 20_000, 40_000)), ("columns", options.columns)):
         before: dict[str, tuple[float, float]] = {}
+        totals = []
         for size in sizes:
             columns = size if axis == "columns" else options.columns[0]
             n = options.rows or 10_000 if axis == "columns" else size
@@ -165,11 +166,14 @@ def scale(options: argparse.Namespace) -> None:
                 for name, value in found.items()
             }
             before = {name: (size, value) for name, value in found.items()}
+            totals.append(seconds)
             print(
                 f"{n:6d} {columns:8d} {seconds:7.1f} {gp.n_iterations_:6d} {exponents['all']:>9s} "
                 f"{found['each']:15.2f} {exponents['each']:>9s} {peak_mebibytes():17.0f}",
                 flush=True,
             )
+        slope, _ = np.polyfit(np.log(sizes), np.log(totals), 1)
+        print(f"exponent of all numbers of {axis}: {slope:.2f}", flush=True)
 
 
 def _exponent(before: tuple[float, float], after: tuple[float, float]) -> str:

@@ -15,6 +15,7 @@ import scipy.sparse
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.frozen import FrozenEstimator
+from sklearn.preprocessing import FunctionTransformer
 
 import dotsketch.gp.iterative
 import dotsketch.gp.regression_sums
@@ -28,6 +29,7 @@ from dotsketch.gp.solvers.basis import leading_basis, nystrom
 from dotsketch.gp.solvers.iteration import Loop, conjugate
 from dotsketch.gp.solvers.passes import AdjointSum
 from dotsketch.gp.solvers.preconditioner import Preconditioner
+from dotsketch.gp.solvers.start import Start
 from dotsketch.gp.sums import sampled_columns
 from dotsketch.rows import Rows
 from gp.data import gaussian_features, polynomial_features, regression_data
@@ -135,7 +137,7 @@ def test_cores_of_many_systems_take_the_memory_that_is_counted():
     counted = bases.BYTES_OF_WHOLE * 256**2 + systems.core_bytes(256)
     tracemalloc.start()
     try:
-        basis, values = bases.whole_space(256)
+        basis, values, _ = bases.whole_space(256)
         P = Preconditioner.of(basis, systems.cores(basis)[0], 0.5, float(values[-1]))
         assert len(P.cores) == 20
         assert tracemalloc.get_traced_memory()[1] < 1.1 * counted
@@ -223,7 +225,7 @@ def test_the_basis_holds_the_leading_eigenvectors(monkeypatch):
         return leading_basis(systems, 0.1, 1e-5, 10.0, rank)
 
     for rank in (6, 12, 20):
-        U, values = found(rank)
+        U, values, _ = found(rank)
         number = min(rank, 12)  # there are no more of them
         assert U.shape == (80, number)
         np.testing.assert_allclose(U.T @ U, np.eye(number), atol=1e-3)
@@ -231,7 +233,7 @@ def test_the_basis_holds_the_leading_eigenvectors(monkeypatch):
         tolerance = 0.3 if rank == 6 else 1e-4
         np.testing.assert_allclose(values, exact[:number], rtol=tolerance)
     monkeypatch.setattr(bases, "BASIS_ROWS", 200)
-    U, values = found(12)
+    U, values, _ = found(12)
     np.testing.assert_allclose(U @ (U.T @ A), A, atol=1e-3)  # the same space
     assert not np.allclose(values, exact[:12], rtol=1e-3)
 
@@ -264,7 +266,7 @@ def test_rows_that_are_alike(is_stream):
 def test_features_that_vanish_have_a_basis():
     systems, *_ = random_systems(D=200)
     systems.rows.columns[0][:] = 0
-    U, values = leading_basis(systems, 0.1, 1e-5, 10.0, None)
+    U, values, _ = leading_basis(systems, 0.1, 1e-5, 10.0, None)
     assert U.shape == (200, 1)
     assert np.linalg.norm(U) == 1
     assert values == 0
@@ -272,15 +274,8 @@ def test_features_that_vanish_have_a_basis():
 
 def test_features_of_low_rank_need_no_whole_space():
     systems, _ = low_rank_systems(D=400, memory=1 << 24)
-    U, _ = leading_basis(systems, 1.0, 1e-5, 10.0, None)
+    U, *_ = leading_basis(systems, 1.0, 1e-5, 10.0, None)
     assert U.shape == (400, 12)
-
-
-def test_eigenvalues_below_rounding_go_on_as_the_others_fall():
-    values = 0.5 ** np.arange(30)
-    noisy = np.where(np.arange(30) < 20, values, values[19])
-    np.testing.assert_allclose(bases.continued(noisy, 20), values)
-    np.testing.assert_array_equal(bases.continued(noisy, 1), noisy)  # too few to say
 
 
 def test_columns_that_show_the_spectrum():
@@ -313,7 +308,7 @@ def test_some_columns_show_the_subspace_of_all():
     systems = RowSystems(rows, block, 2000, 1, 1, 64, 1 << 29)
     Z = features.transform(X)
     exact, vectors = np.linalg.eigh(Z.T @ Z)
-    U, values = leading_basis(systems, 0.1, 1e-5, 10.0, 20)
+    U, values, _ = leading_basis(systems, 0.1, 1e-5, 10.0, 20)
     assert bases.moment_columns(systems, 20) == 160  # of 2000
     np.testing.assert_allclose(values[:5], exact[::-1][:5], rtol=1e-3)
     missed = vectors[:, ::-1][:, :5] - U @ (U.T @ vectors[:, ::-1][:, :5])
@@ -442,6 +437,37 @@ def test_a_subspace_is_made_exact_if_more_draws_would_take_longer():
     assert bases.is_worth_a_core(slow, 3000, 100)
     assert bases.is_worth_a_core(fast, 1_000_000, 31)  # of 1111
     assert bases.is_worth_a_core(slow[:64], 1_000_000, 1)
+
+
+@pytest.mark.parametrize("n_samples", [1, 31])
+def test_features_whose_rank_is_seen_have_exact_variances(n_samples):
+    """70 of 2000 columns are independent: the subspace holds all, and nothing is beyond it."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((2500, 70)) @ np.linalg.qr(rng.standard_normal((2000, 70)))[0].T
+    y = X @ rng.standard_normal(2000) + 0.3 * rng.standard_normal(2500)
+    solver = ConjugateGradients(memory=1 << 24, n_samples=n_samples)  # the whole space is larger
+    options = {"features": FunctionTransformer(), "noise_variance": 0.1, "chunk_rows": None}
+    gp = regressor(solver=solver, **options).fit(X, y)
+    assert gp.posterior_.core.size == 70
+    expected = direct(**options).fit(X, y).predict(X[:100], return_std=True)[1]
+    np.testing.assert_allclose(gp.predict(X[:100], return_std=True)[1], expected, rtol=1e-3)
+
+
+def test_few_draws_need_exact_variances_no_less(monkeypatch):
+    """Those of a single draw would vary by 140 %: the usual number decides."""
+    X, y = regression_data(n=400)
+    seen = []
+
+    def is_worth(ratios, most, n_draws):
+        seen.append(n_draws)
+        return True
+
+    monkeypatch.setattr("dotsketch.gp.solvers.start.is_worth_a_core", is_worth)
+    features = gaussian_features(n_components=300)
+    for n_samples in (1, 50):
+        solver = ConjugateGradients(memory=1 << 19, n_samples=n_samples)
+        regressor(features=features, solver=solver).fit(X, y)
+    assert seen == [31, 50]
 
 
 def test_a_preconditioner_of_eigenvalues():
@@ -658,6 +684,30 @@ def test_variances_by_draws_alone(monkeypatch):
     assert gp.sample_y(X[:3], n_samples=4, random_state=0).shape == (3, 4)
     loaded = pickle.loads(pickle.dumps(gp))
     np.testing.assert_array_equal(loaded.predict(X[:10], return_std=True)[1] ** 2, found)
+
+
+def test_all_passes_see_the_same_noise(tmp_path, monkeypatch):
+    """Blocks of rows on disk leave out those of weight zero, so that small ones begin elsewhere."""
+    X, y = regression_data(n=600)
+    np.save(tmp_path / "X.npy", X)
+    mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
+    weights = (np.random.default_rng(0).uniform(size=600) < 0.5).astype(float)
+    seen, noise = [], Start._noise
+
+    def recorded(self, block, first):
+        seen.append(noise(self, block, first))
+        return seen[-1]
+
+    monkeypatch.setattr(Start, "_noise", recorded)
+    features = FrozenEstimator(gaussian_features(n_components=200).fit(X))
+    solver = ConjugateGradients(rank=32, memory=1, n_samples=1, max_iterations=1)
+    gp = regressor(features=features, solver=solver, chunk_rows=64)
+    with pytest.warns(ConvergenceWarning):
+        gp.fit(mapped, y, sample_weight=weights)
+    assert len(seen) == 20  # 10 blocks, in the pass of the subspace and in that of residuals
+    first, second = np.concatenate(seen[:10]), np.concatenate(seen[10:])
+    np.testing.assert_array_equal(first, second)
+    assert len(first) == np.sum(weights)
 
 
 def test_a_sample_of_rows_counts_those_of_weight_zero(tmp_path):

@@ -144,6 +144,25 @@ def test_rows_of_weight_zero_are_not_spread(columns):
     np.testing.assert_array_equal(rows.spread(3, 11)[1], [1, 11, 21])
 
 
+def test_a_function_gives_the_same_rows_every_time(columns):
+    sizes = iter([[7, 9, 7], [7, 9]])
+    rows = Rows(stream=lambda: batches(columns, next(sizes)))
+    assert_same_blocks(rows.blocks(5), columns, 5)
+    with pytest.raises(ValueError, match="23 rows in one pass and 16 in another"):
+        list(rows.blocks(5))
+
+
+def test_a_function_returns_a_fresh_iterator_every_time(columns):
+    once, batch = batches(columns, [7, 16]), [columns]
+    rows = Rows(stream=lambda: once)
+    rows.sample(5)
+    with pytest.raises(ValueError, match="same iterator every time"):
+        list(rows.blocks(5))
+    rows = Rows(stream=lambda: batch)  # a list gives its rows as often as it is read
+    rows.sample(5)
+    assert_same_blocks(rows.blocks(5), columns, 5)
+
+
 def test_streams_are_recognised(columns):
     assert is_stream(iter([columns]))
     assert is_stream(lambda: iter([columns]))

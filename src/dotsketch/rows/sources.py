@@ -60,6 +60,8 @@ class Rows(Foldable):
         self.columns = None if columns is None else each(columns, _sliceable)
         self._stream = stream
         self._taken = False
+        self._given: Any = None  # what a repeatable stream returned last, and its number of rows
+        self._n_given: int | None = None
         if self.columns is not None:
             if any(c is not None and c.shape == () for c in self.columns):
                 raise ValueError("A number was given where one for every row is needed.")
@@ -127,7 +129,7 @@ class Rows(Foldable):
         places, first, kept = evenly_spaced(n_rows, size), 0, []
         for batch in self._batches():
             last = first + len_of(batch[0])
-            own = places[(places >= first) & (places < last)] - first
+            own = places[slice(*np.searchsorted(places, (first, last)))] - first
             if len(own):
                 kept.append(each(batch, pick, own))
             first = last
@@ -149,7 +151,7 @@ class Rows(Foldable):
 
     def _batches(self) -> Iterator[Block]:
         if callable(self._stream):
-            return map(as_batch, self._stream())
+            return self._repeated()
         if self._taken:
             raise ValueError(
                 "The iterator is used up, and this takes another pass over the rows: give a "
@@ -157,6 +159,24 @@ class Rows(Foldable):
             )
         self._taken = True
         return map(as_batch, self._stream)
+
+    def _repeated(self) -> Iterator[Block]:
+        """The batches of a repeatable stream, which are the same in every pass."""
+        before, self._given, n = self._given, self._stream(), 0
+        if self._given is before and hasattr(before, "__next__"):
+            raise ValueError(
+                "The function returns the same iterator every time, which gives its rows only "
+                "once: return a fresh iterator from every call."
+            )
+        for batch in map(as_batch, self._given):
+            n += len_of(batch[0])
+            yield batch
+        if self._n_given not in (None, n):
+            raise ValueError(
+                f"The function gave {self._n_given} rows in one pass and {n} in another: return "
+                "all rows, in the same order, from every call."
+            )
+        self._n_given = n
 
 
 def _first(blocks: Iterator[Block]) -> Block:

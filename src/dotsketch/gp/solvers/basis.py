@@ -16,6 +16,7 @@ its Nyström approximation (Frangella, Tropp and Udell, 2023):
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import eigh
@@ -48,10 +49,18 @@ CORE_COST = 0.25
 DRAW_PASSES = 6  # that multiply draws: usually three to eight
 
 
+class Subspace(NamedTuple):
+    """Leading eigenvectors U and eigenvalues Λ of A, and the number of all that are not zero."""
+
+    basis: np.ndarray  # U (D, r), single precision
+    values: np.ndarray  # Λ (r,), descending
+    most: int  # eigenvalues, unless some columns have not shown where they end: then D
+
+
 def leading_basis(
     systems: RowSystems, precision: float, tolerance: float, n_columns: float, rank: int | None
-) -> tuple[np.ndarray, np.ndarray]:  # -> (D, r), (r,)
-    """Leading eigenvectors and eigenvalues of ZᵀWZ with the largest weights of any system.
+) -> Subspace:
+    """That of ZᵀWZ with the largest weights of any system.
 
     The rank, unless it is given, is that of the least predicted time, with iterations to the
     `tolerance` that multiply `n_columns` each; μ is the `precision`.
@@ -75,14 +84,13 @@ def leading_basis(
     floor = SINGLE * values[0]
     known = int(np.sum(values > floor))
     if not known:
-        return some_direction(D)
+        return Subspace(*some_direction(D), 1)
     sample = sample if largest <= LARGEST_OF_SAMPLE else systems
     is_lost = known < min(largest, len(values)) and floor > precision
     largest = min(largest, len(values) if is_lost else known)  # nothing of importance is beyond
     if rank is None:
         iteration = n_columns + (0 if systems.keeps_features else FEATURE_COLUMNS)
-        seen = continued(values, known) if is_lost else values
-        ratios = ratios_beyond(seen / precision, D)
+        ratios = ratios_beyond(values / precision, D)
         rank, cost = best_rank(n_iterations(ratios[:largest], tolerance) * iteration, sample.share)
         if whole_fits and (is_lost or whole_cost(systems) < cost):
             return whole_space(D)
@@ -95,17 +103,9 @@ def leading_basis(
         return block.features[:, places] @ test * block.weights.max(axis=1, keepdims=True)
 
     what = f"preconditioner of rank {rank}"
-    return nystrom(test, sample.adjoint(columns, rank, what=what).astype(np.float32), places)
-
-
-def continued(values: np.ndarray, known: int) -> np.ndarray:  # (s,) -> (s,)
-    """Eigenvalues in descending order; those that are not known go on as the others have fallen."""
-    half = known // 2
-    if not half:
-        return values
-    factor = (values[known - 1] / values[half - 1]) ** (1 / (known - half))
-    further = values[known - 1] * factor ** np.arange(1, len(values) - known + 1)
-    return np.append(values[:known], further)
+    sketch = sample.adjoint(columns, rank, what=what).astype(np.float32)
+    ends = known < len(values) and floor <= precision
+    return Subspace(*nystrom(test, sketch, places), known if ends else D)
 
 
 def ratios_beyond(ratios: np.ndarray, n_features: int) -> np.ndarray:  # (s,) -> (s,)
@@ -147,11 +147,12 @@ def moment_columns(systems: RowSystems, rank: int | None) -> int:
     More than a given rank, by far, but no more than there are.
     """
     D = systems.n_features
-    wanted = min((systems.n_rows or D) // SHARE, D // 2)
-    least = 2 * (rank or FIRST_RANK)
-    wanted = max(wanted, 4 * FIRST_RANK) if rank is None else 8 * rank
+    if rank is None:
+        wanted = max(min((systems.n_rows or D) // SHARE, D // 2), 4 * FIRST_RANK)
+    else:
+        wanted = 8 * rank
     fits = min(math.isqrt(systems.memory // 64), SOME_COLUMNS)
-    return min(wanted, max(fits, least), D)
+    return min(wanted, max(fits, 2 * (rank or FIRST_RANK)), D)
 
 
 def largest_rank(systems: RowSystems, columns: int) -> int:
@@ -171,9 +172,9 @@ def _fits(systems: RowSystems, rank: int) -> bool:
     return max(sums, 4 * entries + systems.core_bytes(rank)) <= systems.memory
 
 
-def whole_space(D: int) -> tuple[np.ndarray, np.ndarray]:  # -> (D, D), (1,)
-    """The basis of all directions; no eigenvalue is left beyond it."""
-    return np.eye(D, dtype=np.float32), np.zeros(1)
+def whole_space(D: int) -> Subspace:
+    """All directions; no eigenvalue is left beyond them."""
+    return Subspace(np.eye(D, dtype=np.float32), np.zeros(1), D)
 
 
 def some_direction(D: int) -> tuple[np.ndarray, np.ndarray]:  # -> (D, 1), (1,)

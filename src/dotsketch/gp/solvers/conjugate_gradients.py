@@ -52,7 +52,7 @@ class ConjugateGradients:
         would do as much in less time.
     memory : int, default=2**29
         Bytes. Features of all rows are kept in memory if they take no more than this (in single
-        precision), and computed anew in every pass otherwise. The rank is bounded by it, too.
+        precision), and computed anew in every pass otherwise. It also bounds a rank of "auto".
     random_state : int, default=0
         For the draws.
     """

@@ -120,11 +120,6 @@ class RowSystems:
         return finite(self._sum(partial(AdjointSum, shape), add, False, "columns").settled())
 
     @property
-    def part_rows(self) -> int:
-        """Rows of the smallest blocks: all others are made of them."""
-        return self.block_rows // self._parts
-
-    @property
     def keeps_features(self) -> bool:
         """Whether the features of all rows are in memory, after a pass over them or before it."""
         n = self.n_rows
@@ -136,16 +131,20 @@ class RowSystems:
         width: int,
         *,
         exact: bool = False,
+        small: bool = False,
         what: str = "pass",
     ) -> np.ndarray:  # -> (D, width)
-        """Σ Zᵀ columns(block, first) over all blocks; `first` is the number of their first row."""
+        """Σ Zᵀ columns(block, first) over all blocks, which may be `small`.
+
+        `first` is the number of the first row of a block.
+        """
 
         def add(total: AdjointSum, block: RowBlock, first: int) -> AdjointSum:
             total.add(block.features, columns(block, first))
             return total
 
-        zero, is_narrow = partial(AdjointSum, (self.n_features, width)), width <= FEW_COLUMNS
-        return finite(self._sum(zero, add, exact, what, is_narrow).settled())
+        zero = partial(AdjointSum, (self.n_features, width))
+        return finite(self._sum(zero, add, exact, what, small).settled())
 
     def products(
         self, V: np.ndarray, owners: np.ndarray, *, what: str = "pass"
@@ -156,7 +155,8 @@ class RowSystems:
         def columns(block: RowBlock, first: int) -> np.ndarray:
             return times(block.features, low) * block.weights[:, owners]
 
-        found = self.adjoint(columns, V.shape[1], what=what)
+        width = V.shape[1]
+        found = self.adjoint(columns, width, small=width <= FEW_COLUMNS, what=what)
         found *= scales
         return found
 
@@ -212,11 +212,11 @@ class RowSystems:
         add: Callable[[Any, RowBlock, int], Any],
         exact: bool,
         what: str,
-        is_narrow: bool = False,
+        small: bool = False,
     ) -> Any:
         """One pass: what `add` makes of all blocks, in a fixed order."""
         self.n_passes += 1
-        parts = self._parts if exact or (is_narrow and not self.keeps_features) else 1
+        parts = self._parts if exact or (small and not self.keeps_features) else 1
         return self._passes[exact, parts].fold(
             zero,
             add,

@@ -37,13 +37,15 @@ class Start:
         self.systems, self.precision, self.seed = systems, 1 / prior_variance, random_state
         S, m, D = systems.n_systems, systems.n_outputs, systems.n_features
         n_columns = S * (m + DRAW_ITERATIONS * n_draws)
-        self.basis, self.values = leading_basis(systems, self.precision, tolerance, n_columns, rank)
+        subspace = leading_basis(systems, self.precision, tolerance, n_columns, rank)
+        self.basis, self.values, most = subspace
         r = self.basis.shape[1]
         self.is_whole = r == D  # as its preconditioner, the system itself
         self.has_core = self.is_whole or rank is not None or S > 1
         if not self.has_core:  # fewer draws than usual need it no less
-            ratios, most = self.values / self.precision, min(D, systems.n_rows or D)
-            self.has_core = is_worth_a_core(ratios, most, max(n_draws, DRAWS))
+            most = min(most, systems.n_rows or D)
+            draws = max(n_draws, DRAWS)
+            self.has_core = is_worth_a_core(self.values / self.precision, most, draws)
         k = 0 if self.is_whole else n_draws
         self.n_means = S * m
         self.owners = np.concatenate([np.repeat(np.arange(S), m), np.repeat(np.arange(S), k)])
@@ -97,14 +99,9 @@ class Start:
         )
 
     def _noise(self, block: RowBlock, first: int) -> np.ndarray:  # -> (b, S k)
-        """ξ of a block: a stream for every part of it, so that it depends neither on earlier blocks
-        nor on the number of parts in a block, which passes of few columns have fewer of."""
-        noise = np.empty((len(block.weights), len(self.of_draws)), dtype=np.float32)
-        for k in range(0, len(noise), self.systems.part_rows):
-            part = noise[k : k + self.systems.part_rows]
-            rng = np.random.default_rng([self.seed, first + k])
-            rng.standard_normal(out=part, dtype=np.float32)
-        return noise
+        """ξ of a block: a stream for each, so that it does not depend on earlier blocks."""
+        rng = np.random.default_rng([self.seed, first])
+        return rng.standard_normal((len(block.weights), len(self.of_draws)), dtype=np.float32)
 
     def _within(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """UᵀZᵀWZU of all systems, packed; Uᵀ times right-hand sides and times residuals of ṽ."""
