@@ -8,6 +8,7 @@ import warnings
 
 import numpy as np
 import pytest
+from joblib import effective_n_jobs, parallel_config
 from sklearn import config_context, get_config
 
 from dotsketch import AutoFeatures, FeatureGPRegressor, Gaussian, NystromFeatures
@@ -15,6 +16,7 @@ from dotsketch._support import threads as pool
 from dotsketch._support.threads import run_all
 from dotsketch.features import whitening
 from dotsketch.gp.search import subset
+from dotsketch.spectrum import banded
 
 
 class Library:
@@ -24,6 +26,10 @@ class Library:
 
     def __init__(self, threads):
         self.threads = threads
+
+    @property
+    def num_threads(self):
+        return self.threads
 
     def info(self, **options):
         return {"user_api": "blas", "num_threads": self.threads}
@@ -130,6 +136,35 @@ def test_blas_keeps_to_one_thread_meanwhile(blas):
     assert blas.threads == 8
     run_all(lambda _: seen.append(blas.threads), range(2), 1)  # no threads of ours, no limit
     assert seen[4:] == [8, 8]
+
+
+@pytest.mark.parametrize("size", [5000, 1280, 1281, 2])
+def test_strips_are_everything_once(blas, size):
+    seen = []
+    pool.run_strips(lambda own: seen.append((own.start, own.stop, blas.threads)), size, 512)
+    starts, stops, threads = zip(*sorted(seen), strict=True)
+    assert starts == (0, *stops[:-1])
+    assert stops[-1] == size
+    assert len(seen) <= max(size // 512, 1)  # no strip is short
+    assert set(threads) == ({8} if len(seen) == 1 else {1})
+    assert (len(seen) == 1) == (size == 2)
+
+
+def test_features_of_a_solver_have_the_threads_of_blas(blas):
+    with pool.threads_for_features():
+        assert effective_n_jobs(None) == 8
+    with parallel_config("threading", n_jobs=3), pool.threads_for_features():
+        assert effective_n_jobs(None) == 3
+    with pool.single_blas_thread(), pool.threads_for_features():
+        assert effective_n_jobs(None) == 1
+
+
+def test_bands_have_one_thread_of_blas(blas, monkeypatch):
+    seen = []
+    monkeypatch.setattr(banded, "_product", lambda S, V: seen.append(blas.threads) or S @ V)
+    banded.band_of(np.eye(6), np.ones((6, 1)), width=2)
+    assert set(seen) == {1}
+    assert blas.threads == 8
 
 
 def test_small_matrices_have_one_thread_of_blas(blas):

@@ -20,7 +20,9 @@ from sklearn.preprocessing import FunctionTransformer
 import dotsketch.gp.iterative
 import dotsketch.gp.regression_sums
 import dotsketch.gp.solvers.iteration
+import dotsketch.gp.solvers.passes as passes
 from dotsketch import FeatureGPRegressor, FourierFeatures, Gaussian, load, save
+from dotsketch._support import threads
 from dotsketch.gp import ConjugateGradients
 from dotsketch.gp.packed import PackedMatrix
 from dotsketch.gp.solvers import RowBlock, RowSystems
@@ -495,6 +497,30 @@ def test_means_are_those_of_cholesky(outputs, dtype):
     assert (found.solver_, exact.solver_) == ("cg", "cholesky")
     assert found.residuals_[-1] <= 1e-9
     assert len(found.residuals_) == found.n_iterations_ + 1
+
+
+@pytest.mark.parametrize("wide", [False, True], ids=["strips of features", "of columns"])
+def test_several_threads_give_the_same(monkeypatch, wide):
+    X, y = regression_data(n=300)
+    options = {"features": FrozenEstimator(gaussian_features(n_components=300).fit(X))}
+    solver = ConjugateGradients(memory=1, rank=40)
+    expected = regressor(solver=solver, **options).fit(X, y)
+    shares = []
+
+    def run_all(function, items, workers):
+        shares.append(len(items))
+        for item in reversed(items):
+            function(item)
+
+    monkeypatch.setattr(passes, "STRIP", 64)
+    monkeypatch.setattr(passes, "MANY_COLUMNS", 8 if wide else 64)
+    monkeypatch.setattr(threads, "_STRIP", 1)
+    monkeypatch.setattr(threads, "blas_threads", lambda: 3)
+    monkeypatch.setattr(threads, "run_all", run_all)
+    found = regressor(solver=solver, **options).fit(X, y)
+    assert max(shares) == 3
+    for part in zip(*(gp.predict(X, return_std=True) for gp in (found, expected)), strict=True):
+        np.testing.assert_allclose(*part, rtol=2e-4, atol=1e-5)
 
 
 def test_default_tolerance():

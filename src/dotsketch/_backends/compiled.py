@@ -232,7 +232,7 @@ def largest_entry(X: Array) -> float:
 
 def add_adjoint(Z: np.ndarray, R: np.ndarray, total: np.ndarray) -> None:
     is_single = Z.dtype == R.dtype == total.dtype == np.float32
-    is_few = R.shape[1] <= MOST_ADJOINT and total.flags.c_contiguous
+    is_few = R.shape[1] <= MOST_ADJOINT and total.strides[1] == total.itemsize
     # with shorter vectors, or several threads, a BLAS is as fast
     if cpp.ISA == "v4" and is_single and is_few and blas_threads() == 1:
         cpp.add_adjoint(aligned(Z), aligned(R), total)

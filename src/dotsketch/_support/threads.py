@@ -17,11 +17,13 @@ from contextvars import copy_context
 from functools import lru_cache
 from typing import Any, TypeVar
 
+from joblib import effective_n_jobs, parallel_config
 from sklearn import config_context, get_config
 from threadpoolctl import ThreadpoolController
 
 Item = TypeVar("Item")
 _SMALL = 1000  # rows of a matrix
+_STRIP = 128  # strips begin at multiples of it, for the sake of vectors and caches
 
 
 def run_all(function: Callable[[Item], object], items: Iterable[Item], workers: int) -> None:
@@ -83,6 +85,30 @@ def blas_threads() -> int:
     """How many threads BLAS uses now."""
     pools = _blas_pools().lib_controllers
     return max((pool.num_threads for pool in pools if pool.user_api == "blas"), default=1)
+
+
+def run_strips(function: Callable[[slice], object], size: int, least: int) -> None:
+    """Calls function for slices of 0, …, size − 1, on as many threads as BLAS would use.
+
+    One call for each thread, with `least` numbers or more. It is faster than the threads of BLAS
+    where its calls are short, and does not depend on how they share the processors with others.
+    """
+    workers = min(blas_threads(), size // least)
+    step = -(-size // max(workers, 1))
+    step += -step % _STRIP
+    strips = [slice(first, min(first + step, size)) for first in range(0, size, step)]
+    run_all(function, strips, workers)
+
+
+def threads_for_features() -> AbstractContextManager[None]:
+    """Features whose `n_jobs` is None are computed on as many threads as BLAS would use.
+
+    Unless a surrounding `joblib.parallel_config` says how many.
+    """
+    workers = blas_threads()
+    if workers == 1 or effective_n_jobs(None) > 1:
+        return nullcontext()
+    return parallel_config("threading", n_jobs=workers)
 
 
 class _BlasLimit:

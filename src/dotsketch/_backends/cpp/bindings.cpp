@@ -472,12 +472,18 @@ void add_adjoint(const InputArray& Z_array, const InputArray& R_array, const Out
     if (R.rows != Z.rows)
         value_error("Z and R must have the same number of rows; they have " + std::to_string(Z.rows) + " and " +
                     std::to_string(R.rows) + ".");
-    arguments.total = as_contiguous<float>(total, 2, "total", "float32");
+    require_type<float>(total, "total", "float32");
+    require_dimensions(total, 2, "total");
     if (Index(total.shape(0)) != R.columns || Index(total.shape(1)) != Z.columns)
         value_error("total must have shape (" + std::to_string(R.columns) + ", " + std::to_string(Z.columns) +
                     "); its shape is " + shape_text(total) + ".");
+    arguments.total = static_cast<float*>(total.data());
+    arguments.total_stride = R.columns > 1 ? Index(total.stride(0)) : Z.columns;
+    if (total.size() > 0 && ((Z.columns > 1 && total.stride(1) != 1) || arguments.total_stride < Z.columns))
+        value_error("The rows of total must be contiguous and apart; pass numpy.ascontiguousarray(total).");
     for (const Input<float>& given : {Z, R})
-        if (may_overlap(given, static_cast<const float*>(arguments.total), 1, Z.columns * R.columns, 0, 1))
+        if (may_overlap(given, static_cast<const float*>(arguments.total), R.columns, Z.columns,
+                        arguments.total_stride, 1))
             value_error("total shares memory with Z or R; give an array of its own.");
     nb::gil_scoped_release release;
     kernels->add_adjoint(arguments);

@@ -138,7 +138,8 @@ struct PairTermsArguments {
 struct AdjointArguments {
     Input<float> Z;  // (b, D)
     Input<float> R;  // (b, c)
-    float* total;    // (c, D), contiguous
+    float* total;    // (c, D), contiguous rows
+    Index total_stride;
 };
 
 template <class T>

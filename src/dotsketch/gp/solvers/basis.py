@@ -39,6 +39,9 @@ EDGE = 2.0
 # Some columns show one eigenvector out of so many well enough: what U misses of the others has
 # eigenvalues as large as the first of them, however many columns it has
 COLUMNS_PER_VECTOR = 5
+# Where a spectrum ends: at most its next eigenvalue over the last, and what is left of the degrees
+# of freedom
+DROP, LEFT = 0.1, 0.05
 STEP = 4096  # rows of U that are converted to double precision at a time
 # Of U while it is computed: every sum of Y in both precisions, and Y and U in single precision
 BYTES_PER_SUM, BYTES_PER_ENTRY = 12, 8
@@ -104,8 +107,19 @@ def leading_basis(
 
     what = f"preconditioner of rank {rank}"
     sketch = sample.adjoint(columns, rank, what=what).astype(np.float32)
-    ends = known < len(values) and floor <= precision
-    return Subspace(*nystrom(test, sketch, places), known if ends else D)
+    return Subspace(*nystrom(test, sketch, places), known if ends(values, known, precision) else D)
+
+
+def ends(values: np.ndarray, known: int, precision: float) -> bool:  # (s,)
+    """Whether features have no more than the known eigenvalues, of those of some columns.
+
+    They fall to those of roundings at once, and these hold few degrees of freedom (λ/μ at most).
+    Few columns show those of a smooth kernel as if they ended, but these fall little by little.
+    """
+    if known == len(values):
+        return False
+    is_drop = values[known] <= DROP * values[known - 1]
+    return bool(is_drop and np.sum(values[known:]) <= LEFT * known * precision)
 
 
 def ratios_beyond(ratios: np.ndarray, n_features: int) -> np.ndarray:  # (s,) -> (s,)

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from ..._support.threads import single_blas_thread
 from ..packed import PackedFactor
 from .basis import product
 from .passes import RowBlock, RowSystems, times
@@ -160,8 +161,10 @@ class Loop:
         else:
             products = self.systems.products(directions, self.owners[active], what=label)
         products += self.precision * directions
-        for system in np.unique(self.owners[active]):
-            self._advance(active, self.owners[active] == system, directions, products)
+        # Short calls of NumPy's BLAS and of SciPy's alternate: see `suited_blas_threads`
+        with single_blas_thread():
+            for system in np.unique(self.owners[active]):
+                self._advance(active, self.owners[active] == system, directions, products)
         if exact:
             before = state.checked[means]
             state.checked[means] = state.relative[means]

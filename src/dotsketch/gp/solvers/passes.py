@@ -13,12 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import partial, reduce
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..._backends import add_adjoint
+from ..._support.threads import run_strips, threads_for_features
 from ...rows import Rows
 from ...rows.fold import most_states
 from ...rows.sources import Block
@@ -32,6 +33,8 @@ GROUP_ROWS = 1 << 16  # whose sums start at zero: few, since they may be large
 PARTS = 4
 PART_BLOCKS = 8  # whose products are added in single precision
 FEW_COLUMNS = 3  # are multiplied faster one by one
+# Of features, at least, for a thread; and columns on the right that are many enough for BLAS
+STRIP, MANY_COLUMNS = 1024, 64
 
 
 class RowBlock(NamedTuple):
@@ -180,7 +183,7 @@ class RowSystems:
 
         def add(total: np.ndarray, block: RowBlock, first: int) -> np.ndarray:
             Z, _, weights = block
-            T = np.asarray(Z if project is None else Z @ project, dtype=np.float64)
+            T = np.asarray(Z if project is None else times(Z, project), dtype=np.float64)
             least = weights.min(axis=1, keepdims=True)
             own = np.concatenate([weights - least, least], axis=1)
             for packed, extra in zip(total[:triangles].reshape(S + 1, -1), own.T, strict=True):
@@ -254,7 +257,11 @@ class AdjointSum:
             return
         if self._part is None:
             self._part = np.zeros_like(self._rows, dtype=np.float32)
-        add_adjoint(Z, R, self._part)
+        part = self._part
+        if len(part) > MANY_COLUMNS:
+            run_strips(lambda own: add_adjoint(Z, R[:, own], part[own]), len(part), MANY_COLUMNS)
+        else:
+            run_strips(lambda own: add_adjoint(Z[:, own], R, part[:, own]), len(part.T), STRIP)
         self._blocks += 1
         if self._blocks == PART_BLOCKS:
             self._rows += self._part
@@ -280,9 +287,11 @@ class AdjointSum:
 
 def times(Z: np.ndarray, V: np.ndarray) -> np.ndarray:  # (b, D), (D, c) -> (b, c)
     """Z V."""
-    if not 0 < V.shape[1] <= FEW_COLUMNS:
-        return Z @ V
-    return np.stack([Z @ column for column in np.ascontiguousarray(V.T)], axis=1)
+    if 0 < V.shape[1] <= FEW_COLUMNS:
+        return np.stack([Z @ column for column in np.ascontiguousarray(V.T)], axis=1)
+    found: dict[int, np.ndarray] = {}
+    run_strips(lambda own: found.update({own.start: Z[:, own] @ V[own]}), len(V), STRIP)
+    return reduce(np.add, (found[first] for first in sorted(found)))
 
 
 def multiplier(V: np.ndarray, exact: bool) -> Callable[[np.ndarray], np.ndarray]:  # (D, c)
@@ -306,7 +315,8 @@ def _scaled(
 
 def _row_block(block: Callable[[Block, bool], RowBlock], exact: bool, columns: Block) -> RowBlock:
     dtype = np.float64 if exact else np.float32
-    return RowBlock(*(np.asarray(part, dtype=dtype) for part in block(columns, exact)))
+    with threads_for_features():
+        return RowBlock(*(np.asarray(part, dtype=dtype) for part in block(columns, exact)))
 
 
 def single(V: np.ndarray) -> tuple[np.ndarray, np.ndarray]:  # (D, c) -> (D, c), (c,)
