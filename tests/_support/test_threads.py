@@ -152,11 +152,21 @@ def test_strips_are_everything_once(blas, size):
 
 def test_features_of_a_solver_have_the_threads_of_blas(blas):
     with pool.threads_for_features():
-        assert effective_n_jobs(None) == 8
-    with parallel_config("threading", n_jobs=3), pool.threads_for_features():
-        assert effective_n_jobs(None) == 3
+        assert pool.workers_for(None) == 8
+        assert effective_n_jobs(None) == 1  # what others compute keeps its own number
+        assert pool.workers_for(2) == 2
+    assert pool.workers_for(None) == 1
+    with parallel_config("threading", n_jobs=9), pool.threads_for_features():
+        assert pool.workers_for(None) == 9
     with pool.single_blas_thread(), pool.threads_for_features():
-        assert effective_n_jobs(None) == 1
+        assert pool.workers_for(None) == 1
+
+
+def test_there_is_one_pool_for_any_number_of_threads():
+    pools = set()
+    for workers in (2, 5, 3):
+        run_all(lambda _: pools.add(pool._pool()), range(10), workers)
+    assert len(pools) == 1
 
 
 def test_bands_have_one_thread_of_blas(blas, monkeypatch):

@@ -499,8 +499,7 @@ def test_means_are_those_of_cholesky(outputs, dtype):
     assert len(found.residuals_) == found.n_iterations_ + 1
 
 
-@pytest.mark.parametrize("wide", [False, True], ids=["strips of features", "of columns"])
-def test_several_threads_give_the_same(monkeypatch, wide):
+def test_several_threads_give_the_same(monkeypatch):
     X, y = regression_data(n=300)
     options = {"features": FrozenEstimator(gaussian_features(n_components=300).fit(X))}
     solver = ConjugateGradients(memory=1, rank=40)
@@ -513,7 +512,6 @@ def test_several_threads_give_the_same(monkeypatch, wide):
             function(item)
 
     monkeypatch.setattr(passes, "STRIP", 64)
-    monkeypatch.setattr(passes, "MANY_COLUMNS", 8 if wide else 64)
     monkeypatch.setattr(threads, "_STRIP", 1)
     monkeypatch.setattr(threads, "blas_threads", lambda: 3)
     monkeypatch.setattr(threads, "run_all", run_all)

@@ -1,5 +1,7 @@
 """Rows from arrays, memory maps, data sets and streams come in the same blocks."""
 
+import pickle
+
 import numpy as np
 import pytest
 import scipy.sparse
@@ -161,6 +163,33 @@ def test_a_function_returns_a_fresh_iterator_every_time(columns):
     rows = Rows(stream=lambda: batch)  # a list gives its rows as often as it is read
     rows.sample(5)
     assert_same_blocks(rows.blocks(5), columns, 5)
+
+
+def test_a_generator_that_is_no_longer_read_is_closed(columns):
+    """It may hold a file, or a lock that the next one waits for."""
+    closed = []
+
+    def stream():
+        try:
+            yield from batches(columns, [7, 9, 7])
+        finally:
+            closed.append(True)
+
+    rows = Rows(stream=stream)
+    rows.sample(5)
+    assert len(closed) == 1
+    assert_same_blocks(rows.blocks(5), columns, 5)
+    assert len(closed) == 2
+
+
+def some_rows():
+    yield np.ones((3, 2)), np.zeros(3)
+
+
+def test_streams_that_were_read_are_pickled():
+    rows = Rows(stream=some_rows)
+    assert len(list(rows.blocks(2))) == 2
+    assert len(list(pickle.loads(pickle.dumps(rows)).blocks(2))) == 2
 
 
 def test_streams_are_recognised(columns):

@@ -8,10 +8,9 @@ from typing import Any, cast
 import array_api_compat
 import numpy as np
 from array_api_compat import is_jax_array, is_numpy_array, is_torch_array
-from joblib import effective_n_jobs
 
 from .._arrays import Array, ArrayT, HostParts, Parts, is_sparse, is_traced, join, namespace
-from .._support.threads import run_all
+from .._support.threads import run_all, workers_for
 
 LEAST_FEATURES = 1 << 18  # as many are worth handing to a thread: some tenths of a millisecond
 
@@ -37,7 +36,7 @@ def map_rows(
     """
     n = X.shape[0]
     if is_numpy_array(X) or is_sparse(X):
-        workers = 1 if n == 1 and n_jobs is None else effective_n_jobs(n_jobs)
+        workers = 1 if n == 1 and n_jobs is None else workers_for(n_jobs)
         if workers > 1 and may_split:  # several for each, so that all end at about the same time
             least = max(1, LEAST_FEATURES // width)
             chunk = min(chunk, max(least, -(-n // (4 * workers))))

@@ -13,16 +13,18 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from contextvars import copy_context
+from contextvars import ContextVar, copy_context
 from functools import lru_cache
 from typing import Any, TypeVar
 
-from joblib import effective_n_jobs, parallel_config
+from joblib import effective_n_jobs
 from sklearn import config_context, get_config
 from threadpoolctl import ThreadpoolController
 
 Item = TypeVar("Item")
 _SMALL = 1000  # rows of a matrix
+_MOST_THREADS = 1024  # of the pool, which starts one only where no other is idle
+_feature_threads: ContextVar[int] = ContextVar("_feature_threads", default=1)
 _STRIP = 128  # strips begin at multiples of it, for the sake of vectors and caches
 
 
@@ -59,7 +61,7 @@ def run_all(function: Callable[[Item], object], items: Iterable[Item], workers: 
             work()
 
     with single_blas_thread():
-        pool = _pool(workers - 1)
+        pool = _pool()
         helpers = [pool.submit(copy_context().run, help_out) for _ in range(workers - 1)]
         try:
             work()
@@ -71,8 +73,8 @@ def run_all(function: Callable[[Item], object], items: Iterable[Item], workers: 
 
 
 @lru_cache(maxsize=1)
-def _pool(size: int) -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(size, thread_name_prefix="dotsketch")
+def _pool() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(_MOST_THREADS, thread_name_prefix="dotsketch")
 
 
 @lru_cache(maxsize=1)
@@ -90,25 +92,31 @@ def blas_threads() -> int:
 def run_strips(function: Callable[[slice], object], size: int, least: int) -> None:
     """Calls function for slices of 0, …, size − 1, on as many threads as BLAS would use.
 
-    One call for each thread, with `least` numbers or more. It is faster than the threads of BLAS
-    where its calls are short, and does not depend on how they share the processors with others.
+    One call for each thread, with about `least` numbers or more. It is faster than the threads of
+    BLAS where its calls are short, and does not depend on how they share the processors with
+    others.
     """
     workers = min(blas_threads(), size // least)
-    step = -(-size // max(workers, 1))
+    step = -(-max(size, 1) // max(workers, 1))
     step += -step % _STRIP
     strips = [slice(first, min(first + step, size)) for first in range(0, size, step)]
     run_all(function, strips, workers)
 
 
-def threads_for_features() -> AbstractContextManager[None]:
-    """Features whose `n_jobs` is None are computed on as many threads as BLAS would use.
+@contextmanager
+def threads_for_features() -> Iterator[None]:
+    """Features whose `n_jobs` is None are computed on as many threads as BLAS would use."""
+    token = _feature_threads.set(blas_threads())
+    try:
+        yield
+    finally:
+        _feature_threads.reset(token)
 
-    Unless a surrounding `joblib.parallel_config` says how many.
-    """
-    workers = blas_threads()
-    if workers == 1 or effective_n_jobs(None) > 1:
-        return nullcontext()
-    return parallel_config("threading", n_jobs=workers)
+
+def workers_for(n_jobs: int | None) -> int:
+    """How many threads compute features: `n_jobs` of them, in joblib's sense."""
+    least = _feature_threads.get() if n_jobs is None else 1
+    return max(int(effective_n_jobs(n_jobs)), least)
 
 
 class _BlasLimit:

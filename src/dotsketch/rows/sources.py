@@ -7,8 +7,10 @@ rounding of the BLAS that computes it.
 
 from __future__ import annotations
 
+import inspect
 import itertools
 import mmap
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -60,7 +62,8 @@ class Rows(Foldable):
         self.columns = None if columns is None else each(columns, _sliceable)
         self._stream = stream
         self._taken = False
-        self._given: Any = None  # what a repeatable stream returned last, and its number of rows
+        # The generator that a repeatable stream returned last, if it still exists; its rows
+        self._given: weakref.ref[Any] | None = None
         self._n_given: int | None = None
         if self.columns is not None:
             if any(c is not None and c.shape == () for c in self.columns):
@@ -72,6 +75,9 @@ class Rows(Foldable):
                 self.columns = counted(self.columns)
                 if self.n_rows == 0:
                     raise ValueError("All weights of the rows are zero: there are no rows.")
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_given": None}
 
     @property
     def n_rows(self) -> int | None:
@@ -162,13 +168,15 @@ class Rows(Foldable):
 
     def _repeated(self) -> Iterator[Block]:
         """The batches of a repeatable stream, which are the same in every pass."""
-        before, self._given, n = self._given, self._stream(), 0
-        if self._given is before and hasattr(before, "__next__"):
-            raise ValueError(
-                "The function returns the same iterator every time, which gives its rows only "
-                "once: return a fresh iterator from every call."
-            )
-        for batch in map(as_batch, self._given):
+        given, n = self._stream(), 0
+        if inspect.isgenerator(given):  # others may start again
+            if self._given is not None and self._given() is given:
+                raise ValueError(
+                    "The function returns the same iterator every time, which gives its rows only "
+                    "once: return a fresh iterator from every call."
+                )
+            self._given = weakref.ref(given)
+        for batch in map(as_batch, given):
             n += len_of(batch[0])
             yield batch
         if self._n_given not in (None, n):

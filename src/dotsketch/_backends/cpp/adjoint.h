@@ -109,7 +109,8 @@ inline void add_adjoint(const AdjointArguments& arguments) {
                 for (Index j = 0; j < R.columns; j += TILE) {
                     const Index height = R.columns - j, width = Z.columns - first - i;
                     add_tile(left + j * rows, strip + i * rows, rows,
-                             arguments.total + j * arguments.total_stride + first + i, arguments.total_stride, height < TILE ? height : TILE, width < TILE_WIDTH ? width : TILE_WIDTH);
+                             arguments.total + j * arguments.total_stride + first + i, arguments.total_stride,
+                             height < TILE ? height : TILE, width < TILE_WIDTH ? width : TILE_WIDTH);
                 }
         }
     }

@@ -33,8 +33,8 @@ GROUP_ROWS = 1 << 16  # whose sums start at zero: few, since they may be large
 PARTS = 4
 PART_BLOCKS = 8  # whose products are added in single precision
 FEW_COLUMNS = 3  # are multiplied faster one by one
-# Of features, at least, for a thread; and columns on the right that are many enough for BLAS
-STRIP, MANY_COLUMNS = 1024, 64
+STRIP = 1024  # features, about, for a thread
+MANY_COLUMNS = 64  # are left to the threads of BLAS
 
 
 class RowBlock(NamedTuple):
@@ -259,7 +259,7 @@ class AdjointSum:
             self._part = np.zeros_like(self._rows, dtype=np.float32)
         part = self._part
         if len(part) > MANY_COLUMNS:
-            run_strips(lambda own: add_adjoint(Z, R[:, own], part[own]), len(part), MANY_COLUMNS)
+            add_adjoint(Z, R, part)
         else:
             run_strips(lambda own: add_adjoint(Z[:, own], R, part[:, own]), len(part.T), STRIP)
         self._blocks += 1
