@@ -82,13 +82,12 @@ def test_a_model_of_a_cluster_is_that_of_one_process(parts, run_json, target):
         )
 
 
-def test_no_scheduler_answers(parts, fails, monkeypatch):
+def test_no_scheduler_answers(parts, fails):
     pytest.importorskip("distributed", reason="needs distributed")
-    from dotsketch.rows import dask_parts
+    import dask
 
-    connect = dask_parts.connect
-    monkeypatch.setattr("dotsketch.cli.cluster.connect", lambda address: connect(address, 0.2))
     words = ("--target", "price", "--ignore", "sold", *FAST, "-o", "a.model")
-    line = fails("fit", "data", *words, "--scheduler", "tcp://127.0.0.1:9")
+    with dask.config.set({"distributed.comm.timeouts.connect": "200ms"}):
+        line = fails("fit", "data", *words, "--scheduler", "tcp://127.0.0.1:9")
     assert "no scheduler answers at tcp://127.0.0.1:9" in line
     assert not (parts / "a.model").exists()

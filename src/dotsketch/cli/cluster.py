@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from sklearn.pipeline import Pipeline
 
-from ..rows.dask_parts import arrays_of_parts, connect
 from .encoding import EncodedTable, encode
 from .errors import UserMistake
 from .parquet_files import ParquetPart
@@ -30,7 +29,9 @@ def check_cluster(table: Table, impute: bool) -> None:
 def cluster(address: str) -> Any:
     """The cluster of a scheduler, as a context."""
     try:
-        return connect(address)
+        from distributed import Client
+
+        return Client(address)
     except ImportError:
         raise UserMistake("--scheduler needs distributed: pip install 'dotsketch[dask]'.") from None
     except (OSError, ValueError) as error:
@@ -39,15 +40,20 @@ def cluster(address: str) -> Any:
 
 def rows_of_parts(rows: EncodedTable) -> tuple[Any, Any]:
     """Dask arrays X and y of the row groups of the table."""
+    import dask
+    import dask.array
+
     schema, table = rows.schema, rows.table
-    classes = schema.classes or [0.0]
-    return arrays_of_parts(
-        partial(encoded_part, schema, rows.encoder, table.names),
-        list(table.parts),
-        [part.n_rows for part in table.parts],
-        rows.X.shape[1],
-        np.asarray(classes).dtype,
+    function = dask.delayed(partial(encoded_part, schema, rows.encoder, table.names), pure=False)
+    parts = [(function(part), part.n_rows) for part in table.parts]
+    outputs = ((rows.X.shape[1:], np.float64), ((), np.asarray(schema.classes or [0.0]).dtype))
+    X, y = (
+        dask.array.concatenate(
+            [dask.array.from_delayed(part[k], (n, *shape), dtype=dtype) for part, n in parts]
+        )
+        for k, (shape, dtype) in enumerate(outputs)
     )
+    return X, y
 
 
 def encoded_part(

@@ -22,6 +22,7 @@ from .._arrays import (
     OUTPUTS,
     Array,
     ArrayT,
+    as_generator,
     dense,
     from_host,
     host,
@@ -31,8 +32,7 @@ from .._arrays import (
 from .._backends import host_view
 from .._support.parameters import check_even, one_of, positive_integer
 from ..kernels import Kernel
-from ..rows.collections import at_hand, over_collections
-from ..rows.sources import Output, float_type
+from ..rows import float_type, in_memory_sample, is_collection, lazy
 from .errors import ExpectedError, Unsuited
 from .study import Study
 from .validation import check_fitted, check_foreign, is_plain, is_valid
@@ -42,6 +42,7 @@ NO_SERIES = (
     "NystromFeatures or FourierFeatures (for a sum of kernels, NystromFeatures, or the features of "
     "each part side by side, as in FeatureUnion)"
 )
+SAMPLE_ROWS = 10_000  # of a Dask collection: a fit sees no more of its rows
 NOT_OPTIONS = ("kernel", "n_components", "n_jobs", "random_state", "verbose")
 
 
@@ -207,8 +208,8 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
 
         A fit (`reset`) to a collection, such as a Dask array, is one to a sample of its rows.
         """
-        if reset:
-            [X] = at_hand(X)
+        if reset and is_collection(X):
+            X = in_memory_sample(X, SAMPLE_ROWS, as_generator(self.random_state))
         if not reset and is_valid(self, X):
             return X
         self._check_library(X, reset=reset)
@@ -230,24 +231,25 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
                 f"as those passed to fit(): {self._library}, not {library}."
             )
 
-    def _transformed(self, X: Any) -> tuple[Output]:
-        """What `transform` returns of a collection."""
-        check_fitted(self)
+    def _lazily_transformed(self, X: Any) -> Any:
+        """The features of a Dask collection, as a collection."""
         if _get_output_config("transform", self)["dense"] != "default":
             raise ValueError(
                 "set_output would load all rows of this collection: use the default output. A data "
                 "frame is transformed to a data frame."
             )
         dtype = np.result_type(float_type(X), np.complex64 if self._is_complex else np.float32)
-        return (Output("features", dtype, list(self.get_feature_names_out())),)
+        names = [list(self.get_feature_names_out())]
+        return lazy(self.transform, X, dtypes=[dtype], names=names)[0]
 
-    @over_collections(_transformed)
     def transform(self, X: ArrayT) -> ArrayT:  # (n, d) -> (n, n_components)
         """The features of every row of X, in its library, dtype and device.
 
         Those of a Dask collection are a Dask collection.
         """
         check_fitted(self)
+        if is_collection(X):
+            return self._lazily_transformed(X)
         if not (self.checks_rows and is_plain(self, X)):
             X = self._validate(X, reset=False)
         return self.features_of(X)

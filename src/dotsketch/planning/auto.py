@@ -17,7 +17,6 @@ from .._support.parameters import check_positive, positive_integer
 from ..features.base import FeatureMap
 from ..features.study import Study, check_kernel
 from ..kernels import Kernel
-from ..rows.collections import at_hand
 from .components import least_components
 from .means import Aim
 from .search import (
@@ -145,7 +144,6 @@ class AutoFeatures(FeatureMap):
     def fit(self, X: Array, y: Any = None) -> AutoFeatures:
         """Plan on a sample of X (n, d), and y if the objective needs it; fit what is best."""
         self._check_parameters()
-        X, y = at_hand(X, y)
         X = self._validate(X, reset=True)
         study_rng, features_rng = as_generator(self.random_state).spawn(2)
         study = Study(

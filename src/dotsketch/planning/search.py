@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from .._arrays import Array
+from .._arrays import Array, as_generator
 from .._support.parameters import positive_integer
 from .._support.progress import progress
 from ..features import FAMILIES, FeatureMap
@@ -14,7 +14,7 @@ from ..features.errors import Unsuited
 from ..features.samples import check_rows
 from ..features.study import Study, check_kernel
 from ..kernels import Kernel
-from ..rows.collections import at_hand
+from ..rows import in_memory_sample, is_collection
 from .contest import Contest
 from .limit import best_possible_later
 from .means import MOST_COMPONENTS, Aim, Means
@@ -116,7 +116,8 @@ def plan(
     >>> table.best.relative_error < table[-1].relative_error
     True
     """
-    X, y = at_hand(X, y)
+    if is_collection(X):
+        X = in_memory_sample(X, 10_000, as_generator(random_state))
     check_kernel(kernel)  # before X: the two are easily swapped
     aim = Aim(objective, y, noise_variance, time_budget, microseconds_per_row, n_rows)
     aim.check()
