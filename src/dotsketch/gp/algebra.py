@@ -161,7 +161,9 @@ class Likelihood:
 
     def log_likelihood(self, noise: Any, prior: Any) -> np.ndarray:  # (m,) or numbers -> (m,)
         """log p(y_j): Gaussian, or the proper complex Gaussian of complex features."""
-        noise, prior = (np.broadcast_to(v, self.squares.shape).astype(float) for v in (noise, prior))
+        noise, prior = (
+            np.broadcast_to(v, self.squares.shape).astype(float) for v in (noise, prior)
+        )
         densities = [
             self._densities(s2, *self.measure(s / s2))[j]
             for j, (s2, s) in enumerate(zip(noise, prior, strict=True))
@@ -202,9 +204,7 @@ class Likelihood:
 
         def densities(log_ratio: float) -> np.ndarray:  # -> (m,)
             determinant, squares = self.measure(math.exp(log_ratio))
-            return self._densities(
-                variances(math.exp(log_ratio), squares)[0], determinant, squares
-            )
+            return self._densities(variances(math.exp(log_ratio), squares)[0], determinant, squares)
 
         if prior is not None:
             span = prior / (10 * energies.max()), prior / (LEAST_NOISE * energies.min())
@@ -212,7 +212,7 @@ class Likelihood:
             span = 1e-4 / largest, max(1.0, float(energies.max()) / noise) / largest * 1e12
         else:
             span = 1e-4 / largest, 1e13 / largest
-        grid = np.linspace(*np.log(span), 80)
+        grid = np.linspace(math.log(span[0]), math.log(span[1]), 80)
         table = np.stack([densities(point) for point in grid])  # (80, m)
         chosen = []
         for j, top in enumerate(np.argmax(table, axis=0)):
@@ -230,7 +230,11 @@ class Likelihood:
 
 
 def likelihood_of_sums(
-    sums: SufficientStatistics, means: np.ndarray, scales: np.ndarray
+    sums: SufficientStatistics,
+    means: np.ndarray,
+    scales: np.ndarray,
+    *,
+    most_of_spectrum: int = MOST_OF_SPECTRUM,
 ) -> Likelihood:
     """Of the targets (y − mean) / scale, from the sums over the features."""
     check_finite(sums.second_moment)
@@ -243,7 +247,7 @@ def likelihood_of_sums(
         "is_complex": bool(np.iscomplexobj(cross)),
     }
     # fewer rows than columns: eigenvalues of zero are told from roundings in a spectrum only
-    if MOST_OF_SPECTRUM < len(A) <= sums.n:
+    if most_of_spectrum < len(A) <= sums.n:
         band, along = band_of(A, cross)
         return _banded(band, along, squares, **shared)
     values, along = spectrum_of(A, cross)
@@ -254,7 +258,12 @@ def likelihood_of_sums(
 
 
 def likelihood_of_kernel(
-    K: np.ndarray, Y: np.ndarray, noise: np.ndarray | None, counts: np.ndarray
+    K: np.ndarray,
+    Y: np.ndarray,
+    noise: np.ndarray | None,
+    counts: np.ndarray,
+    *,
+    most_of_spectrum: int = MOST_OF_SPECTRUM,
 ) -> Likelihood:  # (n, n), (n, m), (n,), (n,)
     """Of targets Y with the Gram matrix K, noise variances if there are any, rows that count."""
     variances = np.ones(len(K)) if noise is None else noise
@@ -265,7 +274,7 @@ def likelihood_of_kernel(
         "n": float(np.sum(counts)),
         "log_weights": -float(np.sum(counts * np.log(variances))),
     }
-    if len(K) > MOST_OF_SPECTRUM:
+    if len(K) > most_of_spectrum:
         band, along = band_of(K, Y)
         return _banded(band, along, None, **shared)
     values, energies = spectrum_of(K, Y)

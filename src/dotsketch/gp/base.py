@@ -6,7 +6,7 @@ an exception or an interrupt before that leaves the estimator as it was.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,7 +24,7 @@ from .._support.parameters import one_of
 from ..features.validation import check_foreign, is_valid
 from ..kernels import Gaussian, Kernel, Matern
 from ..rows import Block, Rows, is_on_disk, is_stream
-from .columns import Columns, KernelPlace, is_default, last_map
+from .columns import Columns, KernelPlace, described_features, is_default, last_map
 from .search import Search
 from .sums import positive_rows
 
@@ -200,7 +200,9 @@ def check_mergeable(model: Any, other: Any) -> None:
 def without_sums(model: Any) -> Any:
     """A copy for predictions, without the sums over the training rows."""
     light = type(model)()
-    light.__dict__ = {k: v for k, v in vars(model).items() if k not in ("statistics_", "class_sums_")}
+    light.__dict__ = {
+        k: v for k, v in vars(model).items() if k not in ("statistics_", "class_sums_")
+    }
     return light
 
 
@@ -212,7 +214,7 @@ def _refuse_masks(*columns: Any) -> None:
                 "A masked array was given, whose masked values would be taken as they are: fill "
                 "them in (X.filled(…)), or use NaN and ImputedGPRegressor."
             )
-        if getattr(getattr(column, "dtype", None), "kind", "") in "mM":
+        if getattr(getattr(column, "dtype", None), "kind", None) in ("m", "M"):
             raise TypeError(
                 "Dates and durations are not numbers: convert them, for instance to days since "
                 "the first date, and to the day of the week or year where these may matter."
@@ -226,7 +228,9 @@ def targets(y: Any) -> tuple[np.ndarray, bool]:  # (n,) or (n, m) -> (n, m), was
     if not plain or not np.max(np.abs(y)) <= LARGEST:
         y = check_array(host(y), ensure_2d=False, dtype=np.float64, input_name="y")
         if np.max(np.abs(y)) > LARGEST:
-            raise ValueError(f"y has values beyond {LARGEST:.0e}, whose squares overflow: scale it.")
+            raise ValueError(
+                f"y has values beyond {LARGEST:.0e}, whose squares overflow: scale it."
+            )
     return (y[:, None], True) if y.ndim == 1 else (y, False)
 
 
@@ -240,20 +244,49 @@ def row_noise(noise: Any, expected: bool, n: int) -> np.ndarray | None:
 # -- the search of a model -------------------------------------------------------------------------
 
 
-def columns_of(
-    estimator: Any, features: Any, fitting: tuple[Array, Any], sample: Array, search: Any
-) -> dict[str, Any]:
-    """The features fitted to rows and targets, as attributes of a model."""
+class Begun(NamedTuple):
+    """The first half of a fit on features: a sample of the rows, the kernel, fitted features."""
+
+    columns: Columns
+    sample: Block  # validated random rows, in random order: X, y, noise, sample weight
+    seed: int
+    rng: np.random.Generator
+    attributes: dict[str, Any]  # of the model
+
+
+def begin(
+    estimator: Any,
+    training: TrainingRows,
+    search: Callable[[Any, Block, np.random.Generator], tuple[Any, Search]],
+) -> Begun:
+    """Describe the features, search their kernel if that is asked for, and fit them.
+
+    `search(features, sample, rng)` gives features of the best kernel, and what was tried.
+    """
+    seed = int(as_generator(estimator.random_state).integers(2**31 - 1))
+    rng = np.random.default_rng(seed)
+    sample = training.sample(SAMPLE_ROWS, rng)
+    fitting = training.fitting(sample)
+    features, tried = described_features(estimator.features, fitting[0], seed), None
+    if wants_search(estimator.optimize, estimator.features):
+        features, tried = search(features, sample, rng)
     joins = getattr(estimator, "posterior", "real") == "real"
-    columns = Columns.fit(features, *fitting, sample[:LACK_ROWS], joins_parts=joins)
+    columns = Columns.fit(features, *fitting, sample[0][:LACK_ROWS], joins_parts=joins)
     kernel = columns.kernel()
-    return {
+    attributes = {
         "features_": columns.features,
         "columns_": columns,
-        "search_": search,
-        "input_scales_": input_scales(last_map(columns.features, sample)[1]),
+        "search_": tried,
+        "input_scales_": input_scales(last_map(columns.features, sample[0])[1]),
         **({} if kernel is None else {"kernel_": kernel}),
     }
+    return Begun(columns, sample, seed, rng, attributes)
+
+
+def kept(model: Any, *names: str) -> dict[str, Any]:
+    """What a model keeps where its features stay: the attributes of `begin`, and others."""
+    shared = ("features_", "columns_", "search_", "input_scales_", "kernel_", *names)
+    return {name: getattr(model, name) for name in shared if hasattr(model, name)}
 
 
 def check_optimize(value: Any) -> None:
@@ -271,7 +304,11 @@ def search_alternatives(features: Any, kernel: Any) -> tuple[Kernel, ...]:
     if not is_default(features) or not isinstance(kernel, Matern):
         return ()
     scale = kernel.lengthscale
-    return (Matern(0.5, lengthscale=scale), Matern(2.5, lengthscale=scale), Gaussian(lengthscale=scale))
+    return (
+        Matern(0.5, lengthscale=scale),
+        Matern(2.5, lengthscale=scale),
+        Gaussian(lengthscale=scale),
+    )
 
 
 def searchable(place: KernelPlace, X: Array) -> tuple[Kernel, Array]:
@@ -294,9 +331,3 @@ def input_scales(X: Any) -> np.ndarray:  # (n, d) -> (d,)
     X = np.asarray(X, dtype=np.float64)
     varies = np.ptp(X, axis=0) > 1e-12 * np.max(np.abs(X), axis=0)
     return np.where(varies, X.std(axis=0), 0.0)
-
-
-def drawn_seed(random_state: Any) -> int:
-    """An integer that all random numbers of a fit follow from."""
-    return int(as_generator(random_state).integers(2**31 - 1))
-

@@ -15,7 +15,9 @@ import numpy as np
 
 from .._arrays import Array
 from ..features import NystromFeatures
+from ..rows import Block
 from .base import search_alternatives, searchable
+from .classes import labels_of
 from .columns import KernelPlace
 from .search import Search, SearchStep, best_kernel, line_of
 from .softmax import SEARCH_COLUMNS, LabelledBlock, chosen_prior
@@ -24,19 +26,14 @@ JUDGED_ROWS = 6000  # of which a fifth is held out; few rows are all held out in
 
 
 def searched_features(
-    model_features: Any,
-    features: Any,
-    X: Array,
-    y: np.ndarray,
-    rng: np.random.Generator,
-    verbose: bool,
-) -> tuple[Any, Search]:  # (n, d), (n,)
+    estimator: Any, features: Any, sample: Block, rng: np.random.Generator
+) -> tuple[Any, Search]:
     """The features with the kernel that predicts rows held out best, and what was tried."""
     place = KernelPlace.of(features)
-    kernel, rows = searchable(place, X)
-    search = best_class_kernel(
-        kernel, rows, y, search_alternatives(model_features, kernel), rng, verbose
-    )
+    kernel, X = searchable(place, sample[0])
+    alternatives = search_alternatives(estimator.features, kernel)
+    y, verbose = labels_of(sample[1]), estimator.verbose
+    search = best_class_kernel(kernel, X, y, alternatives, rng, verbose)
     return place.with_kernel(search.kernel), search
 
 
@@ -76,9 +73,7 @@ def best_class_kernel(
         block = LabelledBlock(Z, codes, np.ones(len(codes)))
         loss = chosen_prior(block, means, np.random.default_rng(seed)).loss
         seconds = time.perf_counter() - began
-        step = SearchStep(
-            "held out", candidate, len(codes), n_columns, 1, -loss, np.nan, seconds
-        )
+        step = SearchStep("held out", candidate, len(codes), n_columns, 1, -loss, np.nan, seconds)
         steps.append(step)
         if verbose:
             print(line_of(step))
@@ -86,5 +81,3 @@ def best_class_kernel(
     best = max(steps[-len(candidates) :], key=lambda step: step.log_likelihood).kernel
     level = np.mean(candidates[0].diag(X)) / np.mean(best.diag(X))
     return Search(best.times(float(level)), tuple(steps))
-
-

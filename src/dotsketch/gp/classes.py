@@ -1,4 +1,4 @@
-"""What classifiers share: labels, weights of classes, probabilities from latent functions, folds."""
+"""What classifiers share: labels, weights of classes, probabilities of latent functions, folds."""
 
 from __future__ import annotations
 

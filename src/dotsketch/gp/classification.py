@@ -14,19 +14,16 @@ from .._support.memory import usable_memory
 from .._support.parameters import check_positive, positive_integer
 from ..rows import Block, is_collection, split_target
 from .base import (
-    SAMPLE_ROWS,
     GaussianProcess,
     TrainingRows,
+    begin,
     check_optimize,
     checked,
     column_blocks,
-    columns_of,
-    drawn_seed,
-    wants_search,
 )
 from .class_search import searched_features
-from .classes import ClassTable, check_two_classes, expected_softmax, labels_of, lazy_classes
-from .columns import Columns, check_features, described_features
+from .classes import ClassTable, expected_softmax, labels_of, lazy_classes
+from .columns import Columns, check_features
 from .dirichlet import Counts, counted_labels
 from .posterior import SampledFunctions
 from .softmax import SEARCH_ROWS, LabelledBlock, chosen_prior, mode, moment_of
@@ -122,22 +119,11 @@ class FeatureGPClassifier(ClassifierMixin, GaussianProcess):
                 "FeatureGPClassifier reads the rows many times, and an iterator gives them once: "
                 "pass a function that returns a fresh iterator, or use DirichletGPClassifier."
             )
-        seed = drawn_seed(self.random_state)
-        rng = np.random.default_rng(seed)
         labels, counts = rows.fold(Counts, partial(counted_labels, None), block_rows=1 << 16)
-        check_two_classes(labels)
         table = ClassTable.of(labels, counts, self.class_weight)
-        sample = training.sample(SAMPLE_ROWS, rng)
-        fitting = training.fitting(sample)
-        features = described_features(self.features, fitting[0], seed)
-        search = None
-        if wants_search(self.optimize, self.features):
-            features, search = searched_features(
-                self.features, features, sample[0], labels_of(sample[1]), rng, self.verbose
-            )
-        fitted = columns_of(self, features, fitting, sample[0], search)
-        columns = fitted["columns_"]
-        columns.carried(sample[0][:16])
+        begun = begin(self, training, partial(searched_features, self))
+        columns = begun.columns
+        columns.carried(begun.sample[0][:16])
         labelled = partial(labelled_block, columns, training.inputs, table)
         fold = rows.mapped(
             labelled,
@@ -147,22 +133,22 @@ class FeatureGPClassifier(ClassifierMixin, GaussianProcess):
         ).fold
         means, start = np.log(table.frequencies), None
         if isinstance(self.prior_variance, str):
-            some = labelled(training.sample(SEARCH_ROWS, rng))
-            prior, _, start = chosen_prior(some, means, rng)
+            some = labelled(training.sample(SEARCH_ROWS, begun.rng))
+            prior, _, start = chosen_prior(some, means, begun.rng)
         else:
             prior = float(self.prior_variance)
         moment = moment_of(fold, columns.n_columns)
         posterior, n_iterations = mode(fold, moment, means, prior, start, verbose=self.verbose)
         return self._assign(
             training.inputs,
-            **fitted,
+            **begun.attributes,
             classes_=labels,
             class_weights_=table.weights,
             frequencies_=table.frequencies,
             prior_variance_=prior,
             posterior_=posterior,
             n_iterations_=n_iterations,
-            _seed=seed,
+            _seed=begun.seed,
         )
 
     def predict(self, X: Any) -> np.ndarray:  # (n, d) -> (n,)
@@ -215,9 +201,7 @@ class FeatureGPClassifier(ClassifierMixin, GaussianProcess):
         return mean + like(np.log(self.frequencies_), mean), variance + lack[:, None]
 
 
-def labelled_block(
-    columns: Columns, inputs: Any, table: ClassTable, block: Block
-) -> LabelledBlock:
+def labelled_block(columns: Columns, inputs: Any, table: ClassTable, block: Block) -> LabelledBlock:
     """Features in single precision, classes and weights of a block of rows."""
     Z = np.asarray(columns(checked(inputs, block[0])), dtype=np.float32)
     codes = np.searchsorted(table.classes, labels_of(block[1], table.classes))

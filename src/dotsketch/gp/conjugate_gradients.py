@@ -201,6 +201,11 @@ class Iteration:
         """The fields by name, for a checkpoint."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
+    @classmethod
+    def restored(cls, arrays: dict[str, Any]) -> Iteration:
+        """The way back from `arrays`."""
+        return cls(**arrays)
+
     def preconditioned(self, R: np.ndarray, s: int) -> np.ndarray:  # (D, c) -> (D, c)
         """P⁻¹ R of system s."""
         along = self.basis.T.astype(np.float64) @ R
@@ -468,9 +473,7 @@ def _relative(squares: np.ndarray, norms: np.ndarray) -> np.ndarray:
     return np.sqrt(np.maximum(squares, 0)) / np.where(norms > 0, norms, 1.0)
 
 
-def _step(
-    passes: Passes, state: Iteration, precisions: np.ndarray, limits: np.ndarray
-) -> None:
+def _step(passes: Passes, state: Iteration, precisions: np.ndarray, limits: np.ndarray) -> None:
     """One iteration: one pass over the rows, and another where residuals are computed anew.
 
     A step with directions P, which PᵀBP makes conjugate, is

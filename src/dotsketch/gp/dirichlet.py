@@ -1,10 +1,10 @@
-"""Classification as regression on transformed labels (Milios et al., 2018; Appendix D of the paper).
+"""Classification as regression on transformed labels (Milios et al., 2018; the paper's Appendix D).
 
 A label is a sample of a Dirichlet distribution with concentration 1 + α for its class and α for all
 others; its gamma variables are matched by log-normal ones. So every class has a latent function
 that sees one target and one noise variance at its own rows, and another of both elsewhere: with
 G_c = Σ z zᴴ over the rows of class c and G = Σ G_c, the second moments of class c are
-G/σ₀² + (1/σ₁² − 1/σ₀²) G_c. One pass over the rows is enough for all classes, and a new α takes none.
+G/σ₀² + (1/σ₁² − 1/σ₀²) G_c. One pass over the rows is enough for all classes; a new α takes none.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from .._support.parameters import check_positive, one_of, positive_integer
 from ..rows import Block, Checkpoint, fingerprint, is_collection, split_target
 from .algebra import System, log_density, solve
 from .base import (
-    SAMPLE_ROWS,
+    Begun,
     GaussianProcess,
     TrainingRows,
+    begin,
     check_mergeable,
     check_optimize,
     checked,
     column_blocks,
-    columns_of,
-    drawn_seed,
-    wants_search,
+    kept,
 )
+from .class_search import searched_features
 from .classes import (
     FOLDED_ROWS,
     ClassTable,
@@ -46,8 +46,7 @@ from .classes import (
     lazy_classes,
     mean_loss,
 )
-from .class_search import searched_features
-from .columns import Columns, check_features, described_features
+from .columns import Columns, check_features
 from .conjugate_gradients import (
     ConjugateGradients,
     Iteration,
@@ -317,9 +316,7 @@ def choose(
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # of values that are not chosen
-        place = downhill(
-            lambda i, j: loss(*place_of(i, j)), (len(alphas), len(multiples)), START
-        )
+        place = downhill(lambda i, j: loss(*place_of(i, j)), (len(alphas), len(multiples)), START)
     return place_of(*place)
 
 
@@ -424,14 +421,12 @@ class DirichletGPClassifier(ClassifierMixin, GaussianProcess):
         training = TrainingRows.of(type(self), X, y, None, sample_weight, labels=True)
         named = None if classes is None else np.unique(classes)
         begun = self._begun(training, named)
-        columns, seed = begun["columns_"], begun["_seed"]
-        solver = chosen_solver(self.solver, training.rows, columns)
-        if solver is not None:
-            values = self._by_passes(training, begun, solver, checkpoint)
+        solver = chosen_solver(self.solver, training.rows, begun.columns)
+        if solver is None:
+            values = self._solved(self._gathered(training, begun.attributes, checkpoint))
         else:
-            sums = self._gathered(training, begun, checkpoint)
-            values = self._solved(sums, columns)
-        return self._assign(training.inputs, **begun, **values)
+            values = self._by_passes(training, begun, solver, checkpoint)
+        return self._assign(training.inputs, **begun.attributes, **values)
 
     def partial_fit(
         self, X: Any, y: Any = None, classes: Any = None, sample_weight: Any = None
@@ -449,18 +444,15 @@ class DirichletGPClassifier(ClassifierMixin, GaussianProcess):
             type(self), X, y, None, sample_weight, labels=True, inputs=None if is_first else self
         )
         if is_first:
-            begun = self._begun(training, None if classes is None else np.unique(classes))
-            sums = self._gathered(training, begun, None)
+            named = None if classes is None else np.unique(classes)
+            attributes = self._begun(training, named).attributes
+            sums = self._gathered(training, attributes, None)
         else:
             if classes is not None and not np.array_equal(np.unique(classes), self.classes_):
-                raise ValueError(
-                    f"classes must be those of the rows seen so far, {self.classes_}."
-                )
-            begun = {name: getattr(self, name) for name in BEGUN if hasattr(self, name)}
-            before = self._sums("partial_fit")
-            sums = before + self._gathered(training, begun, None, seen=before.held.n_rows)
-        values = self._solved(sums, begun["columns_"])
-        return self._assign(training.inputs, **begun, **values)
+                raise ValueError(f"classes must be those of the rows seen so far, {self.classes_}.")
+            attributes, before = kept(self, *OWN), self._sums("partial_fit")
+            sums = before + self._gathered(training, attributes, None, seen=before.held.n_rows)
+        return self._assign(training.inputs, **attributes, **self._solved(sums))
 
     def refit(self, alpha: float | str | None = None) -> DirichletGPClassifier:
         """The posterior for another α (or other changed parameters), without the rows."""
@@ -469,8 +461,7 @@ class DirichletGPClassifier(ClassifierMixin, GaussianProcess):
         if alpha is not None:
             self.alpha = alpha
         self._check_parameters()
-        begun = {name: getattr(self, name) for name in BEGUN if hasattr(self, name)}
-        return self._assign(self, **begun, **self._solved(sums, self.columns_))
+        return self._assign(self, **kept(self, *OWN), **self._solved(sums))
 
     def merge(self, other: DirichletGPClassifier) -> DirichletGPClassifier:
         """Add the rows that another classifier with the same features has seen.
@@ -483,8 +474,7 @@ class DirichletGPClassifier(ClassifierMixin, GaussianProcess):
         sums = self._sums("merge") + other._sums("merge")
         if self._named is not None:
             labels_of(np.array(list(sums.by_label)), self._named)
-        begun = {name: getattr(self, name) for name in BEGUN if hasattr(self, name)}
-        return self._assign(self, **begun, **self._solved(sums, self.columns_))
+        return self._assign(self, **kept(self, *OWN), **self._solved(sums))
 
     # -- from rows to posteriors -------------------------------------------------------------------
 
@@ -497,36 +487,25 @@ class DirichletGPClassifier(ClassifierMixin, GaussianProcess):
         check_solver(self.solver)
         check_optimize(self.optimize)
 
-    def _begun(self, training: TrainingRows, named: np.ndarray | None) -> dict[str, Any]:
+    def _begun(self, training: TrainingRows, named: np.ndarray | None) -> Begun:
         """The features, fitted, and what the sums depend on."""
-        known = training.rows.distinct(1) if named is None else named
-        if known is not None:
-            check_two_classes(known)
-        seed = drawn_seed(self.random_state)
-        rng = np.random.default_rng(seed)
-        sample = training.sample(SAMPLE_ROWS, rng)
-        fitting = training.fitting(sample)
-        features = described_features(self.features, fitting[0], seed)
-        search = None
-        if wants_search(self.optimize, self.features):
-            features, search = searched_features(
-                self.features, features, sample[0], labels_of(sample[1]), rng, self.verbose
-            )
-        fitted = columns_of(self, features, fitting, sample[0], search)
-        fitted["columns_"].carried(sample[0][:16])
-        return {
-            **fitted,
-            "_seed": seed,
+        labels = training.rows.distinct(1) if named is None else named
+        if labels is not None:
+            check_two_classes(labels)
+        begun = begin(self, training, partial(searched_features, self))
+        begun.columns.carried(begun.sample[0][:16])
+        more = {
+            "_seed": begun.seed,
             "_named": named,
-            "_first_labels": [] if known is None else known.tolist(),
+            "_first_labels": [] if labels is None else labels.tolist(),
         }
+        return begun._replace(attributes={**begun.attributes, **more})
 
     def _gathered(
-        self, training: TrainingRows, begun: dict[str, Any], path: Any, seen: int = 0
+        self, training: TrainingRows, attributes: dict[str, Any], path: Any, seen: int = 0
     ) -> ClassSums:
         """The sums over rows that come after `seen` others, in one pass."""
-        columns, seed = begun["columns_"], begun["_seed"]
-        labels = begun["_first_labels"]
+        columns, labels, seed = (attributes[k] for k in ("columns_", "_first_labels", "_seed"))
         checkpoint = None
         if path is not None:
             configuration = fingerprint([seed, labels, columns.digest()])
@@ -534,14 +513,14 @@ class DirichletGPClassifier(ClassifierMixin, GaussianProcess):
         block_rows = max(columns.block_rows, min(1024 * (len(labels) or 10), 1 << 16))
         return training.rows.fold(
             partial(ClassSums.zeros, columns.n_columns, columns.dtype, labels, seed),
-            partial(_added, columns, training.inputs, begun["_named"], seen),
+            partial(_added, columns, training.inputs, attributes["_named"], seen),
             block_rows=block_rows,
             group_blocks=max(4096 // block_rows, 1),
             checkpoint=checkpoint,
             progress="rows" if self.verbose else None,
         )
 
-    def _solved(self, sums: ClassSums, columns: Columns) -> dict[str, Any]:
+    def _solved(self, sums: ClassSums) -> dict[str, Any]:
         """From the sums to the posterior."""
         classes, statistics = sums.sorted()
         table = ClassTable.of(
@@ -567,63 +546,48 @@ class DirichletGPClassifier(ClassifierMixin, GaussianProcess):
         return {"class_sums_": sums, "solver_": "cholesky", **_described(table, chosen, posterior)}
 
     def _by_passes(
-        self, training: TrainingRows, begun: dict[str, Any], solver: ConjugateGradients, path: Any
+        self, training: TrainingRows, begun: Begun, solver: ConjugateGradients, path: Any
     ) -> dict[str, Any]:
-        """The posterior by iterations over the rows, which leave no sums."""
-        columns, seed, rows = begun["columns_"], begun["_seed"], training.rows
-        labels, counts = rows.fold(Counts, partial(counted_labels, begun["_named"]), block_rows=1 << 16)
-        named = np.array(begun["_first_labels"]) if begun["_named"] is not None else labels
-        totals = np.array([float(counts[labels == label].sum()) for label in named])
-        table = ClassTable.of(named, totals, self.class_weight)
-        chosen = Chosen(*self._chosen_on_rows(training, columns, table, seed))
-        settings = [solver, chosen.labels.alpha, chosen.prior_variance, named.tolist()]
+        """The posterior by iterations over the rows, which leave no sums.
+
+        α and prior variance are chosen by the direct path on some rows and columns.
+        """
+        columns, named = begun.columns, begun.attributes["_named"]
+        counted = training.rows.fold(Counts, partial(counted_labels, named), block_rows=1 << 16)
+        if named is not None:
+            counted = counted + Counts(named, np.zeros(len(named)))
+        table = ClassTable.of(*counted, self.class_weight)
+        X, y, _, counts = (None if c is None else c[:DIRECT_ROWS] for c in begun.sample)
+        Z = columns(X)
+        places, factors = sampled_columns(np.einsum("ij,ij->j", Z, Z), DIRECT_ROWS)
+        sums = ClassSums.zeros(len(places), columns.dtype, table.classes.tolist(), begun.seed)
+        sums.update(Z[:, places] * factors, labels_of(y), 0, counts)
+        few = self._solved(sums)
+        labels = DirichletLabels.of(few["alpha_"], table.frequencies)
+        prior = few["prior_variance_"]
+        if isinstance(self.prior_variance, str):
+            prior *= labels.prior_variance / few["labels_"].prior_variance
         checkpoint = None
         if path is not None:
-            configuration = fingerprint([seed, settings, columns.digest()])
-            checkpoint = Checkpoint(
-                path, lambda arrays: Iteration(**arrays), fingerprint=configuration
-            )
+            settings = [solver, labels.alpha, prior, table.classes.tolist(), begun.seed]
+            configuration = fingerprint([*settings, columns.digest()])
+            checkpoint = Checkpoint(path, Iteration.restored, fingerprint=configuration)
         posterior, history = solve_by_passes(
-            rows,
-            partial(_row_block, columns, training.inputs, table, chosen.labels),
+            training.rows,
+            partial(_row_block, columns, training.inputs, table, labels),
             columns.n_columns,
-            np.full(len(named), chosen.prior_variance),
+            np.full(len(table.classes), prior),
             solver,
-            seed=seed,
+            seed=begun.seed,
             checkpoint=checkpoint,
             verbose=self.verbose,
         )
+        iterations = {"n_iterations_": len(history) - 1, "residuals_": history}
         return {
             "solver_": "cg",
-            "n_iterations_": len(history) - 1,
-            "residuals_": history,
-            **_described(table, chosen, posterior),
+            **iterations,
+            **_described(table, Chosen(labels, prior), posterior),
         }
-
-    def _chosen_on_rows(
-        self, training: TrainingRows, columns: Columns, table: ClassTable, seed: int
-    ) -> tuple[DirichletLabels, float]:
-        """α and prior variance: given, or by the direct path on some rows and columns."""
-        words = isinstance(self.alpha, str) or self.prior_variance == "auto"
-        if words:
-            X, y, _, counts = training.sample(DIRECT_ROWS, np.random.default_rng(seed))
-            y = labels_of(y)
-            Z = columns(X)
-            sums = ClassSums.zeros(columns.n_columns, columns.dtype, table.classes.tolist(), seed)
-            places, factors = sampled_columns(np.einsum("ij,ij->j", Z, Z), DIRECT_ROWS)
-            sums = ClassSums.zeros(len(places), columns.dtype, table.classes.tolist(), seed)
-            sums.update(Z[:, places] * factors, y, 0, counts)
-            solved = self._solved(sums, columns)
-            alpha, multiple = (
-                solved["alpha_"],
-                solved["prior_variance_"] / solved["labels_"].prior_variance,
-            )
-        else:
-            alpha, multiple = float(self.alpha), 1.0
-        labels = DirichletLabels.of(alpha, table.frequencies)
-        is_given = not isinstance(self.prior_variance, str)
-        prior = float(self.prior_variance) if is_given else multiple * labels.prior_variance
-        return labels, prior
 
     def _sums(self, method: str) -> ClassSums:
         if not hasattr(self, "class_sums_"):
@@ -648,7 +612,9 @@ class DirichletGPClassifier(ClassifierMixin, GaussianProcess):
         check_is_fitted(self)
         if is_collection(X):
             return lazy_classes(self, "predict_latent", X)
-        means, variances = zip(*(self._latent(*block) for block in column_blocks(self, X)), strict=True)
+        means, variances = zip(
+            *(self._latent(*block) for block in column_blocks(self, X)), strict=True
+        )
         return np.concatenate(means), np.sqrt(np.concatenate(variances))
 
     def predict_proba(self, X: Any) -> Any:  # (n, d) -> (n, C)
@@ -677,14 +643,11 @@ class DirichletGPClassifier(ClassifierMixin, GaussianProcess):
         """
         check_is_fitted(self)
         sums, labels = self._sums("log_marginal_likelihood"), self.labels_
-        classes, statistics = sums.sorted()
-        counts = np.array([float(s.n) for s in statistics])
+        counts = np.array([float(s.n) for s in sums.sorted()[1]])
         weighted, n = counts * self.class_weights_, float(counts.sum())
         log_weights = float(np.sum(counts * np.log(self.class_weights_)))
         total = 0.0
-        for c, system in enumerate(
-            sums.systems(labels, self.class_weights_, self.prior_variance_)
-        ):
+        for c, system in enumerate(sums.systems(labels, self.class_weights_, self.prior_variance_)):
             posterior = solve([system])
             inside, outside = weighted[c], weighted.sum() - weighted[c]
             square = (
@@ -716,16 +679,7 @@ class DirichletGPClassifier(ClassifierMixin, GaussianProcess):
         return mean, variance
 
 
-BEGUN = (
-    "features_",
-    "columns_",
-    "search_",
-    "input_scales_",
-    "kernel_",
-    "_seed",
-    "_named",
-    "_first_labels",
-)
+OWN = ("_seed", "_named", "_first_labels")
 NO_SUMS = (
     '{} needs sums over the rows, which solver="cg" does not compute: use solver="cholesky", or '
     "call fit with all rows."
@@ -765,7 +719,7 @@ class Counts(NamedTuple):
     labels: Any = ()
     counts: Any = ()
 
-    def __add__(self, other: Any) -> Counts:  # type: ignore[override]
+    def __add__(self, other: Any) -> Counts:
         labels = [*np.asarray(self.labels).tolist(), *np.asarray(other.labels).tolist()]
         check_one_kind(labels)
         values, places = np.unique(np.array(labels), return_inverse=True)

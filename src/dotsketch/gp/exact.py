@@ -21,7 +21,6 @@ from .base import (
     GaussianProcess,
     TrainingRows,
     check_optimize,
-    drawn_seed,
     input_scales,
     row_noise,
     search_alternatives,
@@ -159,8 +158,10 @@ class ExactGPRegressor(RegressorMixin, MultiOutputMixin, GaussianProcess):
                 X,
                 Y,
                 noise=fixed,
-                alternatives=search_alternatives("auto" if kernel is not self.kernel else None, kernel),
-                rng=np.random.default_rng(drawn_seed(self.random_state)),
+                alternatives=search_alternatives(
+                    "auto" if kernel is not self.kernel else None, kernel
+                ),
+                rng=as_generator(self.random_state),
                 verbose=self.verbose,
             )
             kernel = search.kernel
@@ -264,7 +265,9 @@ class ExactGPRegressor(RegressorMixin, MultiOutputMixin, GaussianProcess):
         check_is_fitted(self)
         X, (Y, _) = double_rows(test_rows(self, host(X))), targets(y)
         if X.shape != self.X_train_.shape or abs(X - self.X_train_).max() > 0:
-            raise ValueError("leave_one_out of an exact process needs all rows that it was fitted to.")
+            raise ValueError(
+                "leave_one_out of an exact process needs all rows that it was fitted to."
+            )
         by_row = row_noise(noise_variance, self.noise_variance_ is None, len(Y))
         noise = np.broadcast_to(self._noise_of(by_row), Y.shape)
         K, normal = gram(self.kernel_, X), (Y - self.means_) / self.scales_
@@ -347,13 +350,15 @@ class ExactGPClassifier(ClassifierMixin, GaussianProcess):
         X, y, _, counts = all_rows(training)
         classes, codes = np.unique(labels_of(y), return_inverse=True)
         table = ClassTable.of(classes, np.bincount(codes, weights=counts), self.class_weight)
-        seed = drawn_seed(self.random_state)
+        seed = int(as_generator(self.random_state).integers(2**31 - 1))
         rng = np.random.default_rng(seed)
         kernel, search = self.kernel, None
         if isinstance(kernel, str):
             kernel = default_kernel(X)
         if wants_kernel_search(self.optimize, self.kernel):
-            alternatives = search_alternatives("auto" if kernel is not self.kernel else None, kernel)
+            alternatives = search_alternatives(
+                "auto" if kernel is not self.kernel else None, kernel
+            )
             search = best_class_kernel(kernel, X, y, alternatives, rng, self.verbose)
             kernel = search.kernel
         kernel = resolved(kernel, X)
@@ -363,7 +368,9 @@ class ExactGPClassifier(ClassifierMixin, GaussianProcess):
             """Those of all classes, from the training rows with these numbers."""
             own = K[np.ix_(rows, rows)]
             return [
-                ExactPosterior.of(own, *class_targets(table, labels, codes[rows], counts[rows], c), prior)
+                ExactPosterior.of(
+                    own, *class_targets(table, labels, codes[rows], counts[rows], c), prior
+                )
                 for c in range(len(classes))
             ]
 
@@ -462,7 +469,9 @@ def wants_kernel_search(optimize: Any, kernel: Any) -> bool:
 def all_rows(training: TrainingRows) -> tuple[Array, Any, Any, np.ndarray]:
     """All rows in memory, in double precision, and how often they count."""
     if not training.rows.in_memory or training.rows.columns is None:
-        raise ValueError("An exact process needs all rows in memory: use the estimators on features.")
+        raise ValueError(
+            "An exact process needs all rows in memory: use the estimators on features."
+        )
     X, y, noise, counts = (*training.rows.columns, None, None, None)[:4]
     counts = np.ones(X.shape[0]) if counts is None else np.asarray(counts, dtype=np.float64)
     return double_rows(X), y, noise, counts

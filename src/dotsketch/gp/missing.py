@@ -98,7 +98,9 @@ class ImputedGPRegressor(RegressorMixin, BaseEstimator):
             SAMPLE_ROWS, np.random.default_rng(0)
         )
         X_some, y_some = _rows_and_targets(drawn)
-        X_some = _validated(inputs, X_some, reset=not hasattr(inputs, "n_features_in_"))
+        if not rows.in_memory or sample is not None:
+            is_first = not hasattr(inputs, "n_features_in_")
+            X_some = _validated(inputs, X_some, reset=is_first)
         imputer = self.imputer
         if imputer is None:
             imputer = SimpleImputer(add_indicator=True, keep_empty_features=True)

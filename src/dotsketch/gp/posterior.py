@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from .._arrays import Array, host, is_foreign, like, namespace
+from .._arrays import Array, is_foreign, like, namespace
 from .columns import Columns
 from .packed import PackedFactor
 
@@ -40,10 +40,10 @@ class Posterior:
         effect of the same order.
         """
         if is_foreign(Z):
-            xp = namespace(Z)
+            xp, priors = namespace(Z), self.prior_variances.tolist()
             squares = xp.stack([_foreign_squares(factor, Z) for factor in self.factors], axis=1)
             return xp.stack(
-                [s * squares[:, k] for s, k in zip(self.prior_variances.tolist(), self.owners)],
+                [s * squares[:, k] for s, k in zip(priors, self.owners.tolist(), strict=True)],
                 axis=1,
             )
         squares = np.stack([factor.half_squares(Z) for factor in self.factors], axis=1)
@@ -150,8 +150,3 @@ class SampledFunctions:
         scales, means = like(self.scales, values), like(self.means, values)
         values = values * scales[:, None] + means[:, None]
         return values[:, 0, :] if self.is_flat else values
-
-
-def on_host(values: Any) -> np.ndarray:
-    """An array of any library on the host."""
-    return np.asarray(host(values))

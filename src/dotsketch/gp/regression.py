@@ -10,7 +10,7 @@ from scipy.special import ndtri
 from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from .._arrays import Array, as_generator, is_foreign, like, namespace
+from .._arrays import as_generator, like, namespace
 from .._support.parameters import check_positive, one_of, positive_integer
 from ..rows import (
     Block,
@@ -18,7 +18,6 @@ from ..rows import (
     Rows,
     fingerprint,
     is_collection,
-    is_on_disk,
     lazy,
     split_target,
 )
@@ -30,24 +29,23 @@ from .algebra import (
     posterior_of_sums,
 )
 from .base import (
-    SAMPLE_ROWS,
+    Begun,
     GaussianProcess,
     TrainingRows,
+    begin,
     check_mergeable,
     check_optimize,
     checked,
     column_blocks,
-    columns_of,
-    drawn_seed,
+    kept,
     row_noise,
     search_alternatives,
     searchable,
     targets,
     test_rows,
-    wants_search,
     without_sums,
 )
-from .columns import Columns, KernelPlace, check_features, described_features
+from .columns import Columns, KernelPlace, check_features
 from .conjugate_gradients import (
     ConjugateGradients,
     Iteration,
@@ -57,7 +55,7 @@ from .conjugate_gradients import (
     solve_by_passes,
 )
 from .posterior import SampledFunctions, evaluate
-from .search import MANY_ROWS, Search, best_kernel
+from .search import Search, best_kernel
 from .sums import SufficientStatistics
 
 CORRECTIONS = ("auto", "posterior", None)
@@ -118,9 +116,9 @@ class FeatureGPRegressor(RegressorMixin, MultiOutputMixin, GaussianProcess):
     variance_correction : "auto", "posterior" or None, default="auto"
         Nyström features and truncated series cannot carry all of k(x, x). "posterior" adds the
         rest, k(x, x) − E k̂(x, x), to the variance of every prediction (Section 5.6 of the paper).
-        "auto" does the same if `noise_variance` is a number. Noise that the marginal likelihood
-        chooses already contains what the features lack on the training rows: "auto" then adds
-        only what a row lacks beyond 99 % of them. None adds nothing.
+        "auto" does the same for Nyström features; if the noise is chosen, it contains what the
+        training rows lack already, and "auto" adds what a row lacks beyond 99 % of these. None adds
+        nothing.
     normalize_y : {"standard", "mean", None}, default="standard"
         "standard" subtracts the mean of every output (all rows count alike) and divides by its
         standard deviation, like `normalize_y=True` in scikit-learn. Variances that you give, also
@@ -221,9 +219,9 @@ class FeatureGPRegressor(RegressorMixin, MultiOutputMixin, GaussianProcess):
         Parameters
         ----------
         X : array, memory map, data set with slices (h5py, zarr), iterator of batches (X, y) or
-            (X, y, noise_variance) or {"X": …, "y": …, "noise_variance": …, "sample_weight": …}, or
-            a function that returns such an iterator; or a Dask array (chunks of rows) or data
-            frame, whose partitions are reduced to sums where they are
+            (X, y, noise_variance, sample_weight), or a function that returns such an iterator; or a
+            Dask array (chunks of rows) or data frame, whose partitions are reduced to sums where
+            they are
         y : array (n,) or (n, m), or None if X is an iterator or has the column `target`
         sample_weight : array (n,) or None
             How often every row counts in the sums: a weight of 3 is three copies of the row; 0
@@ -240,29 +238,21 @@ class FeatureGPRegressor(RegressorMixin, MultiOutputMixin, GaussianProcess):
         self._check_parameters()
         X, y = split_target(X, y, target)
         training = TrainingRows.of(type(self), X, y, noise_variance, sample_weight)
-        seed = drawn_seed(self.random_state)
-        rng = np.random.default_rng(seed)
-        sample = training.sample(SAMPLE_ROWS, rng)
-        Y, is_flat = targets(sample[1])
-        by_row = sample[2] is not None
-        X_fitting, _ = training.fitting(sample)
-        features = described_features(self.features, X_fitting, seed)
-        search = None
-        if wants_search(self.optimize, self.features):
-            features, search = self._searched(features, sample, Y, rng)
-        fitted = columns_of(self, features, training.fitting(sample), sample[0], search)
-        columns = fitted["columns_"]
-        solver = chosen_solver(self.solver, training.rows, columns)
-        model = Model(columns, training.inputs, by_row, Y.shape[1])
-        if solver is not None:
-            solved = self._by_passes(
-                model, training.rows, sample, Y, is_flat, solver, seed, checkpoint
+        begun = begin(self, training, self._searched)
+        if self.variance_correction == "posterior" and begun.columns.kernel() is None:
+            raise ValueError(
+                'variance_correction="posterior" compares with k(x, x): the features need a fitted '
+                f"kernel_, which {type(begun.columns.features).__name__} does not have."
             )
+        Y, is_flat = targets(begun.sample[1])
+        model = Model(begun.columns, training.inputs, begun.sample[2] is not None, Y.shape[1])
+        solver = chosen_solver(self.solver, training.rows, begun.columns)
+        if solver is None:
+            sums = model.sums(training.rows, Y.mean(axis=0), checkpoint, self.verbose)
+            solved = self._solved(sums, model, is_flat, begun.sample[0])
         else:
-            offset = Y.mean(axis=0)
-            sums = model.sums(training.rows, offset, checkpoint, self.verbose)
-            solved = self._solved(sums, columns, is_flat, by_row, sample[0])
-        return self._assign(training.inputs, **fitted, **solved)
+            solved = self._by_passes(model, training.rows, begun, is_flat, solver, checkpoint)
+        return self._assign(training.inputs, **begun.attributes, **solved)
 
     def partial_fit(
         self, X: Any, y: Any = None, sample_weight: Any = None, *, noise_variance: Any = None
@@ -275,20 +265,21 @@ class FeatureGPRegressor(RegressorMixin, MultiOutputMixin, GaussianProcess):
         Rows are reduced to sums, so `solver="auto"` is "cholesky" here.
         """
         self._check_parameters()
+        if self.solver == "cg" or isinstance(self.solver, ConjugateGradients):
+            raise ValueError(NO_SUMS.format("partial_fit"))
         if not hasattr(self, "columns_"):
-            if self.solver == "cg" or isinstance(self.solver, ConjugateGradients):
-                raise ValueError(NO_SUMS.format("partial_fit"))
-            first = type(self)(**{**self.get_params(deep=False), "solver": "cholesky"})
-            first.fit(X, y, sample_weight, noise_variance=noise_variance)
-            values = {k: v for k, v in vars(first).items() if k not in self.get_params(deep=False)}
-            return self._assign(first, **values)
+            training = TrainingRows.of(type(self), X, y, noise_variance, sample_weight)
+            begun = begin(self, training, self._searched)
+            Y, is_flat = targets(begun.sample[1])
+            model = Model(begun.columns, training.inputs, begun.sample[2] is not None, Y.shape[1])
+            sums = model.sums(training.rows, Y.mean(axis=0), None, self.verbose)
+            solved = self._solved(sums, model, is_flat, begun.sample[0])
+            return self._assign(training.inputs, **begun.attributes, **solved)
         sums = self._sums("partial_fit")
-        training = TrainingRows.of(
-            type(self), X, y, noise_variance, sample_weight, inputs=self
+        training = TrainingRows.of(type(self), X, y, noise_variance, sample_weight, inputs=self)
+        return self._resolved(
+            sums + self._model().sums(training.rows, sums.offset, None, self.verbose)
         )
-        model = Model(self.columns_, self, (self.noise_variance_ is None), len(self.means_))
-        total = sums + model.sums(training.rows, sums.offset, None, self.verbose)
-        return self._resolved(total)
 
     def refit(self) -> FeatureGPRegressor:
         """The posterior for changed parameters (noise, prior, normalisation), without the rows."""
@@ -306,7 +297,9 @@ class FeatureGPRegressor(RegressorMixin, MultiOutputMixin, GaussianProcess):
         self._check_parameters()
         check_mergeable(self, other)
         if (self.noise_variance_ is None) != (other.noise_variance_ is None):
-            raise ValueError("Both must have the noise of their rows in the same way: by row or not.")
+            raise ValueError(
+                "Both must have the noise of their rows in the same way: by row or not."
+            )
         return self._resolved(self._sums("merge") + other._sums("merge"))
 
     def _check_parameters(self) -> None:
@@ -320,10 +313,10 @@ class FeatureGPRegressor(RegressorMixin, MultiOutputMixin, GaussianProcess):
         check_optimize(self.optimize)
 
     def _searched(
-        self, features: Any, sample: Block, Y: np.ndarray, rng: np.random.Generator
+        self, features: Any, sample: Block, rng: np.random.Generator
     ) -> tuple[Any, Search]:
         """The features with the kernel of the greatest marginal likelihood, and what was tried."""
-        place = KernelPlace.of(features)
+        place, (Y, _) = KernelPlace.of(features), targets(sample[1])
         kernel, rows = searchable(place, sample[0])
         scales = Targets.of(Y.mean(axis=0), Y.std(axis=0), self.normalize_y, True).scales
         noise = None
@@ -342,58 +335,43 @@ class FeatureGPRegressor(RegressorMixin, MultiOutputMixin, GaussianProcess):
         )
         return place.with_kernel(search.kernel), search
 
-    def _chosen(self, by_row: bool) -> tuple[float | None, float | None]:
+    def _chosen(self, by_row: bool, normal: Targets) -> tuple[float | None, float | None]:
         """Noise (1 if the weights of the rows hold it) and prior variance; None: to be chosen."""
         noise, prior = (
             None if isinstance(value, str) else float(value)
-            for value in (self.noise_variance, self.prior_variance)
+            for value in (1.0 if by_row else self.noise_variance, self.prior_variance)
         )
-        return 1.0 if by_row else noise, prior
-
-    def _variances(
-        self, sums: SufficientStatistics, normal: Targets, columns: Columns, by_row: bool, X: Any
-    ) -> tuple[np.ndarray, np.ndarray]:  # -> (m,), (m,)
-        """Noise and prior variance of every output: given, or of the greatest likelihood."""
-        noise, prior = self._chosen(by_row)
-        if normal.are_constant:
-            # the likelihood grows without bound as they vanish
-            noise, prior = noise or 1.0, prior or 1.0
-        if noise is not None and prior is not None:
-            return np.full(len(normal.means), noise), np.full(len(normal.means), prior)
-        likelihood = likelihood_of_sums(sums, normal.means, normal.scales)
-        best = likelihood.best_variances(noise, prior)
-        carried = None if X is None else columns.carried(X[:16])
-        if prior is None and carried is not None and carried[0] < 0.01 * carried[1]:
-            # features that vanish say nothing about s, which multiplies all of k(x, x) in
-            # predictions: f does not vary by more than y
-            most = float(np.mean(likelihood.squares)) / sums.n / carried[1]
-            if np.any(best[1] > most):
-                return likelihood.best_variances(noise, most)
-        return best
+        if normal.are_constant:  # the likelihood grows without bound as they vanish
+            return noise or 1.0, prior or 1.0
+        return noise, prior
 
     def _solved(
-        self,
-        sums: SufficientStatistics,
-        columns: Columns,
-        is_flat: bool,
-        by_row: bool,
-        X: Any,
+        self, sums: SufficientStatistics, model: Model, is_flat: bool, X: Any = None
     ) -> dict[str, Any]:
-        """From the sums to everything that predictions need."""
+        """From the sums to everything that predictions need; X are random training rows."""
         normal = Targets.of(sums.means(), sums.deviations(), self.normalize_y, is_flat)
-        noise, prior = self._variances(sums, normal, columns, by_row, X)
-        posterior = posterior_of_sums(sums, normal.means, normal.scales, noise, prior)
-        return {
-            "statistics_": sums,
-            "solver_": "cholesky",
-            **_described(normal, posterior, noise, prior, by_row),
-        }
+        noise, prior = self._chosen(model.by_row, normal)
+        carried = None if X is None else model.columns.carried(X[:16])
+        if noise is None or prior is None:
+            likelihood = likelihood_of_sums(sums, normal.means, normal.scales)
+            if prior is None and carried is not None and carried[0] < 0.01 * carried[1]:
+                # features that vanish say nothing about s, which multiplies all of k(x, x) in
+                # predictions: f varies like y
+                prior = float(np.mean(likelihood.squares)) / sums.n / carried[1]
+            noises, priors = likelihood.best_variances(noise, prior)
+        else:
+            noises, priors = np.full(model.n_outputs, noise), np.full(model.n_outputs, prior)
+        posterior = posterior_of_sums(sums, normal.means, normal.scales, noises, priors)
+        described = _described(normal, posterior, noises, priors, model.by_row)
+        return {"statistics_": sums, "solver_": "cholesky", **described}
+
+    def _model(self) -> Model:
+        """How further rows become sums."""
+        return Model(self.columns_, self, self.noise_variance_ is None, len(self.means_))
 
     def _resolved(self, sums: SufficientStatistics) -> FeatureGPRegressor:
         """This model with other sums, or other parameters."""
-        kept = {name: getattr(self, name) for name in FITTED if hasattr(self, name)}
-        solved = self._solved(sums, self.columns_, self._flat, (self.noise_variance_ is None), None)
-        return self._assign(self, **kept, **solved)
+        return self._assign(self, **kept(self), **self._solved(sums, self._model(), self._flat))
 
     def _sums(self, method: str) -> SufficientStatistics:
         """The sums over the rows seen so far, which conjugate gradients do not have."""
@@ -405,47 +383,38 @@ class FeatureGPRegressor(RegressorMixin, MultiOutputMixin, GaussianProcess):
         self,
         model: Model,
         rows: Rows,
-        sample: Block,
-        Y: np.ndarray,
+        begun: Begun,
         is_flat: bool,
         solver: ConjugateGradients,
-        seed: int,
         checkpoint: Any,
     ) -> dict[str, Any]:
         """The posterior by iterations over the rows, which leave no sums."""
+        some = tuple(None if column is None else column[:DIRECT_ROWS] for column in begun.sample)
+        Z, Y, weights, counts = model.block(some)
         zero = partial(SufficientStatistics.zeros, 0, model.n_outputs, np.float64, Y.mean(axis=0))
         plain = rows.fold(zero, model.add_targets, block_rows=1 << 16)
         normal = Targets.of(plain.means(), plain.deviations(), self.normalize_y, is_flat)
-        noise, prior = self._chosen(model.by_row)
-        if normal.are_constant:
-            noise, prior = noise or 1.0, prior or 1.0
-        some = tuple(None if column is None else column[:DIRECT_ROWS] for column in sample)
-        Z, Y, weights, counts = model.block(some)
         low = np.asarray(Z, dtype=np.float32)
-        likelihood = likelihood_of_kernel(
+        noises, priors = likelihood_of_kernel(
             np.asarray(low @ low.T, dtype=np.float64),
             (Y - normal.means) / normal.scales,
             None if weights is None else 1 / weights,
             np.ones(len(Y)) if counts is None else counts,
-        )
-        chosen = likelihood.best_variances(noise, prior)
-        settings = [solver, *(value.tolist() for value in (*chosen, *normal[:2]))]
+        ).best_variances(*self._chosen(model.by_row, normal))
+        settings = [solver, *(values.tolist() for values in (noises, priors, *normal[:2]))]
         posterior, history = solve_by_passes(
             rows,
-            partial(model.row_block, normal, chosen[0]),
+            partial(model.row_block, normal, noises),
             model.columns.n_columns,
-            chosen[1],
+            priors,
             solver,
-            seed=seed,
-            checkpoint=model.checkpoint(checkpoint, settings, lambda arrays: Iteration(**arrays)),
+            seed=begun.seed,
+            checkpoint=model.checkpoint(checkpoint, settings, Iteration.restored),
             verbose=self.verbose,
         )
-        return {
-            "solver_": "cg",
-            "n_iterations_": len(history) - 1,
-            "residuals_": history,
-            **_described(normal, posterior, *chosen, model.by_row),
-        }
+        described = _described(normal, posterior, noises, priors, model.by_row)
+        iterations = {"n_iterations_": len(history) - 1, "residuals_": history}
+        return {"solver_": "cg", **iterations, **described}
 
     # -- predictions -------------------------------------------------------------------------------
 
@@ -552,9 +521,7 @@ class FeatureGPRegressor(RegressorMixin, MultiOutputMixin, GaussianProcess):
         check_is_fitted(self)
         n = positive_integer("n_functions", n_functions)
         coefficients = self.posterior_.sample(n, as_generator(random_state))
-        return SampledFunctions(
-            self.columns_, coefficients, self.means_, self.scales_, self._flat
-        )
+        return SampledFunctions(self.columns_, coefficients, self.means_, self.scales_, self._flat)
 
     def log_marginal_likelihood(self) -> float:
         """log p(y) of the training targets at the fitted variances, in units of y."""
@@ -616,7 +583,7 @@ class FeatureGPRegressor(RegressorMixin, MultiOutputMixin, GaussianProcess):
                     normal - self.posterior_.mean(Z), self.posterior_.variance(Z), noise
                 )
             means.append(Y - self.scales_ * residuals)
-            variances.append(variance)
+            variances.append(variance + self._missing(block[0], Z))
         mean, deviations = np.concatenate(means), np.sqrt(np.concatenate(variances)) * self.scales_
         return (mean[:, 0], deviations[:, 0]) if self._flat else (mean, deviations)
 
@@ -625,8 +592,11 @@ class FeatureGPRegressor(RegressorMixin, MultiOutputMixin, GaussianProcess):
         prior = np.broadcast_to(self.prior_variance_, self.means_.shape)
         if self.variance_correction is None:
             return 0.0
-        chosen = self.variance_correction == "auto" and isinstance(self.noise_variance, str)
-        lack = (self.columns_.missing if chosen else self.columns_.deficit)(X, Z)
+        if self.variance_correction == "posterior":
+            lack = self.columns_.deficit(X, Z)
+        else:
+            is_chosen = isinstance(self.noise_variance, str)
+            lack = self.columns_.missing(X, Z, in_noise=is_chosen)
         return lack[:, None] * like(np.ascontiguousarray(prior), lack)
 
     def _noise_of(self, by_row: Any) -> Any:
@@ -645,7 +615,9 @@ class FeatureGPRegressor(RegressorMixin, MultiOutputMixin, GaussianProcess):
         return values[:, 0] if self._flat else values
 
     def _lazy_prediction(self, X: Any, return_std: bool, include_noise: bool) -> Any:
-        call = partial(without_sums(self).predict, return_std=return_std, include_noise=include_noise)
+        call = partial(
+            without_sums(self).predict, return_std=return_std, include_noise=include_noise
+        )
         labels = ("mean", "std") if return_std else ("mean",)
         names = [
             None if self._flat else [f"{label}{k}" for k in range(len(self.means_))]
@@ -719,7 +691,6 @@ class Model(NamedTuple):
         )
 
 
-FITTED = ("features_", "columns_", "search_", "input_scales_", "kernel_")
 NO_SUMS = (
     '{} needs sums over the rows, which solver="cg" does not compute: use solver="cholesky", or '
     "call fit with all rows."

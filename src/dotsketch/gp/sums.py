@@ -48,9 +48,7 @@ class SufficientStatistics:
     def __post_init__(self) -> None:
         m = self.cross.shape[1] - 1
         shapes = self.targets.shape, self.plain.shape, self.offset.shape
-        if len(self.cross) != self.second_moment.size or (
-            shapes != ((m + 1, m + 1), (2, m), (m,))
-        ):
+        if len(self.cross) != self.second_moment.size or (shapes != ((m + 1, m + 1), (2, m), (m,))):
             raise ValueError("The sums of SufficientStatistics do not fit each other.")
 
     @classmethod

@@ -18,9 +18,26 @@ collections:
 A new kind of rows is a subclass of `Rows` in a file of its own, and a line of `COLLECTIONS`.
 """
 
+from .._typing import Block
 from .dask import DaskRows, lazy
 from .fold import Checkpoint, digest, fingerprint
-from .sources import Rows, float_type, in_memory_sample, is_collection, is_stream, split_target
+from .sources import (
+    Rows,
+    float_type,
+    in_memory_sample,
+    is_collection,
+    is_on_disk,
+    is_stream,
+    split_target,
+)
 
 __all__ = ["Checkpoint", "DaskRows", "Rows", "digest", "fingerprint", "float_type"]
-__all__ += ["in_memory_sample", "is_collection", "is_stream", "lazy", "split_target"]
+__all__ += [
+    "Block",
+    "in_memory_sample",
+    "is_collection",
+    "is_on_disk",
+    "is_stream",
+    "lazy",
+    "split_target",
+]
