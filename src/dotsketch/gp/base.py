@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.utils import check_array
+from sklearn.utils import check_array, column_or_1d
+from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import (
     _check_feature_names,
     _check_n_features,
@@ -52,7 +53,9 @@ class GaussianProcess(BaseEstimator):
         """Replace everything that an earlier fit has left, in one step that nothing interrupts."""
         names = ("n_features_in_", "feature_names_in_")
         seen = {name: getattr(inputs, name) for name in names if hasattr(inputs, name)}
-        self.__dict__ = {**self.get_params(deep=False), **seen, **values}
+        # scikit-learn has private attributes of its own; ours are always assigned together
+        private = {name: value for name, value in vars(self).items() if name.startswith("_")}
+        self.__dict__ = {**self.get_params(deep=False), **private, **seen, **values}
         return self
 
     @property
@@ -128,14 +131,13 @@ class TrainingRows(NamedTuple):
                 reset=is_first,
                 **options,
             )
+            y = labels_of(y) if labels else y
             return cls(Rows.of(X, y, noise_variance, sample_weight), inputs)
         return cls(Rows.of(X, y, noise_variance, sample_weight), inputs)
 
     def sample(self, size: int, rng: np.random.Generator) -> Block:
-        """At most `size` validated random rows, in random order: X, y, noise, sample weight."""
-        block = self.rows.sample(size, rng)
-        order = rng.permutation(block[0].shape[0])
-        X, *others = (None if column is None else _taken(column, order) for column in block)
+        """At most `size` validated random rows, in the order of the rows: X, y, noise, weight."""
+        X, *others = self.rows.sample(size, rng)
         if not hasattr(self.inputs, "n_features_in_"):  # the first rows that are seen of the data
             _check_feature_names(self.inputs, X, reset=True)
             _check_n_features(self.inputs, check_array(X, accept_sparse="csr"), reset=True)
@@ -169,8 +171,17 @@ def test_rows(estimator: Any, X: Any) -> Any:
     return validate_data(estimator, X, accept_sparse="csr", dtype=DTYPES, reset=False)
 
 
-def _taken(column: Any, order: np.ndarray) -> Any:
-    return column.iloc[order] if hasattr(column, "iloc") else column[order]
+def shuffled(block: Block, rng: np.random.Generator) -> Block:
+    """The rows of a block in random order, so that the first of them are a sample, too."""
+    order = rng.permutation(block[0].shape[0])
+    return tuple(
+        column
+        if column is None
+        else column.iloc[order]
+        if hasattr(column, "iloc")
+        else column[order]
+        for column in block
+    )
 
 
 def column_blocks(model: Any, X: Any) -> Iterator[tuple[Any, Any]]:
@@ -234,6 +245,17 @@ def targets(y: Any) -> tuple[np.ndarray, bool]:  # (n,) or (n, m) -> (n, m), was
     return (y[:, None], True) if y.ndim == 1 else (y, False)
 
 
+def labels_of(y: Any, named: np.ndarray | None = None) -> np.ndarray:  # (n,)
+    """Validated labels of rows; `named` are the classes that they must be among."""
+    labels: np.ndarray = column_or_1d(host(y))
+    if labels.dtype == object and any(label is None for label in labels):
+        raise ValueError("y has labels that are None: remove these rows, or give them a label.")
+    check_classification_targets(labels)
+    if named is not None and not np.isin(labels, named).all():
+        raise ValueError(f"y holds labels that are not among the classes {named}.")
+    return labels
+
+
 def row_noise(noise: Any, expected: bool, n: int) -> np.ndarray | None:
     """Positive variances of the noise of n rows, or None where none are expected."""
     if (noise is not None) != expected:
@@ -266,7 +288,7 @@ def begin(
     seed = int(as_generator(estimator.random_state).integers(2**31 - 1))
     rng = np.random.default_rng(seed)
     sample = training.sample(SAMPLE_ROWS, rng)
-    fitting = training.fitting(sample)
+    fitting, sample = training.fitting(sample), shuffled(sample, rng)
     features, tried = described_features(estimator.features, fitting[0], seed), None
     if wants_search(estimator.optimize, estimator.features):
         features, tried = search(features, sample, rng)

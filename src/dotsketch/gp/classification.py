@@ -20,9 +20,10 @@ from .base import (
     check_optimize,
     checked,
     column_blocks,
+    labels_of,
 )
 from .class_search import searched_features
-from .classes import ClassTable, expected_softmax, labels_of, lazy_classes
+from .classes import ClassTable, expected_softmax, lazy_classes
 from .columns import Columns, check_features
 from .dirichlet import Counts, counted_labels
 from .posterior import SampledFunctions

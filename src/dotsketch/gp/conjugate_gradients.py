@@ -292,7 +292,7 @@ class Passes:
         *,
         exact: bool = False,
     ) -> np.ndarray:  # -> (D, width)
-        """Σ Zᵀ right(block, first) over all blocks; `first` is the number of a block's first row."""
+        """Σ Zᵀ right(block, first) over all blocks; `first` is the number of the first row."""
 
         def add(total: np.ndarray, block: RowBlock, first: int) -> np.ndarray:
             R = right(block, first)
@@ -315,8 +315,8 @@ class Passes:
         )
         if not np.all(np.isfinite(total)):
             raise ValueError(
-                "The sums over the features overflow or are not finite: scale the features down, or "
-                "use a larger noise variance."
+                "The sums over the features overflow or are not finite: scale the features down, "
+                "or use a larger noise variance."
             )
         return total.T
 
@@ -359,7 +359,7 @@ class Passes:
 
 
 def _as_type(block: Callable[[Block], RowBlock], dtype: Any, columns: Block) -> RowBlock:
-    with threads_for_features():
+    with threads_for_features(), np.errstate(over="ignore"):  # the sums are looked at
         return RowBlock(*(np.asarray(part, dtype=dtype) for part in block(columns)))
 
 
@@ -417,7 +417,7 @@ def _start(
 def _subspace(
     passes: Passes, rank: int, rng: np.random.Generator
 ) -> tuple[np.ndarray, float]:  # -> (D, r), λ_r
-    """Leading eigenvectors of ZᵀWZ, with the largest weights of any system, and the last eigenvalue.
+    """Leading eigenvectors of ZᵀWZ, with the largest weights of any system; the last eigenvalue.
 
     A randomised Nyström approximation on a sample of the rows: with Y = A Ω and ΩᵀY = C Cᵀ, the
     left singular vectors of Y C⁻ᵀ.

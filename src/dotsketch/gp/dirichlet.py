@@ -33,6 +33,7 @@ from .base import (
     checked,
     column_blocks,
     kept,
+    labels_of,
 )
 from .class_search import searched_features
 from .classes import (
@@ -42,7 +43,6 @@ from .classes import (
     check_two_classes,
     downhill,
     expected_softmax,
-    labels_of,
     lazy_classes,
     mean_loss,
 )

@@ -22,13 +22,14 @@ from .base import (
     TrainingRows,
     check_optimize,
     input_scales,
+    labels_of,
     row_noise,
     search_alternatives,
     targets,
     test_rows,
 )
 from .class_search import best_class_kernel
-from .classes import ClassTable, expected_softmax, folds, labels_of, mean_loss
+from .classes import ClassTable, expected_softmax, folds, mean_loss
 from .columns import default_kernel
 from .dirichlet import DirichletLabels, choose
 from .packed import PackedFactor, PackedMatrix
@@ -468,11 +469,12 @@ def wants_kernel_search(optimize: Any, kernel: Any) -> bool:
 
 def all_rows(training: TrainingRows) -> tuple[Array, Any, Any, np.ndarray]:
     """All rows in memory, in double precision, and how often they count."""
-    if not training.rows.in_memory or training.rows.columns is None:
+    if training.rows.columns is None:
         raise ValueError(
             "An exact process needs all rows in memory: use the estimators on features."
         )
-    X, y, noise, counts = (*training.rows.columns, None, None, None)[:4]
+    n_rows = int(training.rows.n_rows or 0)
+    X, y, noise, counts = training.sample(n_rows, np.random.default_rng(0))
     counts = np.ones(X.shape[0]) if counts is None else np.asarray(counts, dtype=np.float64)
     return double_rows(X), y, noise, counts
 

@@ -125,8 +125,10 @@ class ImputedGPRegressor(RegressorMixin, BaseEstimator):
         else:
             regressor.fit(filled if rows.repeatable else filled())
         names = ("n_features_in_", "feature_names_in_")
+        private = {name: value for name, value in vars(self).items() if name.startswith("_")}
         self.__dict__ = {
             **self.get_params(deep=False),
+            **private,
             **{name: getattr(inputs, name) for name in names if hasattr(inputs, name)},
             "imputer_": imputer,
             "regressor_": regressor,

@@ -394,9 +394,11 @@ class FeatureGPRegressor(RegressorMixin, MultiOutputMixin, GaussianProcess):
         zero = partial(SufficientStatistics.zeros, 0, model.n_outputs, np.float64, Y.mean(axis=0))
         plain = rows.fold(zero, model.add_targets, block_rows=1 << 16)
         normal = Targets.of(plain.means(), plain.deviations(), self.normalize_y, is_flat)
-        low = np.asarray(Z, dtype=np.float32)
+        with np.errstate(over="ignore", invalid="ignore"):  # the solver looks at its sums
+            low = np.asarray(Z, dtype=np.float32)
+            K = np.asarray(np.nan_to_num(low @ low.T), dtype=np.float64)
         noises, priors = likelihood_of_kernel(
-            np.asarray(low @ low.T, dtype=np.float64),
+            K,
             (Y - normal.means) / normal.scales,
             None if weights is None else 1 / weights,
             np.ones(len(Y)) if counts is None else counts,
