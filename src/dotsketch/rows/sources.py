@@ -274,8 +274,7 @@ def _joined(columns: tuple[Any, ...]) -> Any:
 
 def regroup(batches: Iterable[Block], size: int) -> Iterator[Block]:
     """Batches of any lengths as blocks of `size` rows."""
-    waiting: list[Block] = []
-    count = 0
+    waiting, count = list[Block](), 0
     for batch in filter(length, batches):
         waiting.append(batch)
         count += length(batch)
