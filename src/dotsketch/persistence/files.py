@@ -12,11 +12,9 @@ from typing import Any
 import sklearn
 
 from .._support.versions import installed_versions
-from .container import FORMAT, Reader, write
-from .decoding import Decoder
-from .encoding import Encoder
-from .errors import PersistenceError
-from .registry import Registry
+from .container import FORMAT, PersistenceError, Reader, write
+from .objects import known_classes
+from .values import Decoder, Encoder
 
 
 def save(estimator: Any, path: str | os.PathLike[str], *, classes: Iterable[type] = ()) -> None:
@@ -33,15 +31,16 @@ def save(estimator: Any, path: str | os.PathLike[str], *, classes: Iterable[type
     that `load` would refuse, and OSError if the file cannot be written; an older file then stays as
     it was.
     """
-    registry = Registry(classes)
-    encoder = Encoder(registry)
+    classes = tuple(classes)
+    known = known_classes(classes)
+    encoder = Encoder(known)
     tree = {
         "versions": written_versions(),
         "value": encoder.encode(estimator, type(estimator).__name__),
         "classes": sorted(encoder.names),
     }
     try:  # what load does, so that nothing is saved that it refuses
-        Decoder(registry, encoder.arrays.__getitem__).decode(tree["value"])
+        Decoder(known, encoder.arrays.__getitem__, classes).decode(tree["value"])
     except Exception as error:
         raise PersistenceError(f"{type(estimator).__name__} cannot be saved. {error}") from error
     write(path, tree, encoder.arrays)
@@ -68,7 +67,8 @@ def load_bytes(
     The name of the file is for messages. Raises PersistenceError as `load` does.
     """
     with _reading(data, name) as (reader, tree):
-        decoder = Decoder(Registry(classes), reader.array)
+        classes = tuple(classes)
+        decoder = Decoder(known_classes(classes), reader.array, classes)
         return decoder.decode(tree["value"]), tree, decoder.names
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import replace
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..._arrays import OUTPUTS, Array, ArrayT, as_generator
 from ..._backends.chunks import map_rows
 from ..._support.parameters import one_of
+from ..._support.stored import MOST_DEGREE, Count
 from ...kernels import ExpandedKernel
 from ...sketches import (
     SKETCHES,
@@ -106,6 +107,7 @@ class MaclaurinFeatures(FeatureMap):
 
     family = "maclaurin"
     timed_options = "sketch", "output"
+    max_degree: Annotated[int, Count(MOST_DEGREE)]
     is_monotone = False  # the variance of structured sketches is not quite monotone
 
     def __init__(
@@ -140,6 +142,15 @@ class MaclaurinFeatures(FeatureMap):
         self.mean_split = mean_split
         self.n_jobs = n_jobs
         self.random_state = random_state
+
+    def check_stored(self) -> None:
+        columns = 0
+        for block in getattr(self, "blocks_", ()):
+            if block.sketch is not None:
+                block.sketch.check_weights(block.weights, self.n_features_in_)
+            columns += 1 if block.sketch is None else block.sketch.n_projections
+        if columns > getattr(self, "n_projections_", 0):
+            raise ValueError("MaclaurinFeatures.blocks_ have more columns than n_projections_.")
 
     def fit(self, X: Array, y: Any = None) -> MaclaurinFeatures:
         """Choose truncation, projections and coefficients on a sample of X (n, d); draw weights."""
