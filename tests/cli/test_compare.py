@@ -76,7 +76,7 @@ def test_every_candidate_is_measured(compared):
     assert limit["n_components"] == 30
     assert 0 < limit["lowest"] < min(one["measured_error"] for one in measured)
     errors = [row["predicted_error"] for row in compared["plan"]]
-    assert len(errors) > 20
+    assert len(errors) >= 6
     assert errors == sorted(errors)
 
 
@@ -306,29 +306,6 @@ def test_bare_fit_takes_what_compare_recommends(folder, run_json):
     assert fitted["features"] == compared["recommended"]
     assert fitted["python"] in compared["python"]  # with the lengthscale
     assert len(compared["candidates"]) == 9
-
-
-@pytest.mark.parametrize(("target", "other"), [("price", "sold"), ("sold", "price")])
-def test_candidates_are_ranked_by_the_objective(folder, run_json, target, other):
-    words = ("houses.csv", "--target", target, "--ignore", other, "--kernel", "gaussian:3")
-    words += (*SMALL, "--objective", "posterior")
-    found = run_json("compare", *words, "--no-report")
-    assert found["objective"] == "posterior"
-    divergences = [row["divergence"] for row in found["plan"]]
-    assert divergences == sorted(divergences)
-    errors = [row["predicted_error"] for row in found["plan"]]
-    assert errors != sorted(errors)
-    measured = [one["features"] for one in found["candidates"] if one["n_components"]]
-    assert found["plan"][0]["features"] in measured
-
-
-def test_fit_and_compare_have_the_same_objective(folder, fails, run_json):
-    words = ("houses.csv", "--target", "price", "--ignore", "sold", "--kernel", "gaussian:3")
-    words += ("--components", "12", "--objective", "posterior")
-    compared = run_json("compare", *words, "--no-report")
-    assert run_json("fit", *words, "-o", "a.model")["features"] == compared["recommended"]
-    line = fails("fit", *words, "-o", "a.model", "--tolerance", "0.1")
-    assert "--tolerance limits the error of the kernel" in line
 
 
 def test_rows_of_another_table_are_held_out(folder, run_json):

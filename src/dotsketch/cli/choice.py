@@ -1,9 +1,8 @@
 """The one path of `fit` and `compare` from a table to kernel and features.
 
 Rows are set aside, the lengthscale is found on the others, all candidates are ranked by their
-predicted error (or the divergence from the exact posterior), the best of every family are fitted,
-and the rows set aside decide. The same file, options and seed give the same choice in both
-commands.
+predicted error, the best of every family are fitted, and the rows set aside decide. The same file,
+options and seed give the same choice in both commands.
 """
 
 from __future__ import annotations
@@ -15,11 +14,11 @@ import numpy as np
 
 from ..features import Study
 from ..kernels import Kernel
-from ..planning import Aim, BestPossible, Plan, PlannedCandidate, Selection, assess, select
+from ..planning import BestPossible, Plan, PlannedCandidate, predict_with
 from .encoding import EncodedTable, encode
 from .errors import UserMistake
 from .measure import Compared, HeldOut, compare_one, is_as_good, rank_measured, shortlist
-from .modelling import candidates_of, choose_kernel, plan_within, rank
+from .modelling import choose_kernel, plan_within, ranked
 from .schema import RowSample
 from .tables import Table
 
@@ -81,7 +80,6 @@ def choose(
     *,
     features: str = "auto",
     tolerance: float | None = None,
-    objective: str = "error",
     top: int = TOP,
     seed: int = 0,
     advance: Callable[[float], None] = lambda fraction: None,
@@ -93,10 +91,7 @@ def choose(
     advance(0.25)
     study = Study(chosen, split.X, random_state=seed)
     if tolerance is None:
-        selection = select(candidates_of(features, study), study)
-        targets = split.y if task == "regression" else split.y.astype(str)  # a column per class
-        means = Aim(objective, targets).means(study, selection.candidates, components)
-        plan = rank(study, selection, means)
+        plan = ranked(features, study, components)
     else:
         plan = Plan([plan_within(features, study, split.X, tolerance, components, seed)])
     advance(0.4)
@@ -118,10 +113,10 @@ def try_fewer(
     n_components = best.row.n_components // FEWER
     if n_components < LEAST_COLUMNS:
         return None
-    rows = assess(study, Selection([best.row.candidate], []), n_components).rows
-    if not rows:
+    row = predict_with(best.row.candidate, study, n_components)
+    if row is None:
         return None
-    fewer = compare_one(rows[0], study.resolved, split, task, seed)
+    fewer = compare_one(row, study.resolved, split, task, seed)
     return fewer if is_as_good(fewer, best) else None
 
 

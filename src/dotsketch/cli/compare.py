@@ -33,7 +33,6 @@ from .options import (
     kernel_option,
     learning,
     number_option,
-    objective_option,
     open_both,
     option_words,
     scan_aloud,
@@ -53,7 +52,6 @@ from .schema import Schema
 @click.argument("data")
 @kernel_option
 @components_option
-@objective_option
 @number_option("--top", TOP, 1, "The number of candidates to measure.")
 @click.option(
     "--test", "test_path", metavar="FILE", help="Use the rows of this table as held-out rows."
@@ -68,7 +66,6 @@ def compare(
     data: str,
     kernel: str,
     components: int,
-    objective: str,
     top: int,
     test_path: str | None,
     report: str | None,
@@ -82,7 +79,7 @@ def compare(
     """Compare random features for a Gaussian process on DATA, and recommend one.
 
     Columns are standardised, all candidates are ranked by the error of the kernel that theory
-    predicts (see --objective), and the best are measured: error of the kernel and score of a
+    predicts, and the best are measured: error of the kernel and score of a
     Gaussian process on rows held out, and time. Two models of scikit-learn are measured on the
     same rows. Works on a sample of up to 12,000 rows.
 
@@ -90,7 +87,6 @@ def compare(
     Examples:
       dotsketch compare houses.csv --target price
       dotsketch compare houses.csv --target price --kernel poly:3 --components 500
-      dotsketch compare houses.csv --target price --objective posterior
       dotsketch compare digits --json
     """
     output = Output(as_json, verbose)
@@ -105,14 +101,14 @@ def compare(
         schema = scan_aloud(table, test, seed, output, **options)
         encoded = EncodedTable.of(table, schema, seed, standardise=not asked.nonnegative)
         split = hold_out(encoded, seed, test)
-        found = measured(split, schema.task, kernel, components, objective, top, seed, output)
+        found = measured(split, schema.task, kernel, components, top, seed, output)
         rows = [one.row for one in found.choice.measured if one.row is not None]
         curves = error_curves(rows, found.choice.study, components) if path else {}
     model = make_gp(schema.task, found.best.features)
     lines = (imports_of(model), f"model = {source_of(model)}")
     summary = {
         "data": summary_of(schema, split),
-        **summary_of_comparison(found, components, objective),
+        **summary_of_comparison(found, components),
         "python": "\n".join(lines),
         "command": fit_command(data, reading | options, schema, found.choice, components, seed),
         "report": None if path is None else str(path),
@@ -144,7 +140,6 @@ def measured(
     task: str,
     kernel: str,
     components: int,
-    objective: str,
     top: int,
     seed: int,
     output: Output,
@@ -157,7 +152,6 @@ def measured(
             task,
             kernel,
             components,
-            objective=objective,
             top=top,
             seed=seed,
             advance=lambda fraction: advance(0.8 * fraction),
@@ -173,14 +167,13 @@ def measured(
     return Comparison(choice, references, limit)
 
 
-def summary_of_comparison(found: Comparison, components: int, objective: str) -> dict[str, Any]:
+def summary_of_comparison(found: Comparison, components: int) -> dict[str, Any]:
     """What was compared and is recommended, for machines."""
     choice, best = found.choice, found.best
     return {
         "kernel": source_of(choice.kernel),
         "kernel_in_short": describe_kernel(choice.kernel),
         "n_components": components,
-        "objective": objective,
         "candidates": [describe_candidate(one, best) for one in found.compared],
         "best_possible": None if found.limit is None else asdict(found.limit),
         "fewer": None if choice.fewer is None else describe_candidate(choice.fewer, best),
@@ -270,11 +263,8 @@ def most_frequent_share(split: HeldOut) -> float:
 
 
 def describe_planned(row: PlannedCandidate) -> dict[str, Any]:
-    """One line of the plan for machines; divergences only where they rank candidates."""
-    found = {"features": row.label, "predicted_error": row.relative_error}
-    if row.divergence is not None:
-        found |= {"divergence": row.divergence, "divergence_error": row.divergence_error}
-    return found
+    """One line of the plan for machines."""
+    return {"features": row.label, "predicted_error": row.relative_error}
 
 
 def describe_candidate(one: Compared, best: Compared) -> dict[str, Any]:

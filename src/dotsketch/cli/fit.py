@@ -15,7 +15,7 @@ from ..kernels import Kernel
 from .choice import Choice, TooFewRows, choose, hold_out
 from .cluster import check_cluster, cluster, rows_of_parts
 from .encoding import EncodedTable, encode
-from .errors import UserMistake, check_output
+from .errors import check_output
 from .kernel_names import describe_kernel, parse_kernel
 from .measure import HeldOut
 from .model_file import save_model
@@ -31,7 +31,6 @@ from .options import (
     components_option,
     kernel_option,
     learning,
-    objective_option,
     open_both,
     scan_aloud,
     take_reading,
@@ -55,7 +54,6 @@ MOST_COLUMNS = 10_000  # for a tolerance, unless --components says otherwise
 )
 @kernel_option
 @components_option
-@objective_option
 @click.option(
     "--features",
     default="auto",
@@ -83,7 +81,6 @@ def fit(
     path: str,
     kernel: str,
     components: int,
-    objective: str,
     features: str,
     tolerance: float | None,
     scheduler: str | None,
@@ -112,7 +109,7 @@ def fit(
       dotsketch fit 'data/*.parquet' --target y --scheduler tcp://host:8786 -o y.model
     """
     output = Output(as_json, verbose)
-    asked = check_request(kernel, features, tolerance, objective)
+    asked = check_request(kernel, features)
     table, test = open_both(data, test_path, take_reading(options))
     if scheduler is not None:
         check_cluster(table, options["impute"])
@@ -132,7 +129,6 @@ def fit(
                 components,
                 features=features,
                 tolerance=tolerance,
-                objective=objective,
                 seed=seed,
                 advance=advance,
             )
@@ -149,15 +145,10 @@ def fit(
     output.result({"model": path, **known, "seconds": seconds}, facts(lines))
 
 
-def check_request(kernel: str, features: str, tolerance: float | None, objective: str) -> Kernel:
+def check_request(kernel: str, features: str) -> Kernel:
     """The kernel that is asked for; mistakes are reported before the table is read."""
     asked, _ = parse_kernel(kernel, 1)
     check_features(features, kernel)
-    if tolerance is not None and objective != "error":
-        raise UserMistake(
-            f"--tolerance limits the error of the kernel: it does not go with --objective "
-            f"{objective}; give --components instead."
-        )
     return asked
 
 

@@ -23,7 +23,7 @@ from threadpoolctl import threadpool_limits
 
 from ..features import Study
 from ..kernels import Kernel
-from ..planning import Plan, PlannedCandidate, Selection, assess
+from ..planning import Plan, PlannedCandidate, predict_with
 from .encoding import Imputation
 from .modelling import FittedFeatures, exact_gp, make_gp, short_name
 from .scoring import NumberPrediction, Prediction, Score, predict_rows
@@ -171,7 +171,7 @@ def measured_error(features: Any, kernel: Kernel, split: HeldOut, seed: int) -> 
     squares = []
     for draw in range(ERROR_DRAWS):
         if draw:
-            features = features.redrawn(split.X, seed + draw)
+            features = clone(features).set_params(random_state=seed + draw).fit(split.X)
         Z = features.transform(X)
         difference = np.real(Z @ Z.conj().T) - exact
         squares.append(np.sum(difference[distinct] ** 2) / np.sum(exact[distinct] ** 2))
@@ -296,15 +296,14 @@ def rank_measured(compared: list[Compared]) -> list[Compared]:
 def error_curves(rows: list[PlannedCandidate], study: Study, n_components: int) -> Curves:
     """The predicted error at several numbers of columns, of candidates that have a formula.
 
-    `rows` are the predictions at n_components. The study remembers its averages over pairs, which
-    do not depend on the number of columns.
+    `rows` are the predictions at n_components.
     """
     known = [row for row in rows if row.source == "formula"]
     curves: Curves = {short_name(row.label): ([], []) for row in known}
-    candidates = Selection([row.candidate for row in known], [])
     for size in sorted({max(4, n_components * 4**power // 16) for power in range(4)}):
-        found = known if size == n_components else assess(study, candidates, size).rows
-        for row in found:  # without those for which the columns are too few
+        for row in (predict_with(row.candidate, study, size) for row in known):
+            if row is None:  # the columns are too few
+                continue
             columns, errors = curves[short_name(row.label)]
             columns.append(size)
             errors.append(row.relative_error)

@@ -24,13 +24,11 @@ from ..gp import (
 from ..kernels import DistanceKernel, Kernel
 from ..planning import (
     AutoFeatures,
-    Means,
     Plan,
     PlannedCandidate,
-    Selection,
-    assess,
+    TooFewColumns,
+    compare,
     select,
-    tabulate,
     variants,
 )
 from .encoding import Imputation
@@ -184,13 +182,12 @@ def check_features(text: str, kernel: str) -> None:
         named_candidate(text, study)
 
 
-def rank(study: Study, selection: Selection, means: Means) -> Plan:
-    """The candidates by their predicted error, or by the divergence from the exact posterior."""
-    assessed = assess(study, selection, means)
-    if not assessed.rows:
-        names = list_names((one.label() for one in selection.candidates), 3)
-        raise UserMistake(f"--components {means.n_components} is too few for {names}: give more.")
-    return tabulate(study, assessed, means, cost_weight=0.0)
+def ranked(text: str, study: Study, components: int) -> Plan:
+    """The candidates that `text` stands for by their predicted error."""
+    try:
+        return compare(study, candidates_of(text, study), components)
+    except TooFewColumns as error:
+        raise UserMistake(f"--components {components} is too few: {error}") from None
 
 
 def is_capped(row: PlannedCandidate, n_components: int, n_rows: int) -> bool:

@@ -126,15 +126,6 @@ kernel_option = click.option(
 
 components_option = number_option("--components", 1000, 1, "The number of random features.")
 
-objective_option = click.option(
-    "--objective",
-    type=click.Choice(["error", "posterior"]),
-    default="error",
-    show_default=True,
-    help="What ranks candidates before some are measured: the error of the kernel, or how far "
-    "predictions are from those of the exact process on a sample (slower).",
-)
-
 
 def take_reading(options: dict[str, Any]) -> dict[str, Any]:
     """Take the options `reading` out of all options of a command."""

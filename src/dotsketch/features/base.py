@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from copy import copy
 from functools import cache
-from typing import Annotated, Any, ClassVar, NamedTuple, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 from sklearn import get_config
@@ -47,30 +47,14 @@ SAMPLE_ROWS = 10_000  # of a Dask collection: a fit sees no more of its rows
 NOT_OPTIONS = ("kernel", "n_components", "n_jobs", "random_state", "verbose")
 
 
-class Setup(NamedTuple):
-    """What a fit takes once, before the first row: arithmetic operations, and bytes of memory."""
-
-    operations: float = 0.0
-    bytes: float = 0.0
-
-
-class Floor(NamedTuple):
-    """What the relative error and the cost of a candidate are at least, known at little expense."""
-
-    relative_error: float = 0.0
-    cost: float = 0.0
-
-
 class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """The interface of all feature maps; validation, tags, names of the columns.
 
     A family implements `__init__`, `fit` and `_features`; for planning also `label`, `check_study`,
-    `expected_error` and `variants` (and `prepare`, `setup` if there is something to say).
+    `expected_error` and `variants`.
     """
 
     family: ClassVar[str]  # the name that plans and the command line use
-    is_monotone: ClassVar[bool] = True  # whether more columns never mean a larger error
-
     n_components: int
     n_projections_: Annotated[int, Count(MOST_COLUMNS)]
     output: str = "real"
@@ -78,7 +62,6 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
     kernel_: Kernel
     weights_: Any
     # The options that say how long a row takes at equal columns; None: all
-    timed_options: ClassVar[tuple[str, ...] | None] = None
     # Whether `_features` itself looks for NaN and infinity, while the rows are in the cache
     checks_rows: ClassVar[bool] = False
     # Whether k(x, x) − |z(x)|² ≥ 0 is what these features cannot describe of the row x: Gaussian
@@ -108,10 +91,9 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         """All parameters but the kernel, the number of columns and what does not change errors."""
         return {k: v for k, v in self.get_params(deep=False).items() if k not in NOT_OPTIONS}
 
-    @property
-    def columns_at_once(self) -> int:
-        """Columns come in multiples of this number."""
-        return 2 if self.output == "complex_to_real" else 1
+    def columns_up_to(self, n_components: int, n_rows: int) -> int:
+        """The largest number of columns up to n_components that there can be for n_rows rows."""
+        return n_components - n_components % (2 if self.output == "complex_to_real" else 1)
 
     def for_kernel(self, kernel: Kernel, n_components: int, **shared: Any) -> Self:
         """An unfitted copy for this kernel and number of columns; `shared` sets parameters."""
@@ -121,41 +103,18 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
     def check_study(self, study: Study) -> None:
         """Raise Unsuited, with the reason, where these features suit not the kernel or the data."""
 
-    def most_components(self, study: Study) -> int | None:
-        """The largest number of columns that there can be on these data, if there is one."""
-        return None
+    def cost(self, study: Study) -> float:
+        """About how many arithmetic operations a row takes, if it is known before the error."""
+        return 0.0
 
     def expected_error(self, study: Study) -> ExpectedError:
         """The error and cost with n_components columns; Unsuited if they are too few."""
         raise NotImplementedError
 
-    def floor(self, study: Study) -> Floor:
-        """Bounds that are much cheaper than `expected_error`; higher once others are known.
-
-        `AutoFeatures` skips candidates whose floor is above the best error so far.
-        """
-        return Floor()
-
-    def setup(self, dimension: int) -> Setup:
-        """What a fit takes, as far as it may be much more than the plan itself."""
-        return Setup()
-
     @classmethod
     def variants(cls, study: Study) -> Sequence[FeatureMap]:
         """What is worth comparing in a plan, as far as it suits the kernel and the data."""
         return []
-
-    @classmethod
-    def prepare(cls, study: Study, chosen: Sequence[Any]) -> None:
-        """Compute on the study what `expected_error` of all chosen candidates needs, at once."""
-
-    @classmethod
-    def prepare_floors(cls, study: Study, chosen: Sequence[Any]) -> None:
-        """The same for `floor`."""
-
-    def fit_planned(self, X: Array, study: Study) -> Self:
-        """`fit`, with what is known from the plan that chose these features."""
-        return self.fit(X)
 
     def settled(self, X: Array, y: Any = None) -> FeatureMap:
         """Unfitted features whose kind no longer depends on data: for searches that fit many."""
