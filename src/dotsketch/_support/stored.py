@@ -16,7 +16,6 @@ weights; any other class that a file may hold is decorated by `@stored`.
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any, NamedTuple, TypeVar, get_type_hints
 
 import numpy as np
@@ -56,7 +55,6 @@ def stored(cls: Class) -> Class:
     return cls
 
 
-@cache
 def stored_fields(cls: Any) -> dict[str, Array | Count]:
     """The arrays and counts that a class states, by name."""
     hints = get_type_hints(cls, include_extras=True)

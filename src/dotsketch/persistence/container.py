@@ -16,6 +16,7 @@ The bytes depend on the values alone (no times), and appear under the name whole
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import io
 import json
@@ -24,6 +25,7 @@ import os
 import re
 import struct
 import zipfile
+from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -56,7 +58,10 @@ LARGE = b"\x01\x00"  # the one extra field of a header: sizes of 64 bits
 
 def write(path: str | os.PathLike[str], tree: dict[str, Any], arrays: list[np.ndarray]) -> None:
     """Write tree and arrays to a file that replaces `path` once it is complete and on the disk."""
-    with atomic_write(os.path.realpath(path)) as file:
+    target = Path(os.path.realpath(path))  # a link stays one
+    if target.exists() and not target.is_file() and not target.is_dir():
+        raise OSError(errno.EINVAL, "A model is saved to a regular file only", str(path))
+    with atomic_write(target) as file:
         write_to(file, tree, arrays)
 
 

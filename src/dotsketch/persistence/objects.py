@@ -91,7 +91,10 @@ def check(instance: Any, state: dict[str, Any]) -> None:
     if cls in scikit_learn.CLASSES:  # which are built by their own constructors
         return
     is_estimator = isinstance(instance, BaseEstimator)
-    parameters = instance.get_params(deep=False) if is_estimator else {}
+    try:
+        parameters = instance.get_params(deep=False).values() if is_estimator else ()
+    except AttributeError as error:
+        raise PersistenceError(f"{cls.__name__} lacks a parameter: {error}. {REMEDY}") from None
     fields = (CONVENTIONS if is_estimator else {}) | stored_fields(cls)
     lengths = {name: value for name, value in state.items() if type(value) is int}
     for name, value in state.items():
@@ -101,7 +104,7 @@ def check(instance: Any, state: dict[str, Any]) -> None:
             _check_count(where, value, field)
         elif field is not None and value is not None:
             check_array(where, value, field, lengths)
-        elif is_array and field is None and name not in parameters:
+        elif is_array and field is None and not any(value is given for given in parameters):
             raise PersistenceError(f"{where} is an array, and {cls.__name__} has none there.")
     if dataclasses.is_dataclass(instance) and hasattr(instance, "__post_init__"):
         instance.__post_init__()
@@ -126,8 +129,6 @@ def _required(cls: Any) -> list[str]:
     """The attributes that every instance has, as far as the class declares them."""
     if is_named_tuple(cls):
         return list(cls._fields)
-    if issubclass(cls, BaseEstimator):
-        return list(cls._get_param_names())
     return [f.name for f in dataclasses.fields(cls)] if dataclasses.is_dataclass(cls) else []
 
 

@@ -14,6 +14,7 @@ attributes, so that files survive new versions of scikit-learn.
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -69,6 +70,8 @@ def rebuild(cls: Any, state: dict[str, Any]) -> Any:
         raise PersistenceError(f"{cls.__name__} cannot have an attribute {min(extra)!r}.")
     if "n_jobs" in state and not (state["n_jobs"] is None or -64 <= state["n_jobs"] <= 64):
         raise PersistenceError(f"{cls.__name__}.n_jobs is {state['n_jobs']}, beyond 64.")
+    if state.get("memory") is not None:  # joblib would open pickles in a folder of this name
+        raise PersistenceError(f"{cls.__name__}.memory cannot be stored.")
     names = fitted.pop("feature_names_in_", None)
     if fitted and cls in REFIT:
         REFIT[cls](instance, names, **fitted)
@@ -93,8 +96,7 @@ def _fit_scaler(
 ) -> None:
     if type(n_features_in_) is not int or not 0 < n_features_in_ <= MOST_COLUMNS:
         raise PersistenceError("StandardScaler.n_features_in_ is not a number of columns.")
-    scaler.fit(np.zeros((1, n_features_in_)))  # sets what a scaler of this version has
-    scaler.n_samples_seen_ = n_samples_seen_
+    scaler.n_features_in_, scaler.n_samples_seen_ = n_features_in_, n_samples_seen_
     for name, values in arrays.items():
         if values is not None and _row(f"StandardScaler.{name}", values).shape != (n_features_in_,):
             raise PersistenceError(f"StandardScaler.{name} does not fit n_features_in_.")
@@ -114,6 +116,7 @@ def _fit_encoder(encoder: OneHotEncoder, names: Any, categories_: Any) -> None:
     row[0] = [values[0] for values in categories_]
     encoder.set_params(categories=categories_).fit(row)
     encoder.set_params(categories=parameter)
+    encoder.categories_ = categories_  # in their own dtypes
 
 
 def _fit_imputer(
@@ -154,7 +157,7 @@ def _fit_columns(columns: ColumnTransformer, names: Any, transformers_: Any) -> 
     columns.transformers_ = [(name, parts[name], c) for name, _, c in columns.transformers_]
 
 
-REFIT = {
+REFIT: dict[type, Callable[..., None]] = {
     ColumnTransformer: _fit_columns,
     OneHotEncoder: _fit_encoder,
     SimpleImputer: _fit_imputer,

@@ -76,9 +76,13 @@ class Encoder:
                 "own is passed as classes=(Class,) to save and to load."
             )
         self.names.add(name)
-        state = state_of(value)
+        state = self.state_of(name, value)
         tree = {key: self.encode(v, f"{where}.{key}", depth + 1) for key, v in state.items()}
         return {"kind": "object", "class": name, "state": tree}
+
+    def state_of(self, name: str, value: Any) -> dict[str, Any]:
+        """The attributes of an instance of a class; the fuzz targets change them."""
+        return state_of(value)
 
     def _array(self, value: Any, where: str, depth: int) -> Any:
         if isinstance(value, np.str_):
@@ -101,7 +105,7 @@ class Encoder:
 
 
 class Decoder:
-    """Trees to values. `read_array` gives the array of a number; `names` collects the classes."""
+    """Trees to values. `read_array` gives the array of a number; `trusted` are not checked."""
 
     def __init__(
         self,
@@ -112,7 +116,6 @@ class Decoder:
         self._classes, self._trusted = classes, trusted
         self._read_array = read_array
         self._arrays: dict[int, np.ndarray] = {}
-        self.names: set[str] = set()
 
     def decode(self, node: Any, depth: int = 0) -> Any:
         if depth > MAX_DEPTH:
@@ -180,7 +183,6 @@ class Decoder:
                 "files hold. Fit and save it again if another version made it; a class of your own "
                 "is passed as classes=(Class,)."
             )
-        self.names.add(name)
         cls = self._classes[name]
         values = {key: self.decode(v, depth + 1) for key, v in state.items()}
         instance = rebuild(cls, values)
