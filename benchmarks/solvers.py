@@ -48,8 +48,9 @@ from dotsketch import (
     Polynomial,
 )
 from dotsketch._backends import compiled, portable
-from dotsketch.datasets import load_dataset, train_test_split
+from dotsketch.datasets import load_dataset
 from dotsketch.gp import ConjugateGradients
+from experiments.harness.data import train_test_split
 
 from .common import data_parser, peak_mebibytes
 

@@ -29,7 +29,6 @@ OURS = [
     ("info",),
     ("datasets",),
     ("datasets", "list"),
-    ("datasets", "path"),
     ("datasets", "fetch"),
     ("completion",),
 ]
@@ -83,12 +82,11 @@ def test_completion_completes():
 
 def test_data_sets(run, run_json, tmp_path, monkeypatch, folder):
     found = {one["name"]: one for one in run_json("datasets", "list")["datasets"]}
-    assert found["digits"]["rows"] == 1797
+    assert found["digits"]["available"]
     assert "digits" in run("datasets", "list").stdout
     np.savez(tmp_path / "mine.npz", X_train=np.ones((4, 2)), y_train=np.arange(4.0))
     monkeypatch.setenv("DOTSKETCH_DATA", str(tmp_path))
-    assert run_json("datasets", "path", "mine")["path"] == str(tmp_path / "mine.npz")
-    assert run("datasets", "path", "mine").stdout == f"{tmp_path / 'mine.npz'}\n"
+    assert "mine" in run("datasets", "list").stdout
 
 
 def test_nothing_given_shows_the_help(run):

@@ -278,9 +278,7 @@ def test_predicting(folder, fails, run):
 
 
 def test_data_sets(folder, fails):
-    assert "There is no data set 'nothing'" in fails("datasets", "path", "nothing")
-    assert "comes with scikit-learn" in fails("datasets", "path", "iris")
-    assert "has no pinned OpenML set" in fails("datasets", "fetch", "nothing")
+    assert "'nothing' is not one of the pinned sets" in fails("datasets", "fetch", "nothing")
 
 
 def test_unknown_commands(fails):

@@ -25,7 +25,6 @@ import scipy.sparse
 from sklearn.datasets import load_svmlight_file
 
 from ..datasets import list_datasets, load_dataset
-from ..datasets.folder import DAMAGE
 from .columns import is_number
 from .errors import UserMistake
 from .output import count
@@ -289,7 +288,7 @@ def npz_table(path: Path) -> Table:
     try:
         with np.load(path, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
-    except DAMAGE as error:
+    except Exception as error:  # zipfile, zlib and NumPy raise many kinds
         raise UserMistake(f"{path} is not an NPZ file of plain arrays.") from error
     for X, y in (("X", "y"), ("X_train", "y_train"), ("data", "target")):
         if X in arrays and y in arrays:
