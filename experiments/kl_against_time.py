@@ -16,7 +16,7 @@ from .harness import plots
 from .harness.data import PAPER_NAMES, prepare
 from .harness.experiment import Experiment, Row, Setting, attempt
 from .harness.methods import METHODS
-from .harness.posteriors import (
+from .harness.processes import (
     Latent,
     Task,
     choose_regularisation,
