@@ -7,7 +7,7 @@ from dataclasses import asdict
 import click
 from rich.table import Table
 
-from ..datasets import DatasetInfo, dataset_path, fetch_dataset, list_datasets
+from ..datasets import fetch_dataset, list_datasets
 from .options import speaking
 from .output import Output
 
@@ -36,40 +36,18 @@ def list_command(as_json: bool, verbose: bool) -> None:
     Example:
       dotsketch datasets list --json
     """
-    found = list_datasets()
+    known = list_datasets()
     table = Table()
     for heading in ("name", "task"):
         table.add_column(heading, no_wrap=True)
     for heading in ("rows", "columns", "classes"):
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("where")
-    for info in found:
+    for info in known:
         sizes = (f"{n:,}" if n else "" for n in (info.rows, info.dimension, info.classes))
-        table.add_row(info.name, info.task, *sizes, place(info))
-    Output(as_json, verbose).result({"datasets": [asdict(info) for info in found]}, table)
-
-
-def place(info: DatasetInfo) -> str:
-    """Where a data set is, or how to get it."""
-    if not info.available and info.where == "folder":
-        return "local folder, cannot be read"
-    if not info.available:
-        return f"{info.where}, to be fetched"
-    return {"OpenML": "fetched from OpenML", "folder": "local folder"}.get(info.where, info.where)
-
-
-@datasets.command()
-@click.argument("name")
-@speaking
-def path(name: str, as_json: bool, verbose: bool) -> None:
-    """Print the path of the file of the data set NAME.
-
-    \b
-    Example:
-      dotsketch datasets path kin8nm
-    """
-    found = str(dataset_path(name))
-    Output(as_json, verbose).result({"name": name, "path": found}, found)
+        where = info.where if info.available else f"{info.where}, to be fetched"
+        table.add_row(info.name, info.task, *sizes, where)
+    Output(as_json, verbose).result({"datasets": [asdict(info) for info in known]}, table)
 
 
 @datasets.command()
@@ -85,5 +63,5 @@ def fetch(name: str, force: bool, as_json: bool, verbose: bool) -> None:
     """
     output = Output(as_json, verbose)
     output.say(f"Fetching {name} from OpenML")
-    found = str(fetch_dataset(name, force=force))
-    output.result({"name": name, "path": found}, found)
+    path = str(fetch_dataset(name, force=force))
+    output.result({"name": name, "path": path}, path)
