@@ -20,10 +20,7 @@ import dotsketch
 from dotsketch.gp import ConjugateGradients, ImputedGPRegressor
 from dotsketch.persistence.encoding import Encoder
 from dotsketch.persistence.registry import Registry
-from dotsketch.planning.bounds import ComplexAdvantage
-from dotsketch.planning.limit import BestPossible
-from dotsketch.planning.table import LeftOut
-from dotsketch.planning.timing import MeasuredCost, TimedFeatures
+from dotsketch.planning import BestPossible, ComplexAdvantage
 from dotsketch.sketches import SKETCHES
 
 X = np.random.default_rng(1).random((24, 5))
@@ -110,15 +107,6 @@ def own_subjects() -> list[Subject]:
             n_rows=24,
         ),
         ComplexAdvantage(0.5, 1.5),
-        MeasuredCost(
-            n_rows=24,
-            time_budget=1.0,
-            microseconds_per_row=None,
-            features=(TimedFeatures(label="", columns=(4, 8), microseconds=(1.0, 2.0)),),
-            operation_seconds=1e-9,
-            factor_seconds=1e-10,
-        ),
-        LeftOut(dotsketch.PolynomialSketch(3, n_components=8), "it costs too much"),
     ]
     return [*((m.fit(X, Y), X) for m in maps), *((m, X) for m in models), (plain, X)]
 

@@ -31,6 +31,7 @@ from .features import (
     SphericalFeatures,
 )
 from .gp import (
+    DirichletGPClassifier,
     ExactGPClassifier,
     ExactGPRegressor,
     FeatureGPClassifier,

@@ -37,5 +37,4 @@ def condition(gp):
 
     What rounding does to the sums comes out so many times larger in predictions.
     """
-    posteriors = getattr(gp, "posteriors_", None) or [gp.posterior_]
-    return max(np.linalg.cond(post.factor.lower()) ** 2 for post in posteriors)
+    return max(np.linalg.cond(factor.lower()) ** 2 for factor in gp.posterior_.factors)

@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 import pytest
 
-from dotsketch import FeatureGPClassifier, FeatureGPRegressor, PolynomialSketch
+from dotsketch import DirichletGPClassifier, FeatureGPRegressor, PolynomialSketch
 from gp.data import class_data, regression_data
 
 
@@ -22,7 +22,7 @@ def test_regression_stays_finite(output, posterior):
     gp = FeatureGPRegressor(huge_features(output), noise_variance=1e-8, posterior=posterior)
     with pytest.warns(RuntimeWarning, match="not positive definite to rounding"):
         gp.fit(X, y)
-    assert 0 < gp.jitter_ < 1e-3
+    assert 0 < gp.posterior_.jitter < 1e-3
     for values in gp.predict(X, return_std=True):
         assert np.all(np.isfinite(values))
     assert np.isfinite(gp.log_marginal_likelihood())
@@ -40,10 +40,10 @@ def test_automatic_noise_stays_finite(noise_variance):
 
 def test_classification_stays_finite():
     X, y = class_data()
-    gp = FeatureGPClassifier(huge_features(), alpha=1e-5)
+    gp = DirichletGPClassifier(huge_features(), alpha=1e-5)
     with pytest.warns(RuntimeWarning, match="was added"):
         gp.fit(X, y)
-    assert gp.jitter_ > 0
+    assert gp.posterior_.jitter > 0
     p = gp.predict_proba(X)
     np.testing.assert_allclose(p.sum(axis=1), 1)
     assert np.mean(gp.predict(X) == y) > 0.5

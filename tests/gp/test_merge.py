@@ -1,10 +1,13 @@
 """Processes fitted to parts of the rows, on many machines say, merge to the fit to all of them."""
 
+import pickle
+
 import numpy as np
 import pytest
 from sklearn.frozen import FrozenEstimator
 
-from dotsketch import FeatureGPClassifier, FeatureGPRegressor
+
+from dotsketch import DirichletGPClassifier, FeatureGPRegressor, Gaussian, NystromFeatures
 from gp.data import class_data, gaussian_features, polynomial_features, regression_data
 
 
@@ -25,7 +28,6 @@ def test_regressors_of_parts(outputs, normalize_y, output, posterior):
         FeatureGPRegressor(**gp.get_params(deep=False)).fit(X[rows], y[rows])
         for rows in (slice(20), slice(20, 35), slice(35, None))
     ]
-    assert not np.allclose(parts[0].offset_, parts[1].offset_)
     merged, whole = parts[0].merge(parts[1]).merge(parts[2]), gp.fit(X, y)
     assert merged.noise_variance_ == pytest.approx(whole.noise_variance_, rel=1e-4)
     for found, expected in zip(
@@ -51,45 +53,30 @@ def test_noise_by_row_merges():
         merged.merge(FeatureGPRegressor(frozen(X)).fit(X, y))
 
 
-def test_fitc_merges_if_its_variances_are_given():
-    X, y = regression_data()
-
-    def fit(rows, noise_variance):
-        gp = FeatureGPRegressor(
-            frozen(X), noise_variance=noise_variance, prior_variance=1.0, variance_correction="fitc"
-        )
-        return gp.fit(X[rows], y[rows])
-
-    merged = fit(slice(25), 0.1).merge(fit(slice(25, None), 0.1))
-    np.testing.assert_allclose(merged.predict(X), fit(slice(None), 0.1).predict(X), rtol=1e-9)
-    with pytest.raises(ValueError, match="given as numbers"):
-        fit(slice(25), "auto").merge(fit(slice(25, None), "auto"))
-
-
 def test_classifiers_of_parts():
     """A class may be missing in a part."""
     X, y = class_data()
     names = np.array(["ant", "bee", "cat"])[y]
 
     def fit(rows):
-        gp = FeatureGPClassifier(
-            frozen(X), alpha=0.1, prior_variance="labels", temperature=1.0
+        gp = DirichletGPClassifier(
+            frozen(X), alpha=0.1, prior_variance="labels"
         )  # nothing is chosen: rows held out have other numbers in parts
         return gp.fit(X[rows], names[rows])
 
     merged, whole = fit(y < 2).merge(fit(y > 0)), fit(np.r_[: len(y), np.flatnonzero(y == 1)])
     np.testing.assert_array_equal(merged.classes_, ["ant", "bee", "cat"])
     np.testing.assert_allclose(merged.predict_proba(X), whole.predict_proba(X), rtol=1e-9)
-    assert merged._sums.n == sum(s.n for s in merged.statistics_) == 90 + np.sum(y == 1)
+    assert merged.class_sums_.held.n_rows == 90 + np.sum(y == 1)
     assert merged.refit("auto").alpha_ > 0
 
 
 def test_classes_that_were_named_stay():
     X, y = class_data()
-    named = FeatureGPClassifier(frozen(X)).fit(X[y < 2], y[y < 2], classes=[0, 1])
+    named = DirichletGPClassifier(frozen(X)).fit(X[y < 2], y[y < 2], classes=[0, 1])
     with pytest.raises(ValueError, match="not among the classes"):
-        named.merge(FeatureGPClassifier(frozen(X)).fit(X, y))
-    assert len(named.statistics_) == len(named._sums.by_label) == 2
+        named.merge(DirichletGPClassifier(frozen(X)).fit(X, y))
+    assert len(named.class_sums_.by_label) == 2
 
 
 def test_only_the_same_features_merge():
@@ -105,6 +92,23 @@ def test_only_the_same_features_merge():
             gp.merge(FeatureGPRegressor(features).fit(rows, y[:30]))
     with pytest.raises(TypeError, match="Only a FeatureGPRegressor"):
         gp.merge(gp.statistics_)
-    with pytest.raises(ValueError, match="1 and 2 outputs"):
+    with pytest.raises(ValueError, match=r'1 outputs and 30 features .* 2 outputs'):
         gp.merge(FeatureGPRegressor(gaussian_features()).fit(X[:30], np.c_[y, y][:30]))
     assert gp.statistics_.n == 30
+
+
+def test_features_that_vanish_on_some_rows_are_compared_themselves(rng):
+    """Features that agree on any probe of rows are different if their landmarks are."""
+    X, y = regression_data()
+    far = np.vstack([X, X + 1e3])
+    first, second = (
+        FrozenEstimator(
+            NystromFeatures(Gaussian(lengthscale=0.5), n_components=9, random_state=seed).fit(far)
+        )
+        for seed in (0, 1)
+    )
+    one, other = (FeatureGPRegressor(f, noise_variance=0.1).fit(X, y) for f in (first, second))
+    with pytest.raises(ValueError, match="different features"):
+        one.merge(other)
+    copy = pickle.loads(pickle.dumps(one))
+    assert one.merge(copy).statistics_.n == 120

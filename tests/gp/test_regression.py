@@ -89,6 +89,13 @@ def test_noise_by_row_is_a_weighted_regression():
     assert gp.noise_variance_ is None
     with pytest.raises(ValueError, match="given by row"):
         gp.predict(X, return_std=True, include_noise=True)
+    latent, observed = (
+        gp.predict(X, return_std=True, include_noise=k, noise_variance=noise)[1]
+        for k in (False, True)
+    )
+    np.testing.assert_allclose(observed**2 - latent**2, noise)
+    low, high = gp.predict_quantiles(X, [0.1, 0.9], noise_variance=noise).T
+    np.testing.assert_allclose(high - low, 2 * 1.2815515655446004 * observed)
     equal = FeatureGPRegressor(polynomial_features()).fit(X, y, noise_variance=np.full(60, 0.3))
     scalar = FeatureGPRegressor(polynomial_features(), noise_variance=0.3).fit(X, y)
     np.testing.assert_allclose(equal.predict(X), scalar.predict(X), rtol=1e-9)
@@ -97,14 +104,14 @@ def test_noise_by_row_is_a_weighted_regression():
 @pytest.mark.parametrize("bad", [np.zeros(60), -np.ones(60), np.ones(59), np.full(60, np.nan)])
 def test_bad_noise_by_row(bad):
     X, y = regression_data()
-    with pytest.raises(ValueError, match=r"inconsistent numbers|60 positive numbers"):
+    with pytest.raises(ValueError, match=r"inconsistent numbers|60 positive finite numbers"):
         FeatureGPRegressor(polynomial_features()).fit(X, y, noise_variance=bad)
 
 
 @pytest.mark.parametrize("output", ["real", "complex"])
 @pytest.mark.parametrize("prior_variance", [0.7, "auto"])
 def test_automatic_variances_maximise_the_likelihood(output, prior_variance):
-    X, y = regression_data(outputs=2)
+    X, y = regression_data()
     gp = FeatureGPRegressor(
         polynomial_features(output),
         prior_variance=prior_variance,
@@ -132,19 +139,6 @@ def test_refit_takes_new_variances_without_rows():
     assert_same_to_rounding(gp.predict(X), fresh.predict(X), condition=condition(fresh))
 
 
-def test_refit_after_optimize_can_take_the_parameters():
-    X, y = regression_data()
-    gp = FeatureGPRegressor(polynomial_features()).fit(X, y, optimize=True)
-    optimized = gp.noise_variance_, gp.prior_variance_
-    gp.set_params(noise_variance=2.0, prior_variance=1.0)
-    # a search stops within 1e-6 of the logarithm: two of them agree to twice that
-    same = pytest.approx(optimized, rel=2e-6)
-    assert (gp.refit().noise_variance_, gp.prior_variance_) == same
-    assert (gp.refit(optimize=False).noise_variance_, gp.prior_variance_) == (2.0, 1.0)
-    gp.refit(optimize=True)
-    assert (gp.noise_variance_, gp.prior_variance_) == same
-
-
 def test_optimize_finds_the_lengthscale():
     rng = np.random.default_rng(0)
     X = rng.uniform(-3, 3, (300, 1))
@@ -153,7 +147,7 @@ def test_optimize_finds_the_lengthscale():
         Gaussian(lengthscale=10.0), n_components=30, max_degree=25, random_state=0
     )
     plain = FeatureGPRegressor(features).fit(X, y)
-    tuned = FeatureGPRegressor(features).fit(X, y, optimize=True)
+    tuned = FeatureGPRegressor(features).set_params(optimize=True).fit(X, y)
     assert tuned.log_marginal_likelihood() > plain.log_marginal_likelihood() + 100
     assert 0.5 < tuned.features_.kernel_.lengthscale < 5
     assert tuned.noise_variance_ * tuned.scales_[0] ** 2 == pytest.approx(0.01, rel=0.3)
@@ -162,25 +156,23 @@ def test_optimize_finds_the_lengthscale():
 
 def test_optimize_without_a_lengthscale_and_with_the_median():
     X, y = regression_data()
-    FeatureGPRegressor(polynomial_features()).fit(X, y, optimize=True)
+    with pytest.raises(ValueError, match="searches the parameters of one kernel"):
+        FeatureGPRegressor(polynomial_features(), optimize=True).fit(X, y)
     features = MaclaurinFeatures(Gaussian(), n_components=20)
-    FeatureGPRegressor(features).fit(X, y, optimize=True)
+    FeatureGPRegressor(features).set_params(optimize=True).fit(X, y)
     assert features.kernel.lengthscale == "median"
 
 
 def test_optimize_behind_another_step():
-    """The median is that of the rows that the kernel sees, and all steps keep their seed."""
+    """The median is that of the rows that the kernel sees."""
     X, y = regression_data()
     scaled = StandardScaler().fit_transform(X)
     features = MaclaurinFeatures(Gaussian(), n_components=20, random_state=0)
-    direct = FeatureGPRegressor(features).fit(scaled, y, optimize=True)
+    direct = FeatureGPRegressor(features).set_params(optimize=True).fit(scaled, y)
     behind = FeatureGPRegressor(make_pipeline(StandardScaler(), features))
-    behind.fit(1e4 * X, y, optimize=True)
-    found = behind.features_[-1].kernel_.lengthscale
-    assert found == pytest.approx(direct.features_.kernel_.lengthscale, rel=1e-6)
-    seedless = make_pipeline(StandardScaler(), MaclaurinFeatures(Gaussian(), n_components=20))
-    tuned = FeatureGPRegressor(seedless).fit(X, y, optimize=True)
-    assert tuned.features_[-1].random_state is not None
+    behind.set_params(optimize=True).fit(1e4 * X, y)
+    lengthscales = behind.features_[-1].kernel_.lengthscale
+    np.testing.assert_allclose(lengthscales, direct.features_.kernel_.lengthscale, rtol=1e-6)
 
 
 def test_corrections_see_the_map_inside():
@@ -223,7 +215,7 @@ def test_expected_diagonal_is_the_truncated_series():
 def test_variance_correction_stops_the_collapse():
     X, y = regression_data()
     far = np.full((1, 3), 30.0)
-    plain, posterior, fitc = (
+    plain, posterior = (
         FeatureGPRegressor(
             gaussian_features(),
             noise_variance=0.1,
@@ -231,69 +223,16 @@ def test_variance_correction_stops_the_collapse():
             variance_correction=correction,
             normalize_y="mean",
         ).fit(X, y)
-        for correction in (None, "posterior", "fitc")
+        for correction in (None, "posterior")
     )
     assert plain.predict(far, return_std=True)[1][0] < 1e-6  # the kernel of the features vanishes
-    for gp in (posterior, fitc):
-        assert gp.predict(far, return_std=True)[1][0] == pytest.approx(1.0)
-        assert gp.predict(far, return_cov=True)[1][0, 0] == pytest.approx(1.0)
+    assert posterior.predict(far, return_std=True)[1][0] == pytest.approx(1.0)
+    assert posterior.predict(far, return_cov=True)[1][0, 0] == pytest.approx(1.0)
     deficit = 1 - plain.features_.expected_diagonal(X, None)
     difference = (
         posterior.predict(X, return_std=True)[1] ** 2 - plain.predict(X, return_std=True)[1] ** 2
     )
     np.testing.assert_allclose(difference, np.maximum(deficit, 0), atol=1e-12)
-
-
-def test_fitc_is_noise_by_row():
-    X, y = regression_data()
-    gp = FeatureGPRegressor(
-        gaussian_features(), noise_variance=0.1, prior_variance=1.0, variance_correction="fitc"
-    )
-    gp.fit(X, y)
-    noise = 0.1 + np.maximum(1 - gp.features_.expected_diagonal(X, None), 0)
-    by_row = FeatureGPRegressor(gaussian_features(), prior_variance=1.0).fit(
-        X, y, noise_variance=noise
-    )
-    np.testing.assert_allclose(gp.predict(X), by_row.predict(X), rtol=1e-9)
-    assert gp.noise_variance_ == 0.1
-    with pytest.raises(ValueError, match="fit again"):
-        gp.refit()
-    automatic = FeatureGPRegressor(gaussian_features(), variance_correction="fitc").fit(X, y)
-    assert 0 < automatic.noise_variance_ < 1
-
-
-@pytest.mark.parametrize("output", ["real", "complex"])
-@pytest.mark.parametrize("by_row", [False, True])
-@pytest.mark.parametrize("given", [("auto", 1.3), (0.05, "auto"), ("auto", "auto")], ids=str)
-def test_automatic_variances_of_fitc_maximise_the_likelihood(output, by_row, given):
-    """The one with the corrections in it: the noise does not stand in for what they explain."""
-    X, y = regression_data()
-    noise = np.linspace(0.01, 0.1, len(y)) if by_row else None
-
-    def fit(noise_variance, prior_variance):
-        gp = FeatureGPRegressor(
-            gaussian_features(output, n_components=12),
-            noise_variance=noise_variance,
-            prior_variance=prior_variance,
-            posterior="complex",
-            variance_correction="fitc",
-            normalize_y="standard",
-        )
-        return gp.fit(X, y, noise_variance=noise)
-
-    best = fit(*given)
-    free = [value == "auto" for value in given]
-    found = best.noise_variance_ or 1.0, best.prior_variance_
-    for factors in ((1.2, 1.0), (1 / 1.2, 1.0), (1.0, 1.2), (1.0, 1 / 1.2)):
-        changed = [
-            v * f if is_free else v for v, f, is_free in zip(found, factors, free, strict=True)
-        ]
-        worse = fit(*changed)
-        assert worse.log_marginal_likelihood() <= best.log_marginal_likelihood() + 1e-9
-    if not by_row and free[0]:
-        assert fit(found[0] * 3, found[1]).log_marginal_likelihood() < (
-            best.log_marginal_likelihood() - 1
-        )
 
 
 def test_correction_needs_a_kernel():
@@ -302,7 +241,7 @@ def test_correction_needs_a_kernel():
         Nystroem(n_components=10, random_state=0), variance_correction="posterior"
     )
     with pytest.raises(ValueError, match="Nystroem does not have"):
-        gp.fit(X, y).predict(X, return_std=True)
+        gp.fit(X, y)
 
 
 @pytest.mark.parametrize("outputs", [1, 2])
@@ -370,45 +309,19 @@ def test_constant_targets():
 @pytest.mark.parametrize(
     ("parameters", "error", "message"),
     [
-        ({"features": 3}, TypeError, 'must be "auto" or a transformer'),
+        ({"features": 0}, TypeError, 'must be "auto", a number of columns'),
         ({"noise_variance": 0.0}, ValueError, 'noise_variance must be a positive number or "auto"'),
         ({"prior_variance": "big"}, ValueError, "prior_variance must be"),
         ({"posterior": "both"}, ValueError, "posterior must be one of 'real', 'complex'"),
         ({"variance_correction": "all"}, ValueError, "variance_correction must be one of"),
         ({"normalize_y": True}, ValueError, "normalize_y must be one of"),
-        ({"chunk_rows": 0}, ValueError, "chunk_rows must be a positive integer"),
+        ({"optimize": "ard"}, ValueError, "optimize must be one of"),
     ],
 )
 def test_wrong_parameters(parameters, error, message):
     X, y = regression_data()
     with pytest.raises(error, match=message):
         FeatureGPRegressor(**{"features": polynomial_features(), **parameters}).fit(X, y)
-
-
-@pytest.mark.parametrize("in_pipeline", [False, True])
-def test_a_lengthscale_search_plans_after_each_stage_only(in_pipeline, rng, monkeypatch):
-    """Once for the features to search with, once for those at the lengthscale found."""
-    plans = []
-    original = AutoFeatures._plan
-
-    def counted(self, study, y):
-        plans.append(study.kernel.lengthscale)
-        return original(self, study, y)
-
-    monkeypatch.setattr(AutoFeatures, "_plan", counted)
-    X = rng.standard_normal((60, 3))
-    y = np.sin(X[:, 0])
-    features = AutoFeatures(
-        Gaussian(lengthscale=0.5), n_components=12, candidates=["fourier", "nystrom"]
-    )
-    model = make_pipeline(StandardScaler(), features) if in_pipeline else features
-    gp = FeatureGPRegressor(model).fit(X, y, optimize=True)
-    auto = gp.features_[-1] if in_pipeline else gp.features_
-    assert isinstance(auto, AutoFeatures)
-    first, last = plans
-    assert first > 0.6
-    assert last == auto.kernel_.lengthscale
-    assert auto.kernel_.lengthscale > 0.6
 
 
 def nystrom(lengthscale=2.0):
@@ -434,13 +347,13 @@ def test_automatic_correction_adds_what_nystrom_features_lack():
     none = FeatureGPRegressor(nystrom(), variance_correction=None).fit(X, y)
     assert chosen.noise_variance_ == none.noise_variance_
     np.testing.assert_array_equal(chosen.predict(X), none.predict(X))
-    # the noise that was chosen holds what nine of ten training rows lack: they get no more
+    # the noise that was chosen holds what the training rows lack: hardly one of them gets more
     lacks = 1 - np.sum(chosen.features_.transform(X) ** 2, axis=1)
-    usual = np.quantile(lacks, 0.9)
+    usual = np.quantile(lacks, 0.99)
     added = chosen.prior_variance_ * np.clip((lacks - usual) / (1 - usual), 0, 1)
     squares = [(gp.predict(X, return_std=True)[1] / y.std()) ** 2 for gp in (chosen, none)]
     np.testing.assert_allclose(squares[0], squares[1] + added, rtol=1e-9, atol=1e-12)
-    assert np.mean(added > 0) < 0.11
+    assert 0 < np.mean(added > 0) < 0.02
     # far from all landmarks it is the whole prior variance
     _, std = chosen.predict(np.full((1, 3), 50.0), return_std=True)
     np.testing.assert_allclose(std, np.sqrt(chosen.prior_variance_) * y.std())
@@ -452,16 +365,3 @@ def test_automatic_correction_adds_what_nystrom_features_lack():
     )
 
 
-def test_automatic_correction_of_features_that_carry_everything():
-    """And of a truncated series, of transformers without a kernel, of what a plan chose."""
-    X, y = regression_data()
-    for features in (
-        FourierFeatures(Gaussian(), n_components=8, random_state=0),
-        gaussian_features(),
-        Nystroem(n_components=9),
-    ):
-        assert FeatureGPRegressor(features).fit(X, y)._correction is None
-    chosen = AutoFeatures(
-        Gaussian(), n_components=6, candidates="nystrom", n_pairs_sample=30, random_state=0
-    )
-    assert FeatureGPRegressor(FrozenEstimator(chosen.fit(X))).fit(X, y)._correction == "posterior"

@@ -1,4 +1,4 @@
-"""Fits on a cluster of two worker processes: the same bits, whatever happens to the workers."""
+"""Folds on a cluster of two worker processes: the same bits, whatever happens to the workers."""
 
 import os
 import signal
@@ -8,9 +8,8 @@ import time
 import numpy as np
 import pytest
 
-import dotsketch.rows.dask
-from dotsketch import FeatureGPClassifier, FeatureGPRegressor, Gaussian, NystromFeatures
-from dotsketch.gp.solvers import ConjugateGradients
+from dotsketch import Gaussian, NystromFeatures
+from dotsketch.rows import Rows, digest
 
 dask = pytest.importorskip("dask")
 distributed = pytest.importorskip("distributed", reason="needs distributed: pip install '.[dask]'")
@@ -48,101 +47,70 @@ def data():
     return X, np.sin(X[:, 0]) + 0.1 * rng.standard_normal(N)
 
 
-def process(kind=FeatureGPRegressor, **options):
+@pytest.fixture(scope="module")
+def moments(data):
+    """A fold of features, which are sent to the workers: ZᵀZ of every row."""
     features = NystromFeatures(Gaussian(lengthscale=2.0), n_components=12, random_state=0)
-    return kind(features, chunk_rows=CHUNK, **options)
+    features = features.fit(data[0])
+
+    def add(total, block, first):
+        Z = features.transform(np.asarray(block[0]))
+        total += Z.T @ np.column_stack([Z, block[1], first + np.arange(len(Z))])
+        return total
+
+    def fold(rows):
+        return rows.fold(lambda: np.zeros((12, 14)), add, block_rows=CHUNK)
+
+    return fold
 
 
 def chunked(*columns):
     return tuple(da.from_array(c, chunks=(CHUNK, *c.shape[1:])) for c in columns)
 
 
-def assert_same_bits(found, expected):
-    other = expected.statistics_.arrays()
-    for name, value in found.statistics_.arrays().items():
-        np.testing.assert_array_equal(value, other[name], err_msg=name)
-
-
-def test_regression_has_the_bits_of_the_local_loop(client, data):
-    X, y = data
-    found = process().fit(*chunked(X, y))
-    assert_same_bits(found, process().fit(X, y))
+def test_sums_have_the_bits_of_the_local_loop(client, data, moments):
+    lazily, local = Rows.of(*chunked(*data)), Rows.of(*data)
+    np.testing.assert_array_equal(moments(lazily), moments(local))
     names = set(client.cluster.scheduler.task_prefixes)
     assert {"dotsketch-sums", "dotsketch-reduce"} <= names  # what the dashboard shows
-    mean, std = dask.compute(*found.predict(chunked(X)[0], return_std=True))
-    for mine, local in zip((mean, std), found.predict(X, return_std=True), strict=True):
-        np.testing.assert_allclose(mine, local, rtol=1e-10)
-
-
-@pytest.mark.parametrize(
-    ("kind", "share", "n_reads"), [("arrays", 0.25, 1), ("arrays", 0.0, 2), ("frames", 0.25, 2)]
-)
-def test_rows_are_read_once_if_workers_can_keep_them(
-    client, data, tmp_path, monkeypatch, kind, share, n_reads
-):
-    """Otherwise once for the sample and once for the sums; data frames also to count their rows."""
-    monkeypatch.setattr(dotsketch.rows.dask, "KEPT_SHARE", share)
-    X, y = data
-    journal = tmp_path / "reads"
-
-    def read(block):
-        with open(journal, "a") as file:
-            file.write("x")
-        return block
-
-    if kind == "arrays":
-        rows, targets = chunked(X, y)
-        found = process().fit(rows.map_blocks(read, **KNOWN), targets)
-    else:
-        frame = pandas.DataFrame(X, columns=[*"abc"]).assign(y=y)
-        lazy = dd.from_pandas(frame, npartitions=N // CHUNK).map_partitions(read, meta=frame[:0])
-        found = process().fit(lazy, target="y")
-    assert journal.stat().st_size == n_reads * N // CHUNK
-    local = process().fit(X, y)
-    gram = local.statistics_.gram()
-    np.testing.assert_allclose(found.statistics_.gram(), gram, rtol=1e-9, atol=1e-9)
+    assert digest(lazily, CHUNK) == digest(local, CHUNK)
+    for mine, other in zip(
+        *(rows.sample(50, np.random.default_rng(0))[:2] for rows in (lazily, local)), strict=True
+    ):
+        np.testing.assert_array_equal(mine, other)
 
 
 @pytest.mark.parametrize("memory", [1 << 20, 1], ids=["kept on the workers", "computed again"])
-def test_iterations_have_the_bits_of_the_local_loop(client, data, memory):
-    X, y = data
-    given = {"noise_variance": 0.05, "prior_variance": 1.0}
-    solver = ConjugateGradients(memory=memory, n_samples=4)
-    local = process(solver=solver, **given).fit(X, y)
-    found = process(solver=solver, **given).fit(*dask.persist(*chunked(X, y)))
-    np.testing.assert_array_equal(found.posterior_.weights, local.posterior_.weights)
-    np.testing.assert_array_equal(found.residuals_, local.residuals_)
+def test_results_for_many_folds(client, data, memory):
+    def double(block):
+        return 2 * block[0], block[1]
+
+    def add(total, block, first):
+        return total + block[0].T @ block[0]
+
+    lazily, local = (
+        rows.mapped(double, block_rows=CHUNK, row_bytes=32, memory=memory)
+        for rows in (Rows.of(*chunked(*data)), Rows.of(*data))
+    )
+    for _ in range(3):
+        total = lazily.fold(lambda: np.zeros((3, 3)), add)
+        np.testing.assert_array_equal(total, local.fold(lambda: np.zeros((3, 3)), add))
 
 
-def test_classification_of_persisted_rows(client, data):
-    X, y = data
-    rows, labels = dask.persist(*chunked(X, (y > 0).astype(int)))
-    found = process(FeatureGPClassifier, likelihood="softmax").fit(rows, labels)
-    local = process(FeatureGPClassifier, likelihood="softmax").fit(X, y > 0)
-    np.testing.assert_array_equal(found._weights(), local._weights())
-    probabilities = found.predict_proba(rows).compute()
-    np.testing.assert_allclose(probabilities, local.predict_proba(X), rtol=1e-8)
-
-
-def test_data_frames_from_parquet_files(client, data, tmp_path):
+def test_data_frames_from_parquet_files(client, data, moments, tmp_path):
     X, y = data
     frame = pandas.DataFrame(X, columns=[*"abc"]).assign(y=y, other="text")
     for k, part in enumerate(np.array_split(np.arange(N), 3)):
         frame.iloc[part].to_parquet(tmp_path / f"part{k}.parquet")
-    lazy = dd.read_parquet(tmp_path)[[*"abc", "y"]]
-    found = process().fit(lazy, target="y")
-    np.testing.assert_array_equal(found.feature_names_in_, [*"abc"])
-    local = process().fit(frame[[*"abc"]], y)
-    np.testing.assert_allclose(
-        found.statistics_.gram(), local.statistics_.gram(), rtol=1e-9, atol=1e-9
-    )
-    mean = found.predict(lazy[[*"abc"]])
-    assert len(mean.compute()) == N
+    lazily = dd.read_parquet(tmp_path)
+    rows = Rows.of(lazily[[*"abc"]], lazily["y"])
+    assert rows.n_rows == N
+    np.testing.assert_allclose(moments(rows), moments(Rows.of(X, y)), rtol=1e-9, atol=1e-9)
 
 
-def test_a_killed_worker_changes_nothing(client, data):
+def test_a_killed_worker_changes_nothing(client, data, moments):
     """`kill -9` while partitions become sums: Dask computes again what is lost."""
-    X, y = data
+    X, y = chunked(*data)
     prefixes = client.cluster.scheduler.task_prefixes
     victim = client.submit(os.getpid, pure=False).result()
 
@@ -161,35 +129,31 @@ def test_a_killed_worker_changes_nothing(client, data):
 
     killer = threading.Thread(target=kill)
     killer.start()
-    rows, targets = chunked(X, y)
-    found = process().fit(rows.map_blocks(slow, **KNOWN), targets)
+    total = moments(Rows.of(X.map_blocks(slow, **KNOWN), y))
     killer.join()
-    assert_same_bits(found, process().fit(X, y))
+    np.testing.assert_array_equal(total, moments(Rows.of(*data)))
     client.wait_for_workers(2, timeout=60)
 
 
-def test_errors_of_workers_come_to_the_client(client, data):
-    X, y = data
-    rows, targets = chunked(X, y)
+def test_errors_of_workers_come_to_the_client(client, data, moments):
+    X, y = chunked(*data)
 
     def read(block, block_id=None):
         if block_id[0] == 7:
             raise OSError("the disk went away")
         return block
 
-    model = process()
     with pytest.raises(OSError, match="the disk went away"):
-        model.fit(rows.map_blocks(read, **KNOWN), targets)
-    assert not hasattr(model, "posterior_")
-    broken = X.copy()
+        moments(Rows.of(X.map_blocks(read, **KNOWN), y))
+    broken = data[0].copy()
     broken[7 * CHUNK] = np.nan
-    with pytest.raises(ValueError, match=r"Partition 7 .*NaN"):
-        process().fit(*chunked(broken, y))
+    with pytest.raises(ValueError, match="NaN") as raised:
+        moments(Rows.of(*chunked(broken, data[1])))
+    assert "Partition 7 (counted from 0)" in raised.value.__notes__
 
 
-def test_a_worker_out_of_memory(client, data, monkeypatch):
+def test_a_worker_out_of_memory(client, data, moments, monkeypatch):
     """The nanny ends a worker beyond its limit, as this task does it, wherever it runs."""
-    X, y = data
     monkeypatch.setattr(client.cluster.scheduler, "allowed_failures", 0)
 
     def die(block, block_id=None):
@@ -197,29 +161,7 @@ def test_a_worker_out_of_memory(client, data, monkeypatch):
             os.kill(os.getpid(), signal.SIGKILL)
         return block
 
-    rows, targets = chunked(X, y)
-    with pytest.raises(RuntimeError, match="ran out of memory"):
-        process().fit(rows.map_blocks(die, **KNOWN), targets)
+    X, y = chunked(*data)
+    with pytest.raises(distributed.KilledWorker, match=r"dotsketch-sums|die"):
+        moments(Rows.of(X.map_blocks(die, **KNOWN), y))
     client.wait_for_workers(2, timeout=60)
-
-
-def test_a_cancelled_computation(client, data):
-    X, y = data
-    rows, targets = chunked(X, y)
-    started, gate = distributed.Event("started"), distributed.Event("gate")
-
-    def wait(block):
-        distributed.Event("started").set()
-        distributed.Event("gate").wait(60)
-        return block
-
-    def cancel():
-        started.wait(60)
-        client.cancel([distributed.Future(key, client) for key in client.futures], force=True)
-        gate.set()
-
-    canceller = threading.Thread(target=cancel)
-    canceller.start()
-    with pytest.raises(RuntimeError, match="was cancelled"):
-        process().fit(rows.map_blocks(wait, **KNOWN), targets)
-    canceller.join()

@@ -7,28 +7,9 @@ import sys
 import numpy as np
 import pytest
 import scipy.sparse
-from sklearn.base import clone
-from sklearn.frozen import FrozenEstimator
 
-import dotsketch.gp.base
-import dotsketch.gp.regression
-import dotsketch.gp.softmax_fits
-from dotsketch import (
-    AutoFeatures,
-    FeatureGPClassifier,
-    FeatureGPRegressor,
-    FourierFeatures,
-    Gaussian,
-    MaclaurinFeatures,
-    NystromFeatures,
-    PolynomialSketch,
-    plan,
-    required_components,
-)
-from dotsketch.gp.solvers import ConjugateGradients, RowBlock
-from dotsketch.rows import Checkpoint, Rows
-from dotsketch.rows.collections import rows_of
-from dotsketch.rows.dask_run import Shared, well_placed
+from dotsketch import FourierFeatures, Gaussian, MaclaurinFeatures, NystromFeatures, plan
+from dotsketch.rows import Checkpoint, Rows, digest, in_memory_sample, is_collection, lazy
 
 dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
@@ -36,7 +17,7 @@ dd = pytest.importorskip("dask.dataframe")
 pandas = pytest.importorskip("pandas")
 cloudpickle = pytest.importorskip("cloudpickle")
 
-N, CHUNK = 430, 10  # more groups than one node of the tree adds, and a short one
+N, CHUNK = 430, 10
 
 
 @pytest.fixture(scope="module")
@@ -50,39 +31,32 @@ def data():
 @pytest.fixture(scope="module")
 def frame(data):
     X, y, labels = data
-    return pandas.DataFrame(X, columns=list("abc"), index=0.5 * np.arange(N)).assign(y=y, z=labels)
-
-
-def landmarks():
-    return NystromFeatures(Gaussian(lengthscale=2.0), n_components=12, random_state=0)
-
-
-def regressor(**options):
-    return FeatureGPRegressor(landmarks(), chunk_rows=CHUNK, **options)
-
-
-def classifier(**options):
-    return FeatureGPClassifier(landmarks(), chunk_rows=CHUNK, **options)
+    return pandas.DataFrame(X, columns=[*"abc"], index=0.5 * np.arange(N)).assign(y=y, z=labels)
 
 
 def chunked(*columns, rows=CHUNK):
     return tuple(da.from_array(c, chunks=(rows, *c.shape[1:])) for c in columns)
 
 
-def sums(process):
-    found = process.statistics_
-    return [s.arrays() for s in (found if isinstance(found, list) else [found])]
+def product(total, block, first):
+    """Σ w xᵀ(x, y, first): by BLAS, of all columns."""
+    X, y, noise, weights = (None if c is None else np.asarray(c, dtype=float) for c in block)
+    weights = np.ones(len(X)) if weights is None else weights
+    weights = weights if noise is None else weights / noise
+    return total + (X * weights[:, None]).T @ np.column_stack([X, y, first + np.arange(len(X))])
 
 
-def assert_same_bits(found, expected):
-    for mine, other in zip(sums(found), sums(expected), strict=True):
-        for name, value in other.items():
-            np.testing.assert_array_equal(mine[name], value, err_msg=name)
+def zero():
+    return np.zeros((3, 5))
 
 
-@pytest.mark.parametrize("n", [1, 15, 16, 17, 40, 256, 257, 530])
+def folded(rows, **options):
+    return rows.fold(zero, product, block_rows=CHUNK, **options)
+
+
+@pytest.mark.parametrize("n", [1, 15, 40, 257])
 def test_partitions_are_added_as_the_local_loop_adds_groups(n):
-    """States that record how they were made: the same tree for every number of groups."""
+    """States that record how they were made."""
 
     class Joined(list):
         def __add__(self, other):
@@ -90,81 +64,50 @@ def test_partitions_are_added_as_the_local_loop_adds_groups(n):
 
         __iadd__ = __add__
 
-    def fold(rows):
-        def add(state, block, first):
-            return Joined([f"{first}: {block[0][:, 0].tolist()}"])
-
-        return rows.fold(Joined, add, block_rows=2)
+    def add(state, block, first):
+        return Joined([f"{first}: {block[0][:, 0].tolist()}"])
 
     X = np.arange(2.0 * n)[:, None]
-    assert fold(rows_of(*chunked(X, rows=2))) == fold(Rows((X,)))
+    local, lazily = Rows.of(X), Rows.of(*chunked(X, rows=2))
+    assert lazily.fold(Joined, add, block_rows=2) == local.fold(Joined, add, block_rows=2)
 
 
-def test_regression_has_the_bits_of_the_local_loop(data):
+@pytest.mark.parametrize("scheduler", ["threads", "synchronous"])
+def test_sums_have_the_bits_of_the_local_loop(data, scheduler):
     X, y, _ = data
-    local = regressor().fit(X, y)
-    for scheduler in ("threads", "synchronous"):
-        with dask.config.set(scheduler=scheduler):
-            found = regressor().fit(*chunked(X, y))
-        assert_same_bits(found, local)
-        assert found.noise_variance_ == local.noise_variance_
-        np.testing.assert_array_equal(found.predict(X[:5]), local.predict(X[:5]))
+    with dask.config.set(scheduler=scheduler):
+        total = folded(Rows.of(*chunked(X, y)))
+    np.testing.assert_array_equal(total, folded(Rows.of(X, y)))
 
 
-def test_classification_has_the_bits_of_the_local_loop(data):
-    X, _, labels = data
-    local, found = classifier().fit(X, labels), classifier().fit(*chunked(X, labels))
-    assert_same_bits(found, local)
-    np.testing.assert_array_equal(found.classes_, local.classes_)
-    np.testing.assert_array_equal(found.predict_proba(X[:9]), local.predict_proba(X[:9]))
+def test_columns_with_other_chunks_and_columns_in_memory(data):
+    X, y, _ = data
+    noise = np.linspace(0.1, 1, N)
+    rows = Rows.of(da.from_array(X, chunks=(CHUNK, 2)), da.from_array(y, chunks=77), noise)
+    np.testing.assert_array_equal(folded(rows), folded(Rows.of(X, y, noise)))
+    np.testing.assert_array_equal(
+        np.concatenate([block[0] for block in rows.blocks(7)]), np.asarray(X)
+    )
 
 
-@pytest.mark.parametrize("memory", [1 << 20, 1], ids=["kept on the workers", "computed again"])
-def test_iterations_have_the_bits_of_the_local_loop(data, memory):
-    """Every pass is one map and reduce."""
+def test_rows_of_weight_zero_are_left_out(data):
+    """Blocks are those of the partitions; one partition has no rows at all."""
     X, y, labels = data
-    solver = ConjugateGradients(memory=memory)
-    features = FourierFeatures(Gaussian(lengthscale=2.0), n_components=80, random_state=0)
-    options = {"solver": solver, "chunk_rows": CHUNK}
-    given = {"noise_variance": 0.05, "prior_variance": 1.0}
-    local = FeatureGPRegressor(features, **options, **given).fit(X, y)
-    found = FeatureGPRegressor(features, **options, **given).fit(*chunked(X, y))
-    np.testing.assert_array_equal(found.posterior_.weights, local.posterior_.weights)
-    np.testing.assert_array_equal(found.residuals_, local.residuals_)
-    if memory == 1:
-        return
-    local = FeatureGPClassifier(features, alpha=0.01, **options).fit(X, labels)
-    found = FeatureGPClassifier(features, alpha=0.01, **options).fit(*chunked(X, labels))
-    np.testing.assert_array_equal(found.predict_proba(X[:20]), local.predict_proba(X[:20]))
-
-
-@pytest.mark.parametrize("memory", [1 << 29, 1])
-def test_a_softmax_likelihood_where_the_rows_are(data, memory, monkeypatch):
-    """Every iteration is one map and reduce; the same bits as the local loop over the same rows."""
-    monkeypatch.setattr(dotsketch.gp.softmax_fits, "MEMORY", memory)
-    monkeypatch.setattr(dotsketch.gp.softmax_fits, "GROUP_ROWS", CHUNK)
-    X, _, labels = data
-    local = classifier(likelihood="softmax").fit(X, labels)
-    found = classifier(likelihood="softmax").fit(*chunked(X, labels))
-    assert found.prior_variance_ == local.prior_variance_
-    np.testing.assert_array_equal(found.predict_proba(X[:20]), local.predict_proba(X[:20]))
-
-
-def test_weights_noise_and_columns_with_other_chunks(data, tmp_path):
-    """Rows of weight zero do not count; a map on disk is cut into blocks in the same way."""
-    X, y, _ = data
-    np.save(tmp_path / "X.npy", X)
-    rng = np.random.default_rng(1)
-    weights, noise = rng.integers(0, 3, N), rng.uniform(0.1, 1, N)
-    weights[50:60] = 0  # a whole partition
-    local = regressor().fit(
-        np.load(tmp_path / "X.npy", mmap_mode="r"), y, weights, noise_variance=noise
-    )
-    rows = da.from_array(X, chunks=(CHUNK, 2))
-    found = regressor().fit(
-        rows, da.from_array(y, chunks=77), da.from_array(weights, chunks=N), noise_variance=noise
-    )
-    assert_same_bits(found, local)
+    weights = (np.arange(N) % 3).astype(float)
+    weights[50:60] = 0
+    rows = Rows.of(*chunked(X, y), None, *chunked(weights))
+    parts = (slice(start, start + CHUNK) for start in range(0, N, CHUNK))
+    first, total = 0, zero()
+    for part in parts:
+        if weights[part].any():
+            local = Rows.of(X[part], y[part], None, weights[part])
+            [block] = local.blocks(CHUNK)
+            total, first = total + product(zero(), block, first), first + local.n_rows
+    np.testing.assert_array_equal(folded(rows), total)
+    assert rows.n_rows == first == np.count_nonzero(weights)
+    assert Rows.of(*chunked(X, labels), None, *chunked((labels == "low") * 1.0)).distinct(1) == [
+        "low"
+    ]
 
 
 def test_weights_are_counted_without_reading_the_rows(data):
@@ -172,294 +115,289 @@ def test_weights_are_counted_without_reading_the_rows(data):
         raise AssertionError("the rows are read")
 
     X, weights = chunked(data[0], np.arange(N) % 3.0)
-    rows = rows_of(X.map_blocks(unread, dtype=float, meta=np.empty((0, 0))), None, None, weights)
-    assert rows.n_rows == N
-    assert sum(1 for _ in rows.numbered_parts()) == N // CHUNK
-    assert rows.numbered_parts()[1][2] == np.count_nonzero(np.arange(CHUNK) % 3)
+    X = X.map_blocks(unread, dtype=float, meta=np.empty((0, 0)))
+    assert Rows.of(X, None, None, weights).n_rows == np.count_nonzero(np.arange(N) % 3)
+
+
+@pytest.mark.parametrize("size", [1, 40, 429, 430, 1000])
+def test_samples_are_those_of_the_array(data, frame, size):
+    X, y, _ = data
+    lazily = dd.from_pandas(frame, npartitions=7)
+    expected = Rows.of(X, y).sample(size, np.random.default_rng(1))
+    for rows in (Rows.of(*chunked(X, y)), Rows.of(lazily[[*"abc"]], lazily["y"])):
+        for mine, other in zip(rows.sample(size, np.random.default_rng(1))[:2], expected[:2]):
+            np.testing.assert_array_equal(mine, other)
+    assert not is_collection(in_memory_sample(lazily, size, np.random.default_rng(1)))
 
 
 def test_sparse_blocks(data):
     X, y, _ = data
     sparse = scipy.sparse.csr_matrix(np.where(X > 0, X, 0.0))
     blocks = da.from_array(sparse.toarray(), chunks=(CHUNK, 3)).map_blocks(scipy.sparse.csr_matrix)
-    features = PolynomialSketch(2, n_components=20, random_state=0)
-    local = FeatureGPRegressor(features, chunk_rows=CHUNK).fit(sparse, y)
-    found = FeatureGPRegressor(features, chunk_rows=CHUNK).fit(blocks, *chunked(y))
-    assert_same_bits(found, local)
+
+    def gram(rows):
+        return rows.fold(
+            lambda: np.zeros((3, 3)),
+            lambda total, block, first: total + (block[0].T @ block[0]).toarray(),
+            block_rows=CHUNK,
+        )
+
+    np.testing.assert_array_equal(gram(Rows.of(blocks, *chunked(y))), gram(Rows.of(sparse, y)))
 
 
-def test_data_frames_with_a_target_or_a_series(data, frame):
-    lazy = dd.from_pandas(frame, npartitions=7)
-    by_name = regressor().fit(lazy[[*"abc", "y"]], target="y")
-    by_series = regressor().fit(lazy[[*"abc"]], lazy["y"])
-    assert_same_bits(by_name, by_series)
-    np.testing.assert_array_equal(by_name.feature_names_in_, [*"abc"])
-    local = regressor().fit(frame[[*"abc", "y"]], target="y")
-    np.testing.assert_allclose(by_name.predict(frame[[*"abc"]]), local.predict(frame[[*"abc"]]))
-    labels = classifier().fit(lazy[[*"abc", "z"]], target="z")
-    np.testing.assert_array_equal(labels.classes_, ["high", "low", "middle"])
-    both = regressor().fit(lazy[[*"abc", "y"]].assign(w=lazy["y"] ** 2), target=["y", "w"])
-    assert both.predict(frame[[*"abc"]]).shape == (N, 2)
-
-
-def test_empty_and_uneven_partitions(data, frame):
+@pytest.mark.parametrize("kind", ["frames", "arrays"])
+def test_empty_and_uneven_partitions(data, frame, kind):
     """Partitions of unknown lengths, from none of the rows to half of them."""
     lengths = [0, 200, 0, 0, 1, 2, 220, 0, 7]
     ends = np.cumsum(lengths)
     parts = [frame.iloc[end - n : end] for n, end in zip(lengths, ends, strict=True)]
-    lazy = dd.from_delayed([dask.delayed(part) for part in parts], meta=frame)
-    found = regressor().fit(lazy[[*"abc"]], lazy["y"])
-    X, y, _ = data
-    local = regressor().fit(X, y)
-    np.testing.assert_allclose(
-        found.statistics_.gram(), local.statistics_.gram(), rtol=1e-10, atol=1e-10
+    lazily = dd.from_delayed([dask.delayed(part) for part in parts], meta=frame)
+    X, y = lazily[[*"abc"]], lazily["y"]
+    if kind == "arrays":
+        X, y = X.to_dask_array(), y.to_dask_array()
+    rows = Rows.of(X, y)
+    assert rows.n_rows == N
+    np.testing.assert_allclose(folded(rows), folded(Rows.of(*data[:2])), rtol=1e-10, atol=1e-10)
+    first, second = lazy(
+        lambda X: (np.asarray(X)[:, 0], np.asarray(X)),
+        X,
+        dtypes=[float] * 2,
+        names=[None, [*"uvw"]],
     )
-    mean, std = dask.compute(*found.predict(lazy[[*"abc"]], return_std=True))
-    np.testing.assert_allclose(mean, local.predict(X), rtol=1e-5, atol=1e-6)
-    assert len(std) == N
+    for mine, expected in zip(dask.compute(first, second), (data[0][:, 0], data[0]), strict=True):
+        np.testing.assert_array_equal(mine, expected)
 
 
-def test_features_see_a_sample_of_all_partitions(data, monkeypatch):
-    X, y, _ = data
-    for module in (dotsketch.gp.base, dotsketch.gp.regression):
-        monkeypatch.setattr(module, "SAMPLE_ROWS", 40)
-    found = regressor().fit(*chunked(X, y))
-    [sample] = Rows((X,)).sample(40)
-    expected = landmarks().fit(sample)
-    np.testing.assert_array_equal(found.features_.components_, expected.components_)
+def test_frames_are_read_once_for_all_columns(frame):
+    reads = []
+
+    def read(part):
+        reads.append(len(part))
+        return part
+
+    with dask.config.set(scheduler="synchronous"):
+        lazily = dd.from_pandas(frame, npartitions=5).map_partitions(read, meta=frame[:0])
+        rows = Rows.of(lazily[[*"abc"]], lazily["y"])
+        reads.clear()  # partitions were counted
+        folded(rows)
+    assert len(reads) == 5
 
 
-@pytest.mark.parametrize("sample_rows", [10_000, 20])  # seen in the sample, or in the pass only
 @pytest.mark.parametrize("column", [0, 1])
-def test_an_error_names_the_partition(data, column, sample_rows, monkeypatch):
-    for module in (dotsketch.gp.base, dotsketch.gp.regression):
-        monkeypatch.setattr(module, "SAMPLE_ROWS", sample_rows)
+def test_an_error_names_the_partition(data, column):
     columns = [data[0].copy(), data[1].copy()]
     columns[column][123] = np.nan
-    with pytest.raises(ValueError, match=r"Partition 12 .*\n?.*NaN"):
-        regressor().fit(*chunked(*columns))
 
+    def check(total, block, first):
+        if not all(np.isfinite(c).all() for c in block[:2]):
+            raise ValueError("Input contains NaN")
+        return total
 
-def test_iterations_go_on_from_a_checkpoint(data, tmp_path, monkeypatch):
-    """The state is that of the client; rows are compared where they are."""
-    X, y = data[0], np.round(64 * data[1]) / 64  # means of exchanged targets are the same
-    path = tmp_path / "state.npz"
-    given = {"noise_variance": 0.05, "prior_variance": 1.0, "solver": ConjugateGradients(rank=4)}
-    expected = regressor(**given).fit(*chunked(X, y))
-    write, written = Checkpoint.write, []
-
-    def interrupted(self, *arguments):
-        write(self, *arguments)
-        written.append(1)
-        if len(written) == 3:
-            raise KeyboardInterrupt
-
-    monkeypatch.setattr(Checkpoint, "write", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        regressor(**given).fit(*chunked(X, y), checkpoint=path)
-    with pytest.raises(ValueError, match="other rows"):
-        regressor(**given).fit(*chunked(X, np.flip(y)), checkpoint=path)
-    found = regressor(**given).fit(*chunked(X, y), checkpoint=path)
-    assert len(written) == 3 + expected.n_iterations_ - 1  # the third iteration on
-    np.testing.assert_array_equal(found.posterior_.weights, expected.posterior_.weights)
+    with pytest.raises(ValueError, match="Input contains NaN") as raised:
+        Rows.of(*chunked(*columns)).fold(zero, check, block_rows=CHUNK)
+    assert raised.value.__notes__ == ["Partition 12 (counted from 0)"]
 
 
 def test_mistakes_are_explained(data, frame, tmp_path):
     X, y, _ = data
     rows, targets = chunked(X, y)
-    with pytest.raises(ValueError, match=r"inconsistent numbers of samples: \[430, 429\]"):
-        regressor().fit(rows, targets[:-1])
-    with pytest.raises(ValueError, match="requires y to be passed"):
-        regressor().fit(rows)
+    with pytest.raises(ValueError, match=r"inconsistent numbers of samples: \[429, 430\]"):
+        Rows.of(rows, targets[:-1])
     with pytest.raises(ValueError, match="leave checkpoint out"):
-        regressor().fit(rows, targets, checkpoint=tmp_path / "sums.npz")
-    assert not list(tmp_path.iterdir())
-    with pytest.raises(ValueError, match="at least two classes"):
-        classifier().fit(rows, da.zeros(N, chunks=CHUNK, dtype=int))
-    lazy = dd.from_pandas(frame, npartitions=3)
-    with pytest.raises(ValueError, match="no column 'price'"):
-        regressor().fit(lazy, target="price")
-    with pytest.raises(ValueError, match="not both"):
-        regressor().fit(lazy, lazy["y"], target="y")
-    with pytest.raises(TypeError, match="names a column of a data frame"):
-        regressor().fit(rows, target="y")
-    with pytest.raises(ValueError, match="X has 3 partitions and another column has 43"):
-        regressor().fit(lazy[[*"abc"]], targets)
+        folded(Rows.of(rows, targets), checkpoint=Checkpoint(tmp_path / "sums.npz", None))
+    lazily = dd.from_pandas(frame, npartitions=3)
+    with pytest.raises(ValueError, match="X has 3 partitions, another column 43"):
+        Rows.of(lazily[[*"abc"]], targets)
+    empty = lazily[lazily["a"] > 99][[*"abc", "y"]]
     with pytest.raises(ValueError, match="have no rows"):
-        regressor().fit(lazy[lazy["a"] > 99][[*"abc", "y"]], target="y")
+        Rows.of(empty[[*"abc"]], empty["y"]).sample(3, np.random.default_rng(0))
 
 
-def test_a_failing_read_ends_the_fit(data):
-    X, y, _ = data
-
+def test_a_failing_read_ends_the_fold(data):
     def read(block):
         raise OSError("the disk went away")
 
-    model = regressor()
+    X, y = chunked(*data[:2])
     with pytest.raises(OSError, match="the disk went away"):
-        model.fit(chunked(X)[0].map_blocks(read, dtype=float), *chunked(y))
-    assert not hasattr(model, "posterior_")
+        folded(Rows.of(X.map_blocks(read, dtype=float, meta=np.empty((0, 3))), y))
 
 
-def test_predictions_are_lazy_arrays(data):
-    X, y, labels = data
-    rows = da.from_array(X, chunks=(100, 2))
-    model = regressor().fit(X, y)
-    mean, std = model.predict(rows, return_std=True, include_noise=True)
-    assert isinstance(mean, da.Array)
-    assert mean.chunks == std.chunks == (rows.chunks[0],)
-    for found, expected in zip(
-        dask.compute(mean, std), model.predict(X, return_std=True, include_noise=True), strict=True
-    ):
-        np.testing.assert_allclose(found, expected, rtol=1e-12)
-    np.testing.assert_allclose(model.predict(rows).compute(), model.predict(X), rtol=1e-12)
-    assert model.predict_quantiles(rows).shape == (N, 3)
-    with pytest.raises(ValueError, match="return_cov"):
-        model.predict(rows, return_cov=True)
-    two = regressor().fit(X, np.stack([y, -y], axis=1))
-    assert two.predict(rows, return_std=True)[1].compute().shape == (N, 2)
-    classes = classifier().fit(X, labels)
-    assert classes.predict(rows).dtype == classes.classes_.dtype
-    np.testing.assert_array_equal(classes.predict(rows).compute(), classes.predict(X))
-    probabilities = classes.predict_proba(rows)
-    assert probabilities.shape == (N, 3)
-    np.testing.assert_allclose(probabilities.compute(), classes.predict_proba(X), rtol=1e-10)
-    assert classes.predict_latent(rows)[1].compute().shape == (N, 3)
-
-
-def test_predictions_of_data_frames_keep_their_index(frame):
-    lazy = dd.from_pandas(frame, npartitions=4)
-    inputs = lazy[[*"abc"]]
-    model = regressor().fit(inputs, lazy["y"])
-    mean, std = model.predict(inputs, return_std=True)
-    assert mean.divisions == lazy.divisions
-    assert (mean.name, mean.dtype, std.name) == ("mean", np.float64, "std")
-    together = lazy.assign(mean=mean, std=std).compute()
-    np.testing.assert_allclose(
-        together["mean"], model.predict(frame[[*"abc"]]), rtol=1e-12, atol=1e-13
-    )
-    classes = classifier().fit(inputs, lazy["z"])
-    assert list(classes.predict_proba(inputs).columns) == ["high", "low", "middle"]
-    found = classes.predict(inputs).compute()
-    np.testing.assert_array_equal(found.to_numpy(), classes.predict(frame[[*"abc"]]))
-    np.testing.assert_array_equal(found.index, frame.index)
-    features = landmarks().fit(inputs)
-    Z = features.transform(inputs)
-    assert list(Z.columns) == list(features.get_feature_names_out())
-    expected = features.transform(frame[[*"abc"]])
-    np.testing.assert_allclose(Z.compute(), expected, rtol=1e-9, atol=1e-12)
-
-
-def test_graphs_have_one_task_a_block_and_the_model_once(data):
+@pytest.mark.parametrize("memory", [0, 1 << 20], ids=["computed again", "kept on the workers"])
+def test_results_for_many_folds(data, memory):
     X, y, _ = data
-    rows = da.random.random((N, 3), chunks=(CHUNK, 3))
-    n = rows.numblocks[0]
-    [optimised] = dask.optimize(regressor().fit(X, y).predict(rows))
-    graph = dict(optimised.__dask_graph__())
-    assert len(graph) == n + n + 1  # the blocks of rows, those of predictions, and the model
-    [model] = [key for key in graph if str(key).startswith("dotsketch-model")]
-    size = len(cloudpickle.dumps(graph[model]))
-    assert all(len(cloudpickle.dumps(graph[key])) < size / 2 for key in graph if key != model)
-    light = regressor().fit(X, y).for_rows()
-    assert not hasattr(light, "statistics_")
-    np.testing.assert_array_equal(light.predict(X), regressor().fit(X, y).predict(X))
+    calls = []
+
+    def double(block):
+        calls.append(1)
+        return 2 * block[0], block[1], None, None
+
+    with dask.config.set(scheduler="synchronous"):
+        local, lazily = (
+            rows.mapped(double, block_rows=CHUNK, row_bytes=8, memory=memory)
+            for rows in (Rows.of(X, y), Rows.of(*chunked(X, y)))
+        )
+        calls.clear()
+        for _ in range(2):
+            np.testing.assert_array_equal(lazily.fold(zero, product), local.fold(zero, product))
+    assert lazily.n_rows == N
+    once = N // CHUNK
+    assert len(calls) == (once if memory else 4 * once)  # the lazy ones were kept at the start
+
+
+def test_digests_are_those_of_the_local_loop(data):
+    X, y, _ = data
+    assert digest(Rows.of(*chunked(X, y)), CHUNK) == digest(Rows.of(X, y), CHUNK)
+    assert digest(Rows.of(*chunked(X, -y)), CHUNK) != digest(Rows.of(X, y), CHUNK)
+
+
+# -- lazy results ------------------------------------------------------------------------------
+
+
+def landmarks():
+    return NystromFeatures(Gaussian(lengthscale=2.0), n_components=12, random_state=0)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("output", ["real", "complex"])
 def test_transforms_know_columns_and_dtypes(data, dtype, output):
     X = data[0].astype(dtype)
-    [rows] = chunked(X, rows=100)
+    rows = da.from_array(X, chunks=(100, 2))
     features = FourierFeatures(
         Gaussian(lengthscale=1.0), n_components=8, output=output, random_state=0
     )
     Z = features.fit(rows).transform(rows)
     expected = features.transform(X)
-    assert (Z.shape, Z.dtype) == (expected.shape, expected.dtype)
+    assert (Z.shape, Z.dtype, Z.chunks[0]) == (expected.shape, expected.dtype, rows.chunks[0])
     np.testing.assert_allclose(Z.compute(), expected, rtol=1e-5)
     assert Z.compute().dtype == expected.dtype
     with pytest.raises(ValueError, match="set_output would load all rows"):
         features.set_output(transform="pandas").transform(rows)
 
 
-def test_features_and_plans_are_fitted_to_a_sample(data, monkeypatch):
-    X = data[0]
+def test_results_of_data_frames_keep_their_index(frame):
+    lazily = dd.from_pandas(frame, npartitions=4)
+    inputs = lazily[[*"abc"]]
+    features = landmarks().fit(inputs)
+    Z = features.transform(inputs)
+    assert list(Z.columns) == list(features.get_feature_names_out())
+    expected = features.transform(frame[[*"abc"]])
+    np.testing.assert_allclose(Z.compute(), expected, rtol=1e-9, atol=1e-12)
+    labels, both = lazy(
+        lambda X: (np.where(X["a"] > 0, "plus", "minus"), np.asarray(X)[:, :2]),
+        inputs,
+        dtypes=["<U5", float],
+        names=[None, ["one", "two"]],
+    )
+    assert labels.divisions == both.divisions == lazily.divisions
+    together = lazily.assign(label=labels, two=both["two"]).compute()
+    np.testing.assert_array_equal(together["label"] == "plus", frame["a"] > 0)
+    np.testing.assert_array_equal(together["two"], frame["b"])
+    np.testing.assert_array_equal(together.index, frame.index)
+
+
+@pytest.mark.parametrize("kind", ["array", "frame"])
+def test_several_results_take_one_call(data, frame, kind):
+    calls = []
+
+    def function(X):
+        calls.append(1)
+        return np.asarray(X)[:, 0], np.asarray(X)
+
+    X = dd.from_pandas(frame[[*"abc"]], npartitions=5)
+    X = chunked(data[0], rows=86)[0] if kind == "array" else X
+    with dask.config.set(scheduler="synchronous"):
+        dask.compute(*lazy(function, X, dtypes=[float, float], names=[None, [*"uvw"]]))
+    assert len(calls) == 5
+
+
+def test_graphs_have_the_model_once(data):
+    rows = da.random.random((N, 3), chunks=(CHUNK, 3))
+    [optimised] = dask.optimize(landmarks().fit(data[0]).transform(rows))
+    graph = dict(optimised.__dask_graph__())
+    assert len(graph) <= 2 * rows.numblocks[0] + 1  # blocks of rows, of results, and the model
+    [model] = [key for key in graph if str(key).startswith("dotsketch-shared")]
+    size = len(cloudpickle.dumps(graph[model]))
+    assert all(len(cloudpickle.dumps(graph[key])) < size / 2 for key in graph if key != model)
+
+
+def test_features_and_plans_are_fitted_to_a_sample(data):
+    """At most 10,000 rows of a collection: all of these."""
+    X, kernel = data[0], Gaussian(lengthscale=1.5)
     [rows] = chunked(X)
-    monkeypatch.setattr("dotsketch.rows.collections.SAMPLE_ROWS", 200)
-    [sample] = Rows((X,)).sample(200)
-    kernel = Gaussian(lengthscale=1.5)
-    for features in (
-        MaclaurinFeatures(kernel, n_components=20, random_state=0),
-        AutoFeatures(kernel, n_components=10, random_state=0),
-    ):
-        expected = features.fit(sample).transform(X)
-        np.testing.assert_array_equal(features.fit(rows).transform(X), expected)
-        np.testing.assert_allclose(features.transform(rows).compute(), expected, rtol=1e-9)
-    assert str(plan(kernel, rows, n_components=8)) == str(plan(kernel, sample, n_components=8))
-    needed = required_components(kernel, sample, tolerance=0.5)
-    assert required_components(kernel, rows, tolerance=0.5) == needed
+    features = MaclaurinFeatures(kernel, n_components=20, random_state=0)
+    expected = features.fit(X).transform(X)
+    np.testing.assert_array_equal(features.fit(rows).transform(X), expected)
+    found, expected = (plan(kernel, given, n_components=8, random_state=0) for given in (rows, X))
+    assert str(found) == str(expected)
 
 
-def test_partial_fit_and_merge(data):
-    X, y, _ = data
-    rows = chunked(X, y)
-    parts = [tuple(c[a:b] for c in rows) for a, b in ((0, 200), (200, N))]
-    fixed = FeatureGPRegressor(FrozenEstimator(landmarks().fit(X)), chunk_rows=CHUNK)
-    whole = clone(fixed).fit(X, y)
-    online = clone(fixed)
-    for part in parts:
-        online.partial_fit(*part)
-    merged = clone(fixed).fit(*parts[0]).merge(clone(fixed).fit(*parts[1]))
-    for found in (online, merged):
-        assert found.statistics_.n == N
-        np.testing.assert_allclose(found.predict(X), whole.predict(X), rtol=1e-6, atol=1e-8)
+# -- messages ----------------------------------------------------------------------------------
 
 
 def unaligned(array):
     """The same numbers at an address that is no multiple of their size."""
     buffer = np.empty(array.nbytes + 1, dtype=np.uint8)[1:]
-    found = np.frombuffer(buffer, dtype=array.dtype).reshape(array.shape)
-    found[...] = array
-    assert not found.flags.aligned
-    return found
+    moved = np.frombuffer(buffer, dtype=array.dtype).reshape(array.shape)
+    moved[...] = array
+    assert not moved.flags.aligned
+    return moved
 
 
-def test_arrays_of_messages_are_moved_to_where_blas_takes_them(data):
+@pytest.mark.parametrize("kind", ["array", "sparse", "frame"])
+def test_arrays_of_messages_are_moved_to_where_blas_takes_them(data, kind):
     """A message puts them anywhere; NumPy then multiplies without BLAS."""
-    X, y, _ = data
-    sparse = scipy.sparse.csr_matrix(X)
-    sparse.data = unaligned(sparse.data)
-    frame = pandas.DataFrame(unaligned(X), copy=False)
-    assert not np.asarray(frame).flags.aligned
-    block = RowBlock(unaligned(X), y, unaligned(y))
-    found = well_placed([(unaligned(X), None, sparse, frame), block])
-    assert isinstance(found[1], RowBlock)
-    for column in (found[0][0], found[0][2].data, np.asarray(found[0][3]), *found[1]):
-        assert column.flags.aligned
-    np.testing.assert_array_equal(found[0][0], X)
-    assert found[1].targets is y
+
+    def misplaced(block):
+        if kind == "array":
+            return unaligned(block)
+        if kind == "frame":
+            return pandas.DataFrame(unaligned(np.asarray(block)), columns=[*"abc"], copy=False)
+        rows = scipy.sparse.csr_matrix(block)
+        rows.data = unaligned(rows.data)
+        return rows
+
+    def check(total, block, first):
+        values = block[0].data if kind == "sparse" else np.asarray(block[0])
+        assert values.flags.aligned
+        return total + 1
+
+    X = chunked(data[0])[0]
+    if kind == "frame":
+        X = dd.from_dask_array(X, columns=[*"abc"])
+        X = X.map_partitions(misplaced, meta=X._meta)
+    else:
+        X = X.map_blocks(misplaced, dtype=float, meta=np.empty((0, 3)))
+    assert Rows.of(X).fold(int, check, block_rows=CHUNK) == N // CHUNK
+
+
+def test_arrays_travel_within_pickles(data):
+    """Buffers beside a pickle would be put anywhere."""
+    [task] = dask.optimize(lazy(np.asarray, *chunked(data[0]), dtypes=[float], names=[[*"abc"]])[0])
+    graph = dict(task.__dask_graph__())
+    [shared] = [graph[key] for key in graph if str(key).startswith("dotsketch-shared")]
+    shared = getattr(shared, "value", shared)
+    shared.value = data[0]
     buffers = []
-    pickled = pickle.dumps(Shared(X), protocol=5, buffer_callback=buffers.append)
-    assert not buffers  # which would be put anywhere
-    np.testing.assert_array_equal(pickle.loads(pickled).value, X)
+    pickled = pickle.dumps(shared, protocol=5, buffer_callback=buffers.append)
+    assert not buffers
+    np.testing.assert_array_equal(pickle.loads(pickled).value, data[0])
 
 
 ALONE = """
 import numpy as np, dask, dask.array as da
-from dotsketch import FeatureGPRegressor, FourierFeatures, Gaussian
-X = np.random.default_rng(0).standard_normal((60, 2))
-gp = FeatureGPRegressor(FourierFeatures(Gaussian(), n_components=4, random_state=0), solver="cg")
-gp.fit(da.from_array(X, chunks=(20, 2)), da.from_array(X[:, 0], chunks=20))
+from dotsketch.rows import Rows
+X = da.from_array(np.ones((60, 2)), chunks=(20, 2))
+assert Rows.of(X).fold(int, lambda total, block, first: total + len(block[0]), block_rows=9) == 60
 import distributed
 assert dask.config.get("distributed.comm.timeouts.connect")
 """
 
 
-def test_settings_of_distributed_survive_a_fit_without_it():
+def test_settings_of_distributed_survive_a_fold_without_it():
     pytest.importorskip("distributed", reason="needs distributed")
     subprocess.run([sys.executable, "-c", ALONE], check=True)
 
 
 def test_progress_is_shown(data, capsys):
-    regressor(verbose=True).fit(*chunked(*data[:2]))
+    folded(Rows.of(*chunked(*data[:2])), progress="rows")
     assert "100% Completed" in capsys.readouterr().out

@@ -13,8 +13,9 @@ from .maclaurin import Allocation, MaclaurinFeatures
 from .nystrom import NystromFeatures
 from .polynomial import PolynomialSketch
 from .positive import PositiveFeatures, PositiveMap
+from .samples import check_rows
 from .spherical import RadialDensity, SphericalFeatures, SphericalMap
-from .study import Study
+from .study import Study, check_kernel
 
 # In the order in which plans compare them; a new family needs this line, and no other elsewhere
 FAMILIES: dict[str, type[FeatureMap]] = {
@@ -46,4 +47,6 @@ __all__ = [
     "SphericalMap",
     "Study",
     "Unsuited",
+    "check_kernel",
+    "check_rows",
 ]

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from copy import copy
 from functools import cache
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn import get_config
@@ -22,6 +22,7 @@ from .._arrays import (
     OUTPUTS,
     Array,
     ArrayT,
+    as_generator,
     dense,
     from_host,
     host,
@@ -31,8 +32,7 @@ from .._arrays import (
 from .._backends import host_view
 from .._support.parameters import check_even, one_of, positive_integer
 from ..kernels import Kernel
-from ..rows.collections import at_hand, over_collections
-from ..rows.sources import Output, float_type
+from ..rows import float_type, in_memory_sample, is_collection, lazy
 from .errors import ExpectedError, Unsuited
 from .study import Study
 from .validation import check_fitted, check_foreign, is_plain, is_valid
@@ -42,40 +42,24 @@ NO_SERIES = (
     "NystromFeatures or FourierFeatures (for a sum of kernels, NystromFeatures, or the features of "
     "each part side by side, as in FeatureUnion)"
 )
+SAMPLE_ROWS = 10_000  # of a Dask collection: a fit sees no more of its rows
 NOT_OPTIONS = ("kernel", "n_components", "n_jobs", "random_state", "verbose")
-
-
-class Setup(NamedTuple):
-    """What a fit takes once, before the first row: arithmetic operations, and bytes of memory."""
-
-    operations: float = 0.0
-    bytes: float = 0.0
-
-
-class Floor(NamedTuple):
-    """What the relative error and the cost of a candidate are at least, known at little expense."""
-
-    relative_error: float = 0.0
-    cost: float = 0.0
 
 
 class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """The interface of all feature maps; validation, tags, names of the columns.
 
     A family implements `__init__`, `fit` and `_features`; for planning also `label`, `check_study`,
-    `expected_error` and `variants` (and `prepare`, `setup` if there is something to say).
+    `expected_error` and `variants`.
     """
 
     family: ClassVar[str]  # the name that plans and the command line use
-    is_monotone: ClassVar[bool] = True  # whether more columns never mean a larger error
-
     n_components: int
     output: str = "real"
     random_state: Any
     kernel_: Kernel
     weights_: Any
     # The options that say how long a row takes at equal columns; None: all
-    timed_options: ClassVar[tuple[str, ...] | None] = None
     # Whether `_features` itself looks for NaN and infinity, while the rows are in the cache
     checks_rows: ClassVar[bool] = False
     # Whether k(x, x) − |z(x)|² ≥ 0 is what these features cannot describe of the row x: Gaussian
@@ -105,10 +89,9 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         """All parameters but the kernel, the number of columns and what does not change errors."""
         return {k: v for k, v in self.get_params(deep=False).items() if k not in NOT_OPTIONS}
 
-    @property
-    def columns_at_once(self) -> int:
-        """Columns come in multiples of this number."""
-        return 2 if self.output == "complex_to_real" else 1
+    def columns_up_to(self, n_components: int, n_rows: int) -> int:
+        """The largest number of columns up to n_components that there can be for n_rows rows."""
+        return n_components - n_components % (2 if self.output == "complex_to_real" else 1)
 
     def for_kernel(self, kernel: Kernel, n_components: int, **shared: Any) -> Self:
         """An unfitted copy for this kernel and number of columns; `shared` sets parameters."""
@@ -118,41 +101,18 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
     def check_study(self, study: Study) -> None:
         """Raise Unsuited, with the reason, where these features suit not the kernel or the data."""
 
-    def most_components(self, study: Study) -> int | None:
-        """The largest number of columns that there can be on these data, if there is one."""
-        return None
+    def cost(self, study: Study) -> float:
+        """About how many arithmetic operations a row takes, if it is known before the error."""
+        return 0.0
 
     def expected_error(self, study: Study) -> ExpectedError:
         """The error and cost with n_components columns; Unsuited if they are too few."""
         raise NotImplementedError
 
-    def floor(self, study: Study) -> Floor:
-        """Bounds that are much cheaper than `expected_error`; higher once others are known.
-
-        `AutoFeatures` skips candidates whose floor is above the best error so far.
-        """
-        return Floor()
-
-    def setup(self, dimension: int) -> Setup:
-        """What a fit takes, as far as it may be much more than the plan itself."""
-        return Setup()
-
     @classmethod
     def variants(cls, study: Study) -> Sequence[FeatureMap]:
         """What is worth comparing in a plan, as far as it suits the kernel and the data."""
         return []
-
-    @classmethod
-    def prepare(cls, study: Study, chosen: Sequence[Any]) -> None:
-        """Compute on the study what `expected_error` of all chosen candidates needs, at once."""
-
-    @classmethod
-    def prepare_floors(cls, study: Study, chosen: Sequence[Any]) -> None:
-        """The same for `floor`."""
-
-    def fit_planned(self, X: Array, study: Study) -> Self:
-        """`fit`, with what is known from the plan that chose these features."""
-        return self.fit(X)
 
     def settled(self, X: Array, y: Any = None) -> FeatureMap:
         """Unfitted features whose kind no longer depends on data: for searches that fit many."""
@@ -207,8 +167,8 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
 
         A fit (`reset`) to a collection, such as a Dask array, is one to a sample of its rows.
         """
-        if reset:
-            [X] = at_hand(X)
+        if reset and is_collection(X):
+            X = in_memory_sample(X, SAMPLE_ROWS, as_generator(self.random_state))
         if not reset and is_valid(self, X):
             return X
         self._check_library(X, reset=reset)
@@ -230,24 +190,25 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
                 f"as those passed to fit(): {self._library}, not {library}."
             )
 
-    def _transformed(self, X: Any) -> tuple[Output]:
-        """What `transform` returns of a collection."""
-        check_fitted(self)
+    def _lazily_transformed(self, X: Any) -> Any:
+        """The features of a Dask collection, as a collection."""
         if _get_output_config("transform", self)["dense"] != "default":
             raise ValueError(
                 "set_output would load all rows of this collection: use the default output. A data "
                 "frame is transformed to a data frame."
             )
         dtype = np.result_type(float_type(X), np.complex64 if self._is_complex else np.float32)
-        return (Output("features", dtype, list(self.get_feature_names_out())),)
+        names = [list(self.get_feature_names_out())]
+        return lazy(self.transform, X, dtypes=[dtype], names=names)[0]
 
-    @over_collections(_transformed)
     def transform(self, X: ArrayT) -> ArrayT:  # (n, d) -> (n, n_components)
         """The features of every row of X, in its library, dtype and device.
 
         Those of a Dask collection are a Dask collection.
         """
         check_fitted(self)
+        if is_collection(X):
+            return self._lazily_transformed(X)
         if not (self.checks_rows and is_plain(self, X)):
             X = self._validate(X, reset=False)
         return self.features_of(X)

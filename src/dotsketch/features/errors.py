@@ -17,10 +17,6 @@ class Unsuited(ValueError):
     """The features do not suit the kernel, the data, or the number of columns; it says why."""
 
 
-class Beaten(Exception):
-    """A measurement ended early: the error is above the one to beat. Its argument is a floor."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class ExpectedError:
     """The error of an approximate kernel over pairs of distinct rows, and its cost.
@@ -43,6 +39,11 @@ class ExpectedError:
     source: str = "formula"
     standard_error: float = 0.0
     n_measured: int | None = None
+
+    @property
+    def upper_error(self) -> float:
+        """The error and twice its standard error: what has to be within a tolerance."""
+        return self.relative_error + 2 * self.standard_error
 
 
 class Measurement(NamedTuple):
@@ -102,9 +103,3 @@ def off_diagonal_mean(values: np.ndarray) -> float:
     distinct = values.copy()
     np.fill_diagonal(distinct, 0.0)  # subtracting a large trace would cancel
     return float(np.sum(distinct) / (n * (n - 1)))
-
-
-def largest_sixteenth(values: np.ndarray) -> np.ndarray:  # (n,) -> (⌈n/16⌉,)
-    """Where the largest of some values stand: of pairs, those that have most of the error."""
-    rest = len(values) - -(-len(values) // 16)
-    return np.argpartition(values, rest)[rest:]

@@ -26,14 +26,13 @@ from .._arrays import Array, ArrayT, as_generator, dense, double, host, like, pl
 from .._support.parameters import one_of
 from ..kernels import DistanceKernel, Gaussian, Kernel, Matern
 from ..projections import PROJECTIONS, orthogonal_covariance, sphere_mean
-from .base import FeatureMap, Floor, check_part, fitted_kernel, namespaced, suited
+from .base import FeatureMap, check_part, fitted_kernel, namespaced, suited
 from .degenerate import warn_if_degenerate
-from .errors import ExpectedError, Unsuited, relative_error
+from .errors import ExpectedError, Unsuited
 from .study import Study
 from .waves import FrequencyFeatures, Waves, WaveWeights, output_suffix
 
 NORMS = ("auto", "random", "constant")
-_FLOOR_PAIRS = 2000  # about so many pairs tell an error to 10 %, and half of it is a safe floor
 
 
 @dataclass(frozen=True)
@@ -277,34 +276,10 @@ class FourierFeatures(FrequencyFeatures):
         variance = scale * float(np.mean(features.variance(squares, study.dimension)))
         return study.error(squared_bias, variance, cost)
 
-    def floor(self, study: Study) -> Floor:
-        """Half of the error that the formulas give for every so many pairs; no bound for Matérn."""
-        features = self._map(study.kernel)
-        if features.nu is not None:
-            return Floor(0.0, features.cost(study.dimension))
-
-        def compute() -> Floor:
-            lengths = study.lengths(-1)
-            squares = lengths[:: 1 + len(lengths) // _FLOOR_PAIRS] ** 2
-            error = np.mean(features.expected_squared_error(squares, study.dimension))
-            error *= float(study.kernel.variance) ** 2
-            half = 0.5 * relative_error(float(error), study.kernel_square)
-            return Floor(half, features.cost(study.dimension))
-
-        return study.once(("fourier floor", features), compute)
-
     @classmethod
     def variants(cls, study: Study) -> list[FeatureMap]:
         # Columns are real: [Re, Im] of complex features are the same numbers
-        norms = {"independent": ["auto"], "orthogonal": ["auto", "constant"]}
-        return suited(
-            (
-                cls(study.kernel, projection=projection, norms=norm)
-                for projection in PROJECTIONS
-                for norm in norms.get(projection, ["auto", "random"])
-            ),
-            study,
-        )
+        return suited((cls(study.kernel, projection=p) for p in ("orthogonal", "sorf")), study)
 
     def _features(self, X: ArrayT) -> ArrayT:
         return self.map_.apply(

@@ -29,8 +29,8 @@ from .._support.parameters import one_of
 from ..kernels import DotProductKernel, Polynomial
 from ..pairs import PairStatistics
 from ..sketches import SKETCHES, Sketch, make_sketch
-from .base import FeatureMap, Floor, check_part, suited
-from .errors import ExpectedError, Unsuited, largest_sixteenth, relative_error
+from .base import FeatureMap, check_part, suited
+from .errors import ExpectedError, Unsuited
 from .study import Study
 from .validation import check_overflow, warn_of_underflow
 
@@ -83,7 +83,6 @@ class PolynomialSketch(FeatureMap):
     """
 
     family = "polynomial"
-    is_monotone = False  # the variance of structured sketches is not quite monotone
     checks_rows: ClassVar[bool] = True
 
     def __init__(
@@ -164,33 +163,9 @@ class PolynomialSketch(FeatureMap):
         variance = float(kernel.variance) ** 2 * float(np.mean(of(pairs)))
         return study.error(0.0, variance, float(sketch.cost(pairs.dimension)), kernel.degree)
 
-    def floor(self, study: Study) -> Floor:
-        """The error of the pairs with the largest norms alone: it has most of the variance."""
-        sketch = self._make_sketch(self._count_projections())
-        of, every = self._variance_of(sketch), homogeneous(study)
-        cost = float(sketch.cost(every.dimension))
-
-        def compute() -> float:
-            pairs = study.once(
-                "largest homogeneous pairs", lambda: every.at(largest_sixteenth(every.norms))
-            )
-            share = len(pairs.dot) / len(study.kernel_values)
-            variance = float(study.kernel.variance) ** 2 * share * float(np.mean(of(pairs)))
-            return relative_error(max(variance, 0.0), study.kernel_square)
-
-        key = "polynomial floor", repr(sorted(self.options().items())), self.n_components
-        return Floor((1 - 1e-9) * study.once(key, compute), cost)
-
     @classmethod
     def variants(cls, study: Study) -> list[FeatureMap]:
-        return suited(
-            (
-                cls(sketch=sketch, output=output)
-                for output in ("real", "complex_to_real")
-                for sketch in SKETCHES
-            ),
-            study,
-        )
+        return suited((cls(output=output) for output in ("real", "complex_to_real")), study)
 
     def _variance_of(self, sketch: Sketch) -> Callable[..., Any]:
         """The variance of the kernel value that the user gets."""

@@ -39,9 +39,9 @@ from .._backends.chunks import map_rows
 from .._support.parameters import check_even, one_of
 from ..kernels import DotProductKernel, Exponential, Gaussian
 from ..projections import PROJECTIONS, Frequencies, orthogonal_covariance
-from .base import FeatureMap, Floor, fitted_kernel, suited
+from .base import FeatureMap, fitted_kernel, suited
 from .degenerate import warn_if_degenerate
-from .errors import ExpectedError, Unsuited, largest_sixteenth, relative_error
+from .errors import ExpectedError, Unsuited
 from .samples import data_centre
 from .study import Study
 from .waves import FrequencyFeatures
@@ -256,10 +256,6 @@ class PositiveFeatures(FrequencyFeatures):
     def label(self) -> str:
         return f"positive: {self.projection}{', hyperbolic' if self.hyperbolic else ''}"
 
-    @property
-    def columns_at_once(self) -> int:
-        return 2 if self.hyperbolic else 1
-
     def check_study(self, study: Study) -> None:
         one_of("projection", self.projection, PROJECTIONS)
         # For the Gaussian kernel they are far worse than Fourier features
@@ -277,31 +273,14 @@ class PositiveFeatures(FrequencyFeatures):
     def _map(self) -> PositiveMap:
         return PositiveMap(self.n_components, self.projection, bool(self.hyperbolic))
 
-    def floor(self, study: Study) -> Floor:
-        """The error of the pairs with the largest |x + y|, a sixteenth: it has most of it."""
-        features = self._map()
-
-        def compute() -> float:
-            lengths = study.lengths(1)
-            chosen = study.once("longest sums", lambda: largest_sixteenth(lengths))
-            squared_sum, values = lengths[chosen] ** 2, study.kernel_values[chosen]
-            total = float(np.sum(features.variance(squared_sum, values, study.dimension)))
-            return relative_error(total / len(study.kernel_values), study.kernel_square)
-
-        error = study.once(("positive floor", features), compute)
-        # Less by a hair: sums differ by their roundings
-        return Floor((1 - 1e-9) * error, features.cost(study.dimension))
-
     @classmethod
     def variants(cls, study: Study) -> list[FeatureMap]:
         return suited(
-            (
-                cls(study.kernel, projection=projection, hyperbolic=hyperbolic)
-                for projection in ("independent", "orthogonal")
-                for hyperbolic in (False, True)
-            ),
-            study,
+            (cls(study.kernel, hyperbolic=hyperbolic) for hyperbolic in (False, True)), study
         )
+
+    def columns_up_to(self, n_components: int, n_rows: int) -> int:
+        return n_components - n_components % (2 if self.hyperbolic else 1)
 
     @property
     def centre_(self) -> np.ndarray:

@@ -20,7 +20,7 @@ from .._arrays import (
     share_of_entries,
 )
 from ..kernels import Kernel
-from ..rows.collections import at_hand
+from ..rows import in_memory_sample
 
 MOST_SHARE = 0.1  # of entries that are stored: rows with more are better dense
 
@@ -30,7 +30,7 @@ def check_rows(X: Array) -> Array:
 
     Of a collection, such as a Dask array: a sample of its rows.
     """
-    [X] = at_hand(X)
+    X = in_memory_sample(X, 10_000, np.random.default_rng(0))
     if not is_foreign(X):
         return check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32])
     xp = namespace(X)

@@ -18,7 +18,6 @@ from .._support.parameters import positive_integer
 from ..kernels import Kernel
 from .errors import (
     OVERFLOW,
-    Beaten,
     ExpectedError,
     Measurement,
     off_diagonal_mean,
@@ -35,9 +34,6 @@ _OUTERMOST = 128  # rows that have most of the error of a series
 _LEAST_HELD = 20  # rows held out at least, if X has ten times as many
 _MOST_HELD = 150  # and at most: draws differ much more than pairs do, so that many draws pay
 _DRAWS = 2, 128  # of a measurement, at least and at most (one if only rows held out differ)
-# draws after which one may end that is clearly above the error to beat
-_LOOKS = {4, 8, *range(16, 128, 16)}
-_FACTOR = 2.0  # and after two draws, if both are above by this factor
 _EARLIEST = 16  # draws after which a measurement may end, as it is precise enough
 _PRECISION = 0.05  # standard error of a measured error, relative to it, that is precise enough
 _OPERATIONS = 1e9  # of a measurement: as many draws as they allow
@@ -67,7 +63,6 @@ class Study:
         fewer than 2m
     outermost : (128, d) rows of the sample that are farthest from the mean
     n_rows, dimension : of X
-    to_beat : a relative error; a measurement that is clearly above it ends early, with `Beaten`
     known : what `once` has computed
     """
 
@@ -84,7 +79,6 @@ class Study:
         self.max_degree = positive_integer("max_degree", max_degree)
         self.n_pairs_sample = positive_integer("n_pairs_sample", n_pairs_sample)
         self.n_rows, self.dimension = X.shape
-        self.to_beat = np.inf
         self.known: dict[Hashable, Any] = {}
         self._given = kernel
         self._X = X  # landmarks are taken from it: as many as are claimed, whatever the width
@@ -268,8 +262,6 @@ class Study:
         where only the rows held out are random, `is_random=False`: the standard error is then from
         the spread over them.) Every draw is compared on 150 rows of the sample, others each time.
         With `by_values` the rows are those of `known_values`.
-        `Beaten` is raised if the first two draws are above twice the error `to_beat`, or after 4
-        draws or more if the error is above it by more than two standard errors.
         """
         least, most = _DRAWS
         n_draws = int(np.clip(_OPERATIONS / operations, least if is_random else 1, most))
@@ -279,13 +271,9 @@ class Study:
             error = np.abs(approximate(rows, held, rng) - K) ** 2
             K_square = off_diagonal_mean(K**2)
             squares.append(relative_error(off_diagonal_mean(error), K_square) ** 2)
-            if len(squares) == 2 and min(squares) > (_FACTOR * self.to_beat) ** 2:
-                raise Beaten(float(np.sqrt(min(squares))) / _FACTOR)
-            if len(squares) in _LOOKS:
+            if len(squares) % _EARLIEST == 0:
                 root, deviation = root_mean(np.array(squares))
-                if root - 2 * deviation > self.to_beat:
-                    raise Beaten(root - 2 * deviation)
-                if len(squares) >= _EARLIEST and deviation <= _PRECISION * root:
+                if deviation <= _PRECISION * root:
                     break
         n_fitted = 0 if fitting is None else len(fitting)
         if len(squares) == 1:

@@ -19,7 +19,7 @@ from .._arrays import OUTPUTS, Array, ArrayT, as_generator, is_foreign
 from .._backends import Prepared, WaveFactors, backend_of, keeps_prepared, kept
 from .._support.parameters import check_even, one_of
 from ..projections import Frequencies
-from .base import FeatureMap, Setup
+from .base import FeatureMap
 
 
 @keeps_prepared
@@ -134,13 +134,6 @@ class FrequencyFeatures(FeatureMap):
     def redrawn(self, X: Array | None, random_state: Any) -> Self:
         weights = self.map_.sample(self.n_features_in_, as_generator(random_state))
         return self._with_weights(random_state, weights)
-
-    def setup(self, dimension: int) -> Setup:
-        """Of orthogonal frequencies: QR decompositions of blocks of d; others are drawn only."""
-        if self.projection != "orthogonal":
-            return Setup()
-        D, d = float(self.n_components), dimension
-        return Setup(4 * D * d * min(D, d), 16 * D * d)
 
 
 def output_suffix(output: str) -> str:

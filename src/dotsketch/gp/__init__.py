@@ -1,35 +1,33 @@
 """Gaussian processes: on features, at scale, and exact ones as the reference.
 
-`FeatureGPRegressor` and `FeatureGPClassifier` reduce features to sums over rows, one block at a
-time, and work in the dimension of the features from there on. `ExactGPRegressor` and
-`ExactGPClassifier` have the same interface with the exact kernel.
+`FeatureGPRegressor`, `FeatureGPClassifier` and `DirichletGPClassifier` reduce features to sums over
+rows, one block at a time, and work in the dimension of the features from there on.
+`ExactGPRegressor` and `ExactGPClassifier` have the same interface with the exact kernel. All of
+them are thin: `fit` is a straight function of values, assigned at its end.
 
-- `sums`, `class_sums`: what rows say about weights, as values that merge
-- `solvers`: from there to a `Posterior` (`posterior`); `packed`: Hermitian matrices by one triangle
-- `evidence`: the marginal likelihood, as a function of the sums
-- `search`: the parameters of the kernel, by the marginal likelihood; `recipe`: features that are
-  not given
-- `functions`: functions drawn from a posterior, as values
-- `iterative`: rows for the solver that passes over them many times
-- `base`: features and blocks of rows; `targets`, `dirichlet`, `multinomial`: y and labels
-- `regression`, `classification` (with `class_fits`), `exact`, `exact_classification`: the
-  estimators; `missing`: rows with missing values
+- `sums`: what rows say about coefficients, as values that merge; `packed`: Hermitian matrices
+- `algebra`: posterior and evidence, of sums, of a kernel matrix, of landmarks; `spectrum`
+- `posterior`: mean, variance, covariance, samples, functions; `columns`: fitted features as columns
+- `search`, `class_search`: the parameters of the kernel
+- `conjugate_gradients`: the posterior by passes over the rows; `softmax`: the likelihood of labels
+- `base`, `classes`: what the estimators share
+- `regression`, `classification`, `dirichlet`, `exact`, `missing`: the estimators
 """
 
+from .algebra import log_marginal_likelihood
 from .classification import FeatureGPClassifier
-from .evidence import log_marginal_likelihood
-from .exact import ExactGPRegressor
-from .exact_classification import ExactGPClassifier
-from .functions import SampledFunctions
+from .conjugate_gradients import ConjugateGradients
+from .dirichlet import DirichletGPClassifier
+from .exact import ExactGPClassifier, ExactGPRegressor
 from .missing import ImputedGPRegressor
-from .posterior import Posterior
+from .posterior import Posterior, SampledFunctions
 from .regression import FeatureGPRegressor
-from .search import Search
-from .solvers import ConjugateGradients
+from .search import Search, best_kernel
 from .sums import SufficientStatistics
 
 __all__ = [
     "ConjugateGradients",
+    "DirichletGPClassifier",
     "ExactGPClassifier",
     "ExactGPRegressor",
     "FeatureGPClassifier",
@@ -39,5 +37,6 @@ __all__ = [
     "SampledFunctions",
     "Search",
     "SufficientStatistics",
+    "best_kernel",
     "log_marginal_likelihood",
 ]

@@ -1,5 +1,4 @@
-"""Exact Gaussian process regression, and what it shares with classification: the reference that
-the approximations are measured by.
+"""Exact Gaussian processes: the reference that the approximations are measured by.
 
 The same interface as the estimators on features, with the Gram matrix of all rows: memory grows
 with n² and time with n³, so a few thousand rows are the limit.
@@ -11,96 +10,89 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
+from sklearn.base import ClassifierMixin, MultiOutputMixin, RegressorMixin, clone
+from sklearn.utils.validation import check_is_fitted
 
-from .._arrays import Array, as_generator
-from ..features.validation import check_fitted
-from ..rows import Rows
-from ..rows.copies import copies
-from ..spectrum import Likelihood, best_variances, kernel_likelihood, log_density
-from .base import check_test_rows
-from .evidence import log_density_of_copies
+from .._arrays import Array, as_generator, host
+from .._support.parameters import check_positive, one_of, positive_integer
+from ..kernels import Kernel
+from .algebra import factorise, left_out_of_kernel, likelihood_of_kernel, log_density
+from .base import (
+    GaussianProcess,
+    TrainingRows,
+    check_optimize,
+    input_scales,
+    row_noise,
+    search_alternatives,
+    targets,
+    test_rows,
+)
+from .class_search import best_class_kernel
+from .classes import ClassTable, expected_softmax, folds, labels_of, mean_loss
+from .columns import default_kernel
+from .dirichlet import DirichletLabels, choose
 from .packed import PackedFactor, PackedMatrix
-from .search import TunedProcess, best_on_rows, has_parameters
-from .solvers.cholesky import factorise
-from .targets import GaussianRegressor, check_noise, check_targets, left_out, moments
+from .regression import NORMALIZATIONS, Targets, gaussian_quantiles, number_of
+from .search import best_kernel
 
 
 @dataclass(frozen=True, eq=False)
 class ExactPosterior:
-    """f ~ GP(0, s k) after targets (n, m) with noise variances (n,): C = s K + diag σ² = L Lᵀ."""
+    """f ~ GP(0, s k) after targets (n,) with noise variances (n,): C = s K + diag σ² = L Lᵀ."""
 
     factor: PackedFactor  # L
-    weights: np.ndarray  # C⁻¹ y, (n, m)
+    coefficients: np.ndarray  # C⁻¹ y, (n,)
     prior_variance: float
-    square: float  # yᵀ C⁻¹ y, summed over outputs
+    square: float  # yᵀ C⁻¹ y
     jitter: float
 
     @classmethod
     def of(
-        cls, K: np.ndarray, targets: np.ndarray, noise: np.ndarray, prior_variance: float
-    ) -> ExactPosterior:  # (n, n), (n, m), (n,)
-        # K is symmetric, and its transpose is in the order of LAPACK: no copy
-        C = prior_variance * PackedMatrix.of(K.T)
+        cls, K: np.ndarray, y: np.ndarray, noise: np.ndarray, prior_variance: float
+    ) -> ExactPosterior:  # (n, n), (n,), (n,)
+        C = prior_variance * PackedMatrix.of(K.T)  # K is symmetric: its transpose is no copy
         C.add_to_diagonal(noise)
         factor, jitter = factorise(C)
-        weights = factor.solve(targets)
-        return cls(factor, weights, prior_variance, float(np.sum(targets * weights)), jitter)
+        solved = factor.solve(y[:, None])[:, 0]
+        return cls(factor, solved, float(prior_variance), float(y @ solved), jitter)
 
-    def mean(self, cross: np.ndarray) -> np.ndarray:  # k(x, X) (n*, n) -> (n*, m)
-        return self.prior_variance * (cross @ self.weights)
+    def mean(self, cross: np.ndarray) -> np.ndarray:  # k(x, X) (n*, n) -> (n*,)
+        return self.prior_variance * (cross @ self.coefficients)
 
     def half(self, cross: np.ndarray) -> np.ndarray:  # (n*, n) -> (n, n*)
         """s L⁻¹ k(X, x)."""
         return self.prior_variance * self.factor.half_solve(cross.T)
 
     def variance(self, cross: np.ndarray, diagonal: np.ndarray) -> np.ndarray:  # -> (n*,)
-        half = self.half(cross).T
-        explained = np.einsum("ij,ij->i", half, half)
+        explained = np.sum(self.half(cross) ** 2, axis=0)
         return np.maximum(self.prior_variance * diagonal - explained, 0)
 
     def log_likelihood(self) -> float:
-        n, m = self.weights.shape
-        return float(log_density(m * self.factor.log_determinant(), self.square, n * m, False))
+        n = len(self.coefficients)
+        return float(log_density(self.factor.log_determinant(), self.square, n))
 
 
-class ExactGP(TunedProcess):
-    """What the exact estimators share: the kernel and its Gram matrices in double precision."""
-
-    kernel: Any
-
-    def _check_kernel(self) -> None:
-        is_kernel = callable(self.kernel) and hasattr(self.kernel, "diag")
-        if not is_kernel or isinstance(self.kernel, type):
-            raise TypeError(f"kernel must be a kernel, such as Gaussian(); got {self.kernel!r}.")
-
-    def _test_rows(self, X: Any) -> Array:
-        return double_rows(check_test_rows(self, X))
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
-
-
-class ExactGPRegressor(GaussianRegressor, ExactGP):
+class ExactGPRegressor(RegressorMixin, MultiOutputMixin, GaussianProcess):
     """Exact Gaussian process regression.
 
     Parameters
     ----------
-    kernel : kernel of this library, or of scikit-learn (its parameters stay as they are)
+    kernel : "auto", kernel of this library, or callable with `diag` (as those of scikit-learn)
+        "auto" is a Matérn kernel whose parameters are searched.
     noise_variance : float or "auto", default="auto"
     prior_variance : float or "auto", default="auto"
     normalize_y : {"standard", "mean", None}, default="standard"
-    optimize : bool, "ard" or "common", default=False
-    time_budget : float or None, default=None
-        All as for `FeatureGPRegressor`; the search uses at most 3000 of the rows.
+    optimize : "auto", True or False, default="auto"
+        All as for `FeatureGPRegressor`: "auto" searches if the kernel is "auto". The search is for
+        kernels of this library.
+    random_state : int, RandomState, Generator or None, default=0
+        For the rows of the search.
     verbose : bool, default=False
         Shows the steps of a search.
 
     Attributes
     ----------
-    kernel_, noise_variance_, prior_variance_, posterior_, jitter_, relevances_, search_
+    kernel_, noise_variance_, prior_variance_, posteriors_, means_, scales_, relevances_, search_
 
     Examples
     --------
@@ -115,13 +107,13 @@ class ExactGPRegressor(GaussianRegressor, ExactGP):
 
     def __init__(
         self,
-        kernel: Any,
+        kernel: Any = "auto",
         *,
         noise_variance: float | str = "auto",
         prior_variance: float | str = "auto",
         normalize_y: str | None = "standard",
-        optimize: bool | str = False,
-        time_budget: float | None = None,
+        optimize: bool | str = "auto",
+        random_state: Any = 0,
         verbose: bool = False,
     ):
         self.kernel = kernel
@@ -129,46 +121,76 @@ class ExactGPRegressor(GaussianRegressor, ExactGP):
         self.prior_variance = prior_variance
         self.normalize_y = normalize_y
         self.optimize = optimize
-        self.time_budget = time_budget
+        self.random_state = random_state
         self.verbose = verbose
 
     def fit(
-        self,
-        X: Any,
-        y: Any,
-        sample_weight: Any = None,
-        *,
-        noise_variance: Any = None,
-        optimize: bool | str | None = None,
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, noise_variance: Any = None
     ) -> ExactGPRegressor:
         """Fit to X (n, d) and y (n,) or (n, m); see `FeatureGPRegressor.fit`."""
-        self._check_kernel()
-        self._check_regressor()
-        X, y = self._check_rows(X, y)
-        X, y, noise_variance, counts = counted_rows(X, y, noise_variance, sample_weight)
-        Y, self._flat = check_targets(y)
-        self.X_train_ = double_rows(X)
-        noise = check_noise(noise_variance, noise_variance is not None, len(Y))
-        means, deviations = moments(Y, counts)
-        self.means_, self.scales_ = self._normalisation(means, deviations)
-        Y = (Y - self.means_) / self.scales_
-        asked = self._asked(optimize)
-        free = self._given_variances(noise is not None, bool(asked))
-        if self._is_constant(means, deviations):
-            free = free[0] or 1.0, free[1] or 1.0
-        chosen = self._choose_kernel(Y, noise, counts, asked)
-        self.kernel_ = resolved(chosen, self.X_train_, counts)
-        K = gram(self.kernel_, self.X_train_)
-        shared, self.prior_variance_ = best_variances(
-            lambda: likelihood(K, Y, noise, counts), *free
+        check_kernel(self.kernel)
+        check_positive("noise_variance", self.noise_variance, "auto")
+        check_positive("prior_variance", self.prior_variance, "auto")
+        one_of("normalize_y", self.normalize_y, NORMALIZATIONS)
+        check_optimize(self.optimize)
+        training = TrainingRows.of(type(self), X, y, noise_variance, sample_weight)
+        X, y, by_row, counts = all_rows(training)
+        Y, is_flat = targets(y)
+        noise = row_noise(by_row, by_row is not None, len(Y))
+        means = np.average(Y, axis=0, weights=counts)
+        deviations = np.sqrt(np.average((Y - means) ** 2, axis=0, weights=counts))
+        normal = Targets.of(means, deviations, self.normalize_y, is_flat)
+        Y = (Y - normal.means) / normal.scales
+        given, prior = (
+            None if isinstance(value, str) else float(value)
+            for value in (self.noise_variance, self.prior_variance)
         )
-        self.noise_variance_ = None if noise is not None else shared
-        rows = np.full(len(Y), shared) if noise is None else noise
-        self.posterior_ = ExactPosterior.of(K, Y, rows / counts, self.prior_variance_)
-        self._n = float(np.sum(counts))
-        self._log_copies = Y.shape[1] * log_density_of_copies(rows, counts)
-        self.jitter_ = self.posterior_.jitter
-        return self
+        given = 1.0 if noise is not None else given
+        if normal.are_constant:
+            given, prior = given or 1.0, prior or 1.0
+        kernel, search = self.kernel, None
+        if isinstance(kernel, str):
+            kernel = default_kernel(X)
+        if wants_kernel_search(self.optimize, self.kernel):
+            fixed = noise if given is None or noise is not None else np.full(len(Y), given)
+            search = best_kernel(
+                kernel,
+                X,
+                Y,
+                noise=fixed,
+                alternatives=search_alternatives(
+                    "auto" if kernel is not self.kernel else None, kernel
+                ),
+                rng=as_generator(self.random_state),
+                verbose=self.verbose,
+            )
+            kernel = search.kernel
+        kernel = resolved(kernel, X)
+        K = gram(kernel, X)
+        likelihood = likelihood_of_kernel(K, Y, noise, counts)
+        shared, priors = likelihood.best_variances(given, prior)
+        rows = [np.full(len(Y), s2) if noise is None else noise for s2 in shared]
+        posteriors = [
+            ExactPosterior.of(K, y, own / counts, s)
+            for y, own, s in zip(Y.T, rows, priors, strict=True)
+        ]
+        copies = [log_density_of_copies(own, counts) for own in rows]
+        density = sum(p.log_likelihood() + c for p, c in zip(posteriors, copies, strict=True))
+        units = float(np.sum(counts) * np.sum(np.log(normal.scales)))
+        return self._assign(
+            training.inputs,
+            kernel_=kernel,
+            search_=search,
+            X_train_=X,
+            input_scales_=input_scales(X),
+            means_=normal.means,
+            scales_=normal.scales,
+            noise_variance_=None if noise is not None else number_of(shared),
+            prior_variance_=number_of(priors),
+            posteriors_=posteriors,
+            _flat=is_flat,
+            _log_likelihood=float(density - units),
+        )
 
     def predict(
         self,
@@ -177,101 +199,290 @@ class ExactGPRegressor(GaussianRegressor, ExactGP):
         return_cov: bool = False,
         *,
         include_noise: bool = False,
+        noise_variance: Any = None,
     ) -> Any:
         """Mean of f, and its standard deviation or covariance; see `FeatureGPRegressor.predict`."""
-        check_fitted(self)
-        self._check_request(return_std, return_cov)
-        X = self._test_rows(X)
+        check_is_fitted(self)
+        if return_std and return_cov:
+            raise RuntimeError("At most one of return_std or return_cov can be requested.")
+        X = double_rows(test_rows(self, host(X)))
         cross = gram(self.kernel_, X, self.X_train_)
-        mean = self._shaped(self.posterior_.mean(cross) * self.scales_ + self.means_)
-        noise = self._shared_noise() if include_noise else 0.0
+        mean = np.stack([p.mean(cross) for p in self.posteriors_], axis=1)
+        mean = self._shaped(mean * self.scales_ + self.means_)
+        noise = self._noise_of(noise_variance) if include_noise else np.zeros(len(self.means_))
         if return_std:
-            variance = self.posterior_.variance(cross, np.asarray(self.kernel_.diag(X))) + noise
-            return mean, self._shaped(np.sqrt(variance)[:, None] * self.scales_)
+            diagonal = np.asarray(self.kernel_.diag(X))
+            variance = np.stack([p.variance(cross, diagonal) for p in self.posteriors_], axis=1)
+            return mean, self._shaped(np.sqrt(variance + noise) * self.scales_)
         if return_cov:
-            covariance = self._covariance(X, cross) + noise * np.eye(len(cross))
-            return mean, self._shaped(covariance[:, :, None] * self.scales_**2)
+            covariance = self._covariance(X, cross)
+            places = np.arange(len(cross))
+            covariance[places, places] += noise
+            return mean, self._shaped(covariance * self.scales_**2)
         return mean
+
+    def predict_quantiles(
+        self,
+        X: Any,
+        quantiles: Any = (0.025, 0.5, 0.975),
+        *,
+        include_noise: bool = True,
+        noise_variance: Any = None,
+    ) -> np.ndarray:  # (n, d) -> (n, q) or (n, m, q)
+        """Quantiles of y, or of f without the noise; see `FeatureGPRegressor`."""
+        options = {"include_noise": include_noise, "noise_variance": noise_variance}
+        return gaussian_quantiles(*self.predict(X, return_std=True, **options), quantiles)
 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0) -> np.ndarray:
         """Draws of f at the rows of X, (n, n_samples) or (n, m, n_samples)."""
-        check_fitted(self)
-        X = self._test_rows(X)
+        check_is_fitted(self)
+        n, rng = positive_integer("n_samples", n_samples), as_generator(random_state)
+        X = double_rows(test_rows(self, host(X)))
         cross = gram(self.kernel_, X, self.X_train_)
-        values, vectors = np.linalg.eigh(self._covariance(X, cross))
-        root = vectors * np.sqrt(np.maximum(values, 0))
-        m = len(self.means_)
-        noise = as_generator(random_state).standard_normal((len(root), m * n_samples))
-        draws = (root @ noise).reshape(-1, m, n_samples) + self.posterior_.mean(cross)[:, :, None]
-        return self._samples(draws)
+        covariance = self._covariance(X, cross)
+        draws = []
+        for j, posterior in enumerate(self.posteriors_):
+            values, vectors = np.linalg.eigh(covariance[:, :, j])
+            root = vectors * np.sqrt(np.maximum(values, 0))
+            noise = rng.standard_normal((len(root), n))
+            draws.append(root @ noise + posterior.mean(cross)[:, None])
+        samples = np.stack(draws, axis=1) * self.scales_[:, None] + self.means_[:, None]
+        return samples[:, 0] if self._flat else samples
 
     def log_marginal_likelihood(self) -> float:
         """log p(y) of the training targets at the fitted variances, in units of y."""
-        check_fitted(self)
-        density = self.posterior_.log_likelihood() + self._log_copies
-        return density - self._n * float(np.sum(np.log(self.scales_)))
+        check_is_fitted(self)
+        return self._log_likelihood
 
     def leave_one_out(
         self, X: Any, y: Any, *, noise_variance: Any = None
     ) -> tuple[np.ndarray, np.ndarray]:  # (n, d), (n,) or (n, m) -> twice the shape of y
-        """Mean and standard deviation of y at training rows, each predicted from all the others.
+        """Mean and standard deviation of y at all training rows, each predicted from the others.
 
-        See `FeatureGPRegressor.leave_one_out`.
+        From y − [C⁻¹y]_i/[C⁻¹]_ii, which loses no digits where there is almost no noise. X, y and
+        noise_variance are those of `fit`, without weights; see `FeatureGPRegressor.leave_one_out`.
         """
-        check_fitted(self)
-        X, (Y, _) = self._test_rows(X), check_targets(y)
-        by_row = check_noise(noise_variance, self.noise_variance_ is None, len(Y))
-        noise = np.full(len(Y), self._shared_noise()) if by_row is None else by_row
-        cross = gram(self.kernel_, X, self.X_train_)
-        residuals = (Y - self.means_) / self.scales_ - self.posterior_.mean(cross)
-        variance = self.posterior_.variance(cross, np.asarray(self.kernel_.diag(X)))
-        residuals, variance = left_out(residuals, variance, noise)
-        deviations = np.sqrt(variance)[:, None] * self.scales_
+        check_is_fitted(self)
+        X, (Y, _) = double_rows(test_rows(self, host(X))), targets(y)
+        if X.shape != self.X_train_.shape or abs(X - self.X_train_).max() > 0:
+            raise ValueError(
+                "leave_one_out of an exact process needs all rows that it was fitted to."
+            )
+        by_row = row_noise(noise_variance, self.noise_variance_ is None, len(Y))
+        noise = np.broadcast_to(self._noise_of(by_row), Y.shape)
+        K, normal = gram(self.kernel_, X), (Y - self.means_) / self.scales_
+        priors = np.broadcast_to(self.prior_variance_, self.means_.shape)
+        parts = [
+            left_out_of_kernel(s * K, normal[:, j : j + 1], noise[:, j])
+            for j, s in enumerate(priors)
+        ]
+        residuals = np.concatenate([residual for residual, _ in parts], axis=1)
+        deviations = np.sqrt(np.stack([variance for _, variance in parts], axis=1)) * self.scales_
         return self._shaped(Y - self.scales_ * residuals), self._shaped(deviations)
 
-    def _choose_kernel(
-        self, Y: np.ndarray, noise: np.ndarray | None, counts: np.ndarray, asked: bool | str
-    ) -> Any:
-        """The kernel as given, or with the parameters of the greatest marginal likelihood."""
-        self.search_ = None
-        if not asked or not has_parameters(self.kernel):
-            return self.kernel
-        recorder = self._recorder()
-        kernel = best_on_rows(
-            self.kernel,
-            self.X_train_,
-            Y,
-            noise,
-            counts,
-            per_column=self._per_column(asked),
-            rng=np.random.default_rng(0),
-            recorder=recorder,
+    def _noise_of(self, by_row: Any) -> np.ndarray:
+        """The noise variance of rows to predict, (m,) or (n, 1)."""
+        if by_row is not None:
+            return np.asarray(by_row, dtype=np.float64)[:, None]
+        if self.noise_variance_ is None:
+            raise ValueError(
+                "The noise was given by row in fit: give that of these rows as noise_variance=."
+            )
+        return np.broadcast_to(self.noise_variance_, self.means_.shape)
+
+    def _covariance(self, X: Array, cross: np.ndarray) -> np.ndarray:  # -> (n, n, m)
+        K = gram(self.kernel_, X)
+        halves = [p.half(cross) for p in self.posteriors_]
+        parts = [
+            p.prior_variance * K - half.T @ half
+            for p, half in zip(self.posteriors_, halves, strict=True)
+        ]
+        return np.stack(parts, axis=2)
+
+    def _shaped(self, values: np.ndarray) -> np.ndarray:
+        return values[..., 0] if self._flat else values
+
+
+class ExactGPClassifier(ClassifierMixin, GaussianProcess):
+    """Exact Gaussian process classification by Dirichlet labels, one factorisation for every class.
+
+    Parameters
+    ----------
+    kernel : "auto", kernel of this library, or callable with `diag` (as those of scikit-learn)
+    alpha, prior_variance, class_weight, optimize, random_state, verbose :
+        As for `DirichletGPClassifier`; "auto" searches if the kernel is "auto".
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from dotsketch import ExactGPClassifier, Gaussian
+    >>> X, y = load_iris(return_X_y=True)
+    >>> bool(ExactGPClassifier(Gaussian(), alpha=0.01).fit(X, y).score(X, y) > 0.95)
+    True
+    """
+
+    def __init__(
+        self,
+        kernel: Any = "auto",
+        *,
+        alpha: float | str = "auto",
+        prior_variance: float | str = "auto",
+        class_weight: Any = None,
+        optimize: bool | str = "auto",
+        random_state: Any = 0,
+        verbose: bool = False,
+    ):
+        self.kernel = kernel
+        self.alpha = alpha
+        self.prior_variance = prior_variance
+        self.class_weight = class_weight
+        self.optimize = optimize
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> ExactGPClassifier:
+        """Fit to X (n, d) and labels y (n,); see `DirichletGPClassifier`."""
+        check_kernel(self.kernel)
+        check_positive("alpha", self.alpha, "auto")
+        check_positive("prior_variance", self.prior_variance, "auto", "labels")
+        check_optimize(self.optimize)
+        training = TrainingRows.of(type(self), X, y, None, sample_weight, labels=True)
+        X, y, _, counts = all_rows(training)
+        classes, codes = np.unique(labels_of(y), return_inverse=True)
+        table = ClassTable.of(classes, np.bincount(codes, weights=counts), self.class_weight)
+        seed = int(as_generator(self.random_state).integers(2**31 - 1))
+        rng = np.random.default_rng(seed)
+        kernel, search = self.kernel, None
+        if isinstance(kernel, str):
+            kernel = default_kernel(X)
+        if wants_kernel_search(self.optimize, self.kernel):
+            alternatives = search_alternatives(
+                "auto" if kernel is not self.kernel else None, kernel
+            )
+            search = best_class_kernel(kernel, X, y, alternatives, rng, self.verbose)
+            kernel = search.kernel
+        kernel = resolved(kernel, X)
+        K, n = gram(kernel, X), len(codes)
+
+        def posteriors(rows: np.ndarray, labels: DirichletLabels, prior: float) -> list[Any]:
+            """Those of all classes, from the training rows with these numbers."""
+            own = K[np.ix_(rows, rows)]
+            return [
+                ExactPosterior.of(
+                    own, *class_targets(table, labels, codes[rows], counts[rows], c), prior
+                )
+                for c in range(len(classes))
+            ]
+
+        parts = list(folds(n, rng))
+
+        def loss(labels: DirichletLabels, prior: float) -> float:
+            values, sizes = [], []
+            for held in parts:
+                rest = np.setdiff1d(np.arange(n), held)
+                solved = posteriors(rest if len(rest) else held, labels, prior)
+                cross = K[np.ix_(held, rest if len(rest) else held)]
+                mean = np.stack([p.mean(cross) for p in solved], axis=1) + labels.means
+                variance = np.stack([p.variance(cross, np.diag(K)[held]) for p in solved], axis=1)
+                values.append(mean_loss(mean, variance, codes[held], counts[held]))
+                sizes.append(float(np.sum(counts[held])))
+            return float(np.average(values, weights=sizes))
+
+        chosen = choose(self.alpha, self.prior_variance, table.frequencies, loss)
+        solved = posteriors(np.arange(n), *chosen)
+        densities = [
+            p.log_likelihood()
+            + log_density_of_copies(
+                class_targets(table, chosen.labels, codes, np.ones(n), c)[1], counts
+            )
+            for c, p in enumerate(solved)
+        ]
+        return self._assign(
+            training.inputs,
+            kernel_=kernel,
+            search_=search,
+            X_train_=X,
+            input_scales_=input_scales(X),
+            classes_=classes,
+            class_weights_=table.weights,
+            alpha_=chosen.labels.alpha,
+            labels_=chosen.labels,
+            prior_variance_=chosen.prior_variance,
+            posteriors_=solved,
+            _log_likelihood=float(sum(densities)),
+            _seed=seed,
         )
-        self.search_ = recorder.finish("Exact marginal likelihood.")
-        return kernel
 
-    def _covariance(self, X: Array, cross: np.ndarray) -> np.ndarray:
-        half = self.posterior_.half(cross)
-        return self.prior_variance_ * gram(self.kernel_, X) - half.T @ half
+    def predict(self, X: Any) -> np.ndarray:  # (n, d) -> (n,)
+        """The class of the greatest latent mean."""
+        return self.classes_[self.predict_latent(X)[0].argmax(axis=1)]
+
+    def predict_latent(self, X: Any) -> tuple[np.ndarray, np.ndarray]:  # (n, d) -> (n, C), (n, C)
+        """Mean and standard deviation of the latent function of every class."""
+        check_is_fitted(self)
+        X = double_rows(test_rows(self, host(X)))
+        cross, diagonal = gram(self.kernel_, X, self.X_train_), np.asarray(self.kernel_.diag(X))
+        mean = np.stack([p.mean(cross) for p in self.posteriors_], axis=1) + self.labels_.means
+        variance = np.stack([p.variance(cross, diagonal) for p in self.posteriors_], axis=1)
+        return mean, np.sqrt(variance)
+
+    def predict_proba(self, X: Any) -> np.ndarray:  # (n, d) -> (n, C)
+        """Probabilities of the classes: the softmax averaged over the latent functions."""
+        mean, deviation = self.predict_latent(X)
+        return expected_softmax(mean, deviation**2, self._seed)
+
+    def log_marginal_likelihood(self) -> float:
+        """log p of the labels' targets at the fitted α, summed over classes."""
+        check_is_fitted(self)
+        return self._log_likelihood
 
 
-def likelihood(
-    K: np.ndarray, Y: np.ndarray, noise: np.ndarray | None, counts: np.ndarray
-) -> Likelihood:  # (n, n), (n, m), (n,), (n,)
-    """That of targets Y with the kernel K, noise variances if given, and rows that count."""
-    noise = np.ones(len(K)) if noise is None else noise
-    roots = np.sqrt(noise / counts)
-    found = kernel_likelihood(K / np.outer(roots, roots), Y / roots[:, None])
-    return found.weighted(-float(np.sum(counts * np.log(noise))), float(np.sum(counts)))
+def class_targets(
+    table: ClassTable, labels: DirichletLabels, codes: np.ndarray, counts: np.ndarray, c: int
+) -> tuple[np.ndarray, np.ndarray]:  # (n,), (n,) -> (n,), (n,)
+    """Targets and noise variances of the latent function of class c."""
+    inside = codes == c
+    values = np.where(inside, labels.inside, labels.outside) - labels.means[c]
+    noise = np.where(inside, labels.inside_variance, labels.outside_variance)
+    return values, noise / table.weights[codes] / counts
 
 
-def counted_rows(
-    X: Array, y: Any, noise_variance: Any, sample_weight: Any
-) -> tuple[Array, Any, Any, np.ndarray]:
-    """The rows with positive weights, and how often they count."""
-    columns = Rows((X, y, noise_variance, sample_weight)).columns
-    X, y, noise_variance, counts = columns or ()
-    return X, y, noise_variance, np.ones(X.shape[0]) if counts is None else counts
+def check_kernel(kernel: Any) -> None:
+    is_auto = isinstance(kernel, str) and kernel == "auto"
+    is_kernel = callable(kernel) and hasattr(kernel, "diag") and not isinstance(kernel, type)
+    if not is_auto and not is_kernel:
+        raise TypeError(f'kernel must be "auto" or a kernel, such as Gaussian(); got {kernel!r}.')
+
+
+def wants_kernel_search(optimize: Any, kernel: Any) -> bool:
+    """Whether a model searches: as asked, or if it chooses its kernel itself ("auto")."""
+    if isinstance(optimize, str):
+        return isinstance(kernel, str)
+    if optimize and not isinstance(kernel, (str, Kernel)):
+        raise ValueError(
+            "optimize=True searches the parameters of kernels of this library; fit the parameters "
+            f"of {kernel!r} yourself, or use optimize=False."
+        )
+    return bool(optimize)
+
+
+def all_rows(training: TrainingRows) -> tuple[Array, Any, Any, np.ndarray]:
+    """All rows in memory, in double precision, and how often they count."""
+    if not training.rows.in_memory or training.rows.columns is None:
+        raise ValueError(
+            "An exact process needs all rows in memory: use the estimators on features."
+        )
+    X, y, noise, counts = (*training.rows.columns, None, None, None)[:4]
+    counts = np.ones(X.shape[0]) if counts is None else np.asarray(counts, dtype=np.float64)
+    return double_rows(X), y, noise, counts
+
+
+def log_density_of_copies(noise: np.ndarray, counts: np.ndarray) -> float:  # (n,), (n,)
+    """log of the density of w copies of every row over that of one row with the noise σ²/w.
+
+    |s K + σ²| of the copies is |s K + σ²/w| Π w σ^(2(w − 1)), and yᵀC⁻¹y is the same.
+    """
+    return -0.5 * float(np.sum((counts - 1) * np.log(2 * np.pi * noise) + np.log(counts)))
 
 
 def gram(kernel: Any, X: Array, Y: Array | None = None) -> np.ndarray:  # -> (n, n) or (n, m)
@@ -279,11 +490,9 @@ def gram(kernel: Any, X: Array, Y: Array | None = None) -> np.ndarray:  # -> (n,
     return np.asarray(kernel(X) if Y is None else kernel(X, Y), dtype=np.float64)
 
 
-def resolved(kernel: Any, X: Array, counts: np.ndarray) -> Any:
+def resolved(kernel: Any, X: Array) -> Any:
     """A copy of the kernel with parameters that depend on data set from X."""
-    if not hasattr(kernel, "resolve"):
-        return clone(kernel)
-    return clone(kernel.resolve(copies((X, None, None, counts))[0]))
+    return clone(kernel.resolve(X) if hasattr(kernel, "resolve") else kernel)
 
 
 def double_rows(X: Any) -> Any:

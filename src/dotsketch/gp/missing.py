@@ -4,30 +4,28 @@ A value that is filled in is wrong by some amount, and so is the prediction. Row
 values therefore have more noise than the others, both when they are learnt from and when they are
 predicted:
 
-    Var y = Var f(x) + σ² + Σ_j τ_j²   over the missing columns j.
+    Var y = Var f(x) + σ² + Σ_j τ_j²   over the missing inputs j.
 
-σ² is the noise of complete rows, τ_j² the mean squared change of the prediction when a known value
-of column j is replaced by what is filled in. One factor for all τ_j² makes the residuals of the
-imputed rows as large as the model says they are, for values that are not missing at random.
+σ² is the noise of complete rows, τ_j² the mean squared change of the prediction when a present
+value of input j is replaced by what is filled in. One factor for all τ_j² makes the residuals of
+the imputed rows as large as the model says they are, for values that are not missing at random.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.impute import SimpleImputer
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ..rows.sources import Block, Rows, is_stream
+from ..rows import Block, Rows, is_stream
 from .base import DTYPES
 
-SAMPLE_ROWS = 5000  # on which the variances are found
-SPREAD_ROWS = 500  # whose known values are replaced, column by column
-LEAST_COMPLETE = 30  # and a tenth of the sample; with fewer complete rows all rows are taken
-PRIOR_ROWS = 10  # the factor starts at 1, and so many rows' worth of evidence hold it there
+SAMPLE_ROWS = 5000  # that the variances are estimated on
+SPREAD_ROWS = 500  # whose values are replaced, input by input
 
 
 class ImputedGPRegressor(RegressorMixin, BaseEstimator):
@@ -47,9 +45,9 @@ class ImputedGPRegressor(RegressorMixin, BaseEstimator):
     ----------
     regressor_, imputer_ : the fitted parts
     noise_variance_ : float, of rows without missing values, in squared units of y
-    missing_variances_ : array, what a missing value adds: of every column outside `one_hot`, then
-        of every category; in squared units of y
-    n_complete_ : int, rows without missing values among those that the variances were found on
+    missing_variances_ : array, what a missing value adds: of every input outside `one_hot`, then of
+        every category; in squared units of y
+    n_complete_ : int, rows without missing values among those that the variances are estimated on
 
     Examples
     --------
@@ -78,45 +76,64 @@ class ImputedGPRegressor(RegressorMixin, BaseEstimator):
         return tags
 
     def fit(self, X: Any, y: Any = None, *, sample: Any = None) -> ImputedGPRegressor:
-        """Find the variances on at most 5000 rows, then fit to all.
+        """Estimate the variances on at most 5000 rows, then fit to all.
 
         X (n, d) may have NaN; or it is a stream of batches (X, y), or a function that returns one.
-        `sample` are the rows (X, y) that the variances are found on: evenly spaced ones if it is
-        None, the first of a stream.
+        `sample` are the rows (X, y) that the variances are estimated on: random ones if it is None
+        (of a one-shot iterator the first).
         """
-        rows = self._rows(X, y)
-        some = (rows if sample is None else Rows(tuple(sample))).sample(SAMPLE_ROWS)
-        given, targets = _rows_and_targets(some)
-        targets = np.asarray(targets, dtype=np.float64)
-        if rows.columns is None or sample is not None:
-            is_first = rows.columns is None
-            given = validate_data(
-                self, given, dtype=DTYPES, ensure_all_finite="allow-nan", reset=is_first
-            )
+        inputs = type(self)(None)  # holds the number and names of inputs, until all is done
+        if is_stream(X):
+            if y is not None:
+                raise ValueError("A stream gives batches (X, y): leave y out.")
+            rows = Rows.of(X)
+        else:
+            if y is None:
+                raise ValueError(
+                    f"{type(self).__name__} requires y to be passed, but the target y is None."
+                )
+            X, y = _validated(inputs, X, y, reset=True)
+            rows = Rows.of(X, y)
+        drawn = (rows if sample is None else Rows.of(*sample)).sample(
+            SAMPLE_ROWS, np.random.default_rng(0)
+        )
+        X_some, y_some = _rows_and_targets(drawn)
+        if not rows.in_memory or sample is not None:
+            is_first = not hasattr(inputs, "n_features_in_")
+            X_some = _validated(inputs, X_some, reset=is_first)
         imputer = self.imputer
         if imputer is None:
             imputer = SimpleImputer(add_indicator=True, keep_empty_features=True)
-        self.imputer_ = clone(imputer).fit(given, None)  # frozen ones ask for a target
-        found = self._find_variances(given, targets)
-        self.regressor_ = clone(self.regressor)
-        if self.regressor_.normalize_y == "standard":  # all variances are in units of y instead
-            prior = self.regressor_.prior_variance
-            prior = prior if isinstance(prior, str) else prior * float(found.scales_[0]) ** 2
-            self.regressor_.set_params(normalize_y="mean", prior_variance=prior)
-        if rows.columns is not None:
-            X, y = rows.columns
-            self.regressor_.fit(self.imputer_.transform(X), y, noise_variance=self._noise(X))
-            self.regressor_._accept_noise_of(found)
-            return self
+        imputer = clone(imputer).fit(X_some, None)  # frozen ones ask for a target
+        missing = MissingValues(imputer, tuple(map(tuple, self.one_hot)), X_some.shape[1])
+        first, noise, spreads, n_complete = _estimated(
+            self.regressor, missing, X_some, np.asarray(y_some, dtype=np.float64)
+        )
+        regressor = _settled(self.regressor, first)
+
+        def row_noise(X: np.ndarray) -> np.ndarray:  # (n, d) -> (n,)
+            return noise + missing(X) @ spreads
 
         def filled() -> Iterator[tuple[Any, ...]]:
             for block in rows.blocks(SAMPLE_ROWS):
                 batch, values = _rows_and_targets(block)
-                batch = self._check(batch)
-                yield self.imputer_.transform(batch), values, self._noise(batch)
+                batch = _validated(inputs, batch, reset=False)
+                yield imputer.transform(batch), values, row_noise(batch)
 
-        self.regressor_.fit(filled if rows.repeatable else filled())
-        self.regressor_._accept_noise_of(found)
+        if rows.in_memory:
+            regressor.fit(imputer.transform(X), y, noise_variance=row_noise(X))
+        else:
+            regressor.fit(filled if rows.repeatable else filled())
+        names = ("n_features_in_", "feature_names_in_")
+        self.__dict__ = {
+            **self.get_params(deep=False),
+            **{name: getattr(inputs, name) for name in names if hasattr(inputs, name)},
+            "imputer_": imputer,
+            "regressor_": regressor,
+            "noise_variance_": noise,
+            "missing_variances_": spreads,
+            "n_complete_": n_complete,
+        }
         return self
 
     def predict(
@@ -127,101 +144,125 @@ class ImputedGPRegressor(RegressorMixin, BaseEstimator):
         `include_noise` adds the noise of complete rows, for the spread of y.
         """
         check_is_fitted(self, "regressor_")
-        X = self._check(X)
-        found = self.regressor_.predict(self.imputer_.transform(X), return_std=return_std)
+        X = _validated(self, X, reset=False)
+        prediction = self.regressor_.predict(self.imputer_.transform(X), return_std=return_std)
         if not return_std:
-            return found
-        mean, deviation = found
+            return prediction
+        mean, deviation = prediction
         variance = deviation**2 + self.missing(X) @ self.missing_variances_
         return mean, np.sqrt(variance + self.noise_variance_ if include_noise else variance)
 
     def leave_one_out(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
         """As `FeatureGPRegressor.leave_one_out`, with the noise of these rows."""
         check_is_fitted(self, "regressor_")
-        X = self._check(X)
-        filled = self.imputer_.transform(X)
-        return self.regressor_.leave_one_out(filled, y, noise_variance=self._noise(X))
+        X = _validated(self, X, reset=False)
+        noise = self.noise_variance_ + self.missing(X) @ self.missing_variances_
+        return self.regressor_.leave_one_out(self.imputer_.transform(X), y, noise_variance=noise)
 
     def missing(self, X: Any) -> np.ndarray:  # (n, d) -> (n, q)
-        """Which values of rows are missing: those of columns outside `one_hot`, then categories."""
+        """Which values of rows are missing: those of inputs outside `one_hot`, then categories."""
         X = np.asarray(X)
-        groups = [~np.any(X[:, start:stop], axis=1) for start, stop in self.one_hot]
-        numeric = np.isnan(X[:, self._numeric(X.shape[1])])
-        return np.concatenate([numeric, *(group[:, None] for group in groups)], axis=1)
+        return MissingValues(None, tuple(map(tuple, self.one_hot)), X.shape[1])(X)
 
-    def _numeric(self, width: int) -> list[int]:
-        """The columns of X outside `one_hot`."""
+
+class MissingValues(NamedTuple):
+    """Which values of rows are missing, and what fills them in."""
+
+    imputer: Any
+    one_hot: tuple[Any, ...]
+    n_inputs: int
+
+    @property
+    def sources(self) -> list[list[int]]:
+        """The columns of X of every input outside `one_hot`, then of every category."""
         encoded = {column for start, stop in self.one_hot for column in range(start, stop)}
-        return [column for column in range(width) if column not in encoded]
+        numeric = [[column] for column in range(self.n_inputs) if column not in encoded]
+        return numeric + [list(range(start, stop)) for start, stop in self.one_hot]
 
-    def _rows(self, X: Any, y: Any) -> Rows:
-        if is_stream(X):
-            if y is not None:
-                raise ValueError("A stream gives batches (X, y): leave y out.")
-            return Rows(stream=X)
-        if y is None:
-            raise ValueError(
-                f"{type(self).__name__} requires y to be passed, but the target y is None."
-            )
-        X, y = validate_data(
-            self, X, y, dtype=DTYPES, ensure_all_finite="allow-nan", y_numeric=True
+    def __call__(self, X: np.ndarray) -> np.ndarray:  # (n, d) -> (n, q)
+        n_numeric = len(self.sources) - len(self.one_hot)
+        return np.stack(
+            [
+                np.isnan(X[:, columns[0]]) if k < n_numeric else ~np.any(X[:, columns], axis=1)
+                for k, columns in enumerate(self.sources)
+            ],
+            axis=1,
         )
-        return Rows((X, y))
 
-    def _check(self, X: Any) -> np.ndarray:
-        return validate_data(self, X, dtype=DTYPES, ensure_all_finite="allow-nan", reset=False)
+    def filled(self, X: np.ndarray) -> np.ndarray:
+        """Filled rows whose indicators are off: the model has not learnt yet what they say."""
+        rows = np.array(self.imputer.transform(X))
+        rows[:, self.n_inputs :] = 0
+        return rows
 
-    def _noise(self, X: np.ndarray) -> np.ndarray:  # (n, d) -> (n,)
-        return self.noise_variance_ + self.missing(X) @ self.missing_variances_
+    def spreads(self, gp: Any, X: np.ndarray) -> np.ndarray:  # -> (q,)
+        """The mean squared change of the prediction where a present value is filled in instead."""
+        present, before = ~self(X), gp.predict(self.filled(X))
+        n_numeric, squares = len(self.sources) - len(self.one_hot), []
+        for k, columns in enumerate(self.sources):
+            changed = X.copy()
+            changed[:, columns] = np.nan if k < n_numeric else 0.0
+            difference = (gp.predict(self.filled(changed)) - before)[present[:, k]]
+            squares.append(float(np.mean(difference**2)) if len(difference) else 0.0)
+        return np.array(squares)
 
-    def _find_variances(self, X: np.ndarray, y: np.ndarray) -> Any:
-        """Set the variances; the regressor that they are found with."""
-        missing = self.missing(X)
-        is_complete = ~missing.any(axis=1)
-        self.n_complete_ = int(is_complete.sum())
-        enough = self.n_complete_ >= max(LEAST_COMPLETE, len(X) // 10)
-        chosen = is_complete if enough else np.ones(len(X), dtype=bool)
-        gp = clone(self.regressor).fit(self._filled(X[chosen]), y[chosen])
-        self.noise_variance_ = float(gp.noise_variance_ * gp.scales_[0] ** 2)
-        [some] = Rows((X[chosen],)).sample(SPREAD_ROWS)
-        self.missing_variances_ = self._spreads(gp, some)
-        imputed = ~chosen  # rows that the model has not seen
-        if not imputed.any():
-            return gp
-        mean, deviation = gp.predict(self._filled(X[imputed]), return_std=True)
-        excess = (y[imputed] - mean) ** 2 - deviation**2 - self.noise_variance_
-        claimed = missing[imputed] @ self.missing_variances_
-        held = PRIOR_ROWS * float(claimed.mean())
+
+def _estimated(
+    regressor: Any, missing: MissingValues, X: np.ndarray, y: np.ndarray
+) -> tuple[Any, float, np.ndarray, int]:
+    """A regressor of complete rows, σ², τ² and the number of complete rows."""
+    lacks = missing(X)
+    is_complete = ~lacks.any(axis=1)
+    n_complete = int(is_complete.sum())
+    # with few complete rows all rows are taken
+    enough = n_complete >= max(30, len(X) // 10)
+    chosen = is_complete if enough else np.ones(len(X), dtype=bool)
+    gp = clone(regressor).fit(missing.filled(X[chosen]), y[chosen])
+    noise = float(gp.noise_variance_ * gp.scales_[0] ** 2)
+    order = np.random.default_rng(0).permutation(int(chosen.sum()))
+    spreads = missing.spreads(gp, X[chosen][order[:SPREAD_ROWS]])
+    imputed = ~chosen  # rows that the model has not seen
+    if imputed.any():
+        mean, deviation = gp.predict(missing.filled(X[imputed]), return_std=True)
+        excess = (y[imputed] - mean) ** 2 - deviation**2 - noise
+        claimed = lacks[imputed] @ spreads
+        held = 10 * float(claimed.mean())  # the factor starts at 1, with the weight of ten rows
         if held > 0:
             factor = (float(excess.sum()) + held) / (float(claimed.sum()) + held)
-            self.missing_variances_ = self.missing_variances_ * max(factor, 0.0)
-        return gp
+            spreads = spreads * max(factor, 0.0)
+    return gp, noise, spreads, n_complete
 
-    def _filled(self, X: np.ndarray) -> np.ndarray:
-        """Filled rows whose indicators are off: the model has not learnt yet what they say."""
-        filled = np.array(self.imputer_.transform(X))
-        filled[:, self.n_features_in_ :] = 0
-        return filled
 
-    def _spreads(self, gp: Any, X: np.ndarray) -> np.ndarray:  # -> (q,)
-        """The mean squared change of the prediction where a known value is filled in instead."""
-        known, before = ~self.missing(X), gp.predict(self._filled(X))
-        places: list[Any] = [[column] for column in self._numeric(X.shape[1])]
-        places += [list(range(start, stop)) for start, stop in self.one_hot]
-        found = []
-        for source, columns in enumerate(places):
-            changed = X.copy()
-            changed[:, columns] = 0.0 if len(places) - source <= len(self.one_hot) else np.nan
-            difference = (gp.predict(self._filled(changed)) - before)[known[:, source]]
-            found.append(float(np.mean(difference**2)) if len(difference) else 0.0)
-        return np.array(found)
+def _settled(regressor: Any, first: Any) -> Any:
+    """An unfitted regressor with the kernel that the first one has, and variances in units of y."""
+    settled = clone(regressor)
+    if getattr(first, "search_", None) is not None:
+        if hasattr(first, "X_train_"):
+            settled.set_params(kernel=first.kernel_, optimize=False)
+        else:
+            settled.set_params(features=clone(first.features_), optimize=False)
+            columns = getattr(settled.features, "n_components", None)
+            if isinstance(regressor.features, str) and columns is not None:
+                settled.features.set_params(n_components=2048)
+    if settled.normalize_y == "standard":
+        prior = settled.prior_variance
+        prior = prior if isinstance(prior, str) else prior * float(first.scales_[0]) ** 2
+        settled.set_params(normalize_y="mean", prior_variance=prior)
+    return settled
+
+
+def _validated(inputs: Any, X: Any, *y: Any, reset: bool) -> Any:
+    options = {"y_numeric": True} if y else {}
+    return validate_data(
+        inputs, X, *y, dtype=DTYPES, ensure_all_finite="allow-nan", reset=reset, **options
+    )
 
 
 def _rows_and_targets(block: Block) -> Block:
     """X and y of a block; there must be nothing else in it."""
     if any(column is not None for column in block[2:]):
         raise ValueError(
-            "ImputedGPRegressor finds the noise of its rows and takes no weights: give batches "
+            "ImputedGPRegressor estimates the noise of its rows and takes no weights: give batches "
             "(X, y)."
         )
     return block[:2]

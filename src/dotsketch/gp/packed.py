@@ -16,7 +16,6 @@ import numpy as np
 from scipy.linalg import blas, lapack
 
 FORMAT = {"transr": "N", "uplo": "L"}
-SINGLE_ROWS = 1024  # whose products are added in single precision
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,32 +119,13 @@ class PackedMatrix(Packed):
         return bool(np.isfinite(mean) and np.all(np.isfinite(self.values)))
 
     def add_outer_products(self, Z: np.ndarray, scale: float = 1.0) -> None:  # (n, D)
-        """Add scale Σ_i z_i z_iᴴ over the rows of Z, which is C-ordered and of this dtype.
-
-        Rows of single precision are multiplied in single precision, and sums of 1024 of them are
-        added in double precision: half the time. For N rows of length one the error has a norm of
-        about 1e-7 N/√D, and more where columns have large means, but then along these means.
-        """
+        """Add scale Σ_i z_i z_iᴴ over the rows of Z, which is C-ordered and of this dtype."""
         n, D = Z.shape
         if self.size != D:
             raise ValueError(f"Rows of {self.size} columns are expected; got {D}.")
-        if Z.dtype in (np.float32, np.complex64):
-            self._add_single_products(Z, scale)
-            return
         routine = self._routine("hfrk" if np.iscomplexobj(self.values) else "sfrk")
         # Zᵀ is Fortran-ordered: neither Z nor the vector is copied
         routine(D, n, scale, Z.T, 1.0, self.values, trans="N", overwrite_c=1, **FORMAT)
-
-    def _add_single_products(self, Z: np.ndarray, scale: float) -> None:  # (n, D)
-        routine = lapack.chfrk if np.iscomplexobj(self.values) else lapack.ssfrk
-        buffer = np.empty(len(self.values), dtype=Z.dtype)
-        for start in range(0, len(Z), SINGLE_ROWS):
-            part = Z[start : start + SINGLE_ROWS]
-            # a factor of zero means that what is in the buffer does not count
-            products = routine(
-                self.size, len(part), scale, part.T, 0.0, buffer, overwrite_c=1, **FORMAT
-            )
-            np.add(self.values, products, out=self.values)
 
     def add_multiple(self, scale: float, other: PackedMatrix) -> None:
         """Add scale · other, without a temporary."""
@@ -178,19 +158,29 @@ class PackedFactor(Packed):
         options = {"side": "L", "trans": other if adjoint else "N", "diag": "N", **FORMAT}
         return self._routine("tfsm")(1.0, self.values, b, **options)
 
-    def single_half_solve(self, b: np.ndarray) -> np.ndarray:  # (D, m) -> (D, m)
-        """L⁻¹ b in single precision, in half the time."""
-        is_complex = np.iscomplexobj(self.values)
-        dtype = np.complex64 if is_complex else np.float32
-        options = {"side": "L", "trans": "N", "diag": "N", **FORMAT}
-        routine = lapack.ctfsm if is_complex else lapack.stfsm
-        return routine(1.0, self.values.astype(dtype), np.asfortranarray(b, dtype), **options)
+    def half_squares(self, Z: np.ndarray) -> np.ndarray:  # (n, D) -> (n,)
+        """|L⁻¹ z|² of the rows z of Z: in single precision, and half the time, if Z has it.
 
-    @property
-    def fits_single(self) -> bool:
-        """Whether entries, their squares and their inverses are numbers of single precision."""
+        Relative errors are then below 1e-4 for condition numbers of L up to 1e4: the rounding of Z
+        itself has an effect of the same order.
+        """
+        is_complex = np.iscomplexobj(self.values)
         diagonal = self.diagonal()
-        return bool(np.min(diagonal) > 1e-15 and np.max(np.abs(self.values)) < 1e15)
+        # entries, their squares and their inverses are numbers of single precision
+        fits = np.min(diagonal) > 1e-15 and np.max(np.abs(self.values)) < 1e15
+        if fits and Z.dtype in (np.float32, np.complex64):
+            dtype = np.complex64 if is_complex else np.float32
+            options = {"side": "L", "trans": "N", "diag": "N", **FORMAT}
+            routine = lapack.ctfsm if is_complex else lapack.stfsm
+            half = routine(1.0, self.values.astype(dtype), np.asfortranarray(Z.T, dtype), **options)
+        else:
+            half = self.half_solve(np.ascontiguousarray(Z).T)
+        squares = half.real**2 + half.imag**2 if is_complex else half * half
+        return np.asarray(np.sum(squares, axis=0, dtype=np.float64))
+
+    def inverse(self) -> np.ndarray:  # -> (D, D)
+        """L⁻¹ in full."""
+        return self.half_solve(np.eye(self.size))
 
     def log_determinant(self) -> float:
         """log |A|."""
@@ -208,16 +198,3 @@ def _checked(result: tuple[np.ndarray, int]) -> np.ndarray:
     if info != 0:
         raise ValueError(f"LAPACK refused argument {-info}: the sizes of the arrays do not agree.")
     return array
-
-
-def inner_products(Z: np.ndarray) -> np.ndarray:  # (n, D) -> (n, n)
-    """Z Zᴴ in double precision, without a copy of Z.
-
-    Products of some columns are in the precision of Z, whose own rounding has the same effect.
-    """
-    step = 1024
-    total = np.zeros((len(Z), len(Z)), dtype=np.result_type(Z, np.float64))
-    for k in range(0, Z.shape[1], step):
-        part = np.ascontiguousarray(Z[:, k : k + step])
-        total += part @ part.conj().T
-    return total

@@ -1,44 +1,152 @@
-"""What every solver returns: the weights of a linear Gaussian model after the data.
+"""What a Gaussian process knows after the data, as values that hold no rows.
 
-f(x) = Re z(x)ᴴ v with weights v ~ N(0, s I) before the data. A posterior holds no rows.
+f_j(x) = Re z(x)ᴴ v_j for outputs (or classes) j, with coefficients v_j ~ N(0, s_j I) before the
+data. A `Posterior` is their distribution; `SampledFunctions` are functions drawn from it.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-
-class Posterior(ABC):
-    """The distribution of f for m outputs; Z are features (n, D) of rows to predict."""
-
-    weights: np.ndarray  # (D, m): the mean of v
-    jitter: float  # what was added to the system, relative to its mean diagonal
-
-    def mean(self, Z: np.ndarray) -> np.ndarray:  # (n, D) -> (n, m)
-        """E f(x)."""
-        return evaluate(Z, self.weights)
-
-    @abstractmethod
-    def variance(self, Z: np.ndarray) -> np.ndarray:  # (n, D) -> (n,)
-        """Var f(x), the same for all outputs."""
-
-    @abstractmethod
-    def covariance(self, Z: np.ndarray) -> np.ndarray:  # (n, D) -> (n, n)
-        """Cov(f(x), f(x'))."""
-
-    @abstractmethod
-    def sample_weights(
-        self, n_samples: int, rng: np.random.Generator
-    ) -> np.ndarray:  # -> (D, m, n_samples)
-        """Draws of v, each of them a function x ↦ Re z(x)ᴴ v: see `evaluate`."""
+from .._arrays import Array, is_foreign, like, namespace
+from .columns import Columns
+from .packed import PackedFactor
 
 
-def evaluate(Z: np.ndarray, weights: np.ndarray) -> np.ndarray:  # (n, D), (D, ...) -> (n, ...)
-    """The functions x ↦ Re z(x)ᴴ v of weights v at rows with features Z."""
-    flat = weights.reshape(len(weights), -1)
+@dataclass(frozen=True, eq=False)
+class Posterior:
+    """Coefficients with the means v_j (D, m) and the covariances s_j B_j⁻¹, B_j = L_j L_jᴴ.
+
+    Outputs of the same variances share a factor L. Z are features (n, D) of rows to predict.
+    """
+
+    coefficients: np.ndarray  # (D, m)
+    factors: tuple[PackedFactor, ...]  # the different L
+    owners: np.ndarray  # (m,): which factor every output has
+    prior_variances: np.ndarray  # (m,)
+    jitter: float = 0.0  # what was added to the systems, relative to their mean diagonals
+
+    def mean(self, Z: Array) -> Array:  # (n, D) -> (n, m)
+        """E f_j(x), in the array library of Z."""
+        return evaluate(Z, self.coefficients)
+
+    def variance(self, Z: Array) -> Array:  # (n, D) -> (n, m)
+        """Var f_j(x) = s_j |L_j⁻¹ z(x)|², in the array library of Z.
+
+        In single precision for features of single precision: the rounding of the features has an
+        effect of the same order.
+        """
+        if is_foreign(Z):
+            xp, priors = namespace(Z), self.prior_variances.tolist()
+            squares = xp.stack([_foreign_squares(factor, Z) for factor in self.factors], axis=1)
+            return xp.stack(
+                [s * squares[:, k] for s, k in zip(priors, self.owners.tolist(), strict=True)],
+                axis=1,
+            )
+        squares = np.stack([factor.half_squares(Z) for factor in self.factors], axis=1)
+        return squares[:, self.owners] * self.prior_variances
+
+    def covariance(self, Z: np.ndarray) -> np.ndarray:  # (n, D) -> (n, n, m)
+        """Cov(f_j(x), f_j(x')) = s_j Re (L_j⁻¹ z(x))ᴴ (L_j⁻¹ z(x'))."""
+        halves = [factor.half_solve(np.ascontiguousarray(Z).T) for factor in self.factors]
+        products = np.stack([(half.conj().T @ half).real for half in halves], axis=2)
+        return products[:, :, self.owners] * self.prior_variances
+
+    def sample(self, n: int, rng: np.random.Generator) -> np.ndarray:  # -> (D, m, n)
+        """Draws of the coefficients, each of them a function: see `evaluate`.
+
+        With complex features both parts of the white noise have variance one, so that the *real
+        part* of the function has the covariance of `covariance`.
+        """
+        draws = []
+        for k, s in zip(self.owners, self.prior_variances, strict=True):
+            noise: np.ndarray = rng.standard_normal((len(self.coefficients), n))
+            if np.iscomplexobj(self.coefficients):
+                noise = noise + 1j * rng.standard_normal(noise.shape)
+            draws.append(np.sqrt(s) * self.factors[k].half_solve(noise, adjoint=True))
+        return self.coefficients[:, :, None] + np.stack(draws, axis=1)
+
+
+def evaluate(Z: Array, coefficients: np.ndarray) -> Array:  # (n, D), (D, ...) -> (n, ...)
+    """The functions x ↦ Re z(x)ᴴ v at rows with features Z, in the array library of Z."""
+    flat = coefficients.reshape(len(coefficients), -1)
+    if is_foreign(Z):
+        xp = namespace(Z)
+        if xp.isdtype(Z.dtype, "complex floating"):
+            real, imaginary = xp.real(Z), xp.imag(Z)
+            values = real @ like(flat.real.copy(), real) + imaginary @ like(
+                flat.imag.copy(), imaginary
+            )
+        else:
+            values = Z @ like(np.ascontiguousarray(flat), Z)
+        return xp.reshape(values, (-1, *coefficients.shape[1:]))
     values = Z.real @ flat.real
     if np.iscomplexobj(Z):
         values = values + Z.imag @ flat.imag
-    return values.reshape(len(Z), *weights.shape[1:])
+    return values.reshape(len(Z), *coefficients.shape[1:])
+
+
+def _foreign_squares(factor: PackedFactor, Z: Array) -> Array:  # (n, D) -> (n,)
+    """|L⁻¹ z|² with gradients to Z: by the inverse factor, in the precision of Z."""
+    xp = namespace(Z)
+    inverse = np.ascontiguousarray(factor.inverse().T)  # L⁻ᴴ conjugated: rows z times L⁻ᵀ
+    if xp.isdtype(Z.dtype, "complex floating"):
+        real, imaginary = xp.real(Z), xp.imag(Z)
+        a, b = (like(part.copy(), real) for part in (inverse.real, inverse.imag))
+        halves = real @ a - imaginary @ b, real @ b + imaginary @ a
+        return xp.sum(halves[0] ** 2 + halves[1] ** 2, axis=1)
+    half = Z @ like(inverse.real if np.iscomplexobj(inverse) else inverse, Z)
+    return xp.sum(half * half, axis=1)
+
+
+@dataclass(frozen=True, eq=False)
+class SampledFunctions:
+    """Functions x ↦ mean + scale · Re z(x)ᴴ v with coefficients v drawn from a posterior.
+
+    `f(X)` evaluates all of them at rows X (n, d): an array (n, k) of k functions, or (n, m, k) for
+    m outputs. X may be an array of NumPy, a sparse matrix, a data frame, or an array of PyTorch or
+    JAX (with gradients to X), which is also what comes back. The functions hold their coefficients
+    and the fitted features and nothing else of the process, so that they are small;
+    `dotsketch.save` and pickle keep them.
+
+    Gaussian processes make them: see `FeatureGPRegressor.sample_functions`.
+
+    >>> import numpy as np
+    >>> from dotsketch import FeatureGPRegressor, FourierFeatures, Gaussian
+    >>> X = np.linspace(0, 3, 50)[:, None]
+    >>> features = FourierFeatures(Gaussian(lengthscale=1.0), n_components=40, random_state=0)
+    >>> gp = FeatureGPRegressor(features).fit(X, np.sin(X[:, 0]))
+    >>> f = gp.sample_functions(3, random_state=0)
+    >>> f(X).shape
+    (50, 3)
+    >>> bool(np.allclose(f(X[:5]), f(X)[:5]))
+    True
+    """
+
+    columns: Columns
+    coefficients: np.ndarray  # (D, m, k)
+    means: np.ndarray  # (m,)
+    scales: np.ndarray  # (m,)
+    is_flat: bool  # whether there is one output, without an axis
+
+    def __post_init__(self) -> None:
+        outputs = {np.shape(self.means), np.shape(self.scales)}
+        if self.coefficients.ndim != 3 or outputs != {self.coefficients.shape[1:2]}:
+            raise ValueError("Coefficients, means and scales of functions do not fit each other.")
+
+    @property
+    def n_functions(self) -> int:
+        """The number of functions."""
+        return self.coefficients.shape[2]
+
+    def __call__(self, X: Any) -> Array:  # (n, d) -> (n, k) or (n, m, k)
+        """The values of all functions at the rows of X."""
+        blocks = [evaluate(Z, self.coefficients) for _, Z in self.columns.blocks(X)]
+        xp = namespace(blocks[0])
+        values = blocks[0] if len(blocks) == 1 else xp.concat(blocks, axis=0)
+        scales, means = like(self.scales, values), like(self.means, values)
+        values = values * scales[:, None] + means[:, None]
+        return values[:, 0, :] if self.is_flat else values

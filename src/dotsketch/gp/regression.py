@@ -3,25 +3,89 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.special import ndtri
+from sklearn.base import MultiOutputMixin, RegressorMixin
+from sklearn.utils.validation import check_is_fitted
 
-from ..features.validation import check_fitted
-from ..rows.collections import split_target
-from ..rows.copies import copies
-from ..rows.sources import SAMPLE_ROWS, Block, Rows, is_on_disk, is_stream
-from .corrections import CORRECTIONS
-from .iterative import RowPasses, check_direct, check_solver, chosen_solver, forget
-from .posterior import Posterior
-from .predictions import RegressionPredictions
-from .solvers import ConjugateGradients, RowBlock
+from .._arrays import as_generator, like, namespace
+from .._support.parameters import check_positive, one_of, positive_integer
+from ..rows import (
+    Block,
+    Checkpoint,
+    Rows,
+    fingerprint,
+    is_collection,
+    lazy,
+    split_target,
+)
+from .algebra import (
+    left_out,
+    left_out_of_kernel,
+    likelihood_of_kernel,
+    likelihood_of_sums,
+    posterior_of_sums,
+)
+from .base import (
+    Begun,
+    GaussianProcess,
+    TrainingRows,
+    begin,
+    check_mergeable,
+    check_optimize,
+    checked,
+    column_blocks,
+    kept,
+    row_noise,
+    search_alternatives,
+    searchable,
+    targets,
+    test_rows,
+    without_sums,
+)
+from .columns import Columns, KernelPlace, check_features
+from .conjugate_gradients import (
+    ConjugateGradients,
+    Iteration,
+    RowBlock,
+    check_solver,
+    chosen_solver,
+    solve_by_passes,
+)
+from .posterior import SampledFunctions, evaluate
+from .search import Search, best_kernel
 from .sums import SufficientStatistics
-from .targets import check_targets
-from .tuning import TunedRegression
+
+CORRECTIONS = ("auto", "posterior", None)
+NORMALIZATIONS = ("standard", "mean", None)
+DIRECT_ROWS = 4096  # that the variances of "cg" are chosen on, by their Gram matrix
 
 
-class FeatureGPRegressor(TunedRegression, RegressionPredictions):
+class Targets(NamedTuple):
+    """What is subtracted from every output, what it is divided by, and whether y was (n,)."""
+
+    means: np.ndarray  # (m,)
+    scales: np.ndarray  # (m,)
+    is_flat: bool
+    are_constant: bool
+
+    @classmethod
+    def of(
+        cls, means: np.ndarray, deviations: np.ndarray, normalize: str | None, is_flat: bool
+    ) -> Targets:
+        # up to the rounding of their mean
+        constant = deviations <= 10 * np.finfo(np.float64).eps * np.abs(means)
+        shifts, scales = np.zeros_like(means), np.ones_like(means)
+        if normalize is not None:
+            shifts = means
+        if normalize == "standard":
+            scales = np.where(constant, 1.0, deviations)
+        return cls(shifts, scales, is_flat, normalize is not None and bool(np.all(constant)))
+
+
+class FeatureGPRegressor(RegressorMixin, MultiOutputMixin, GaussianProcess):
     """Gaussian process regression with the kernel of a feature map, in one pass over the rows.
 
     The features of a block of rows are reduced to sums of D² numbers (`SufficientStatistics`), so
@@ -30,72 +94,68 @@ class FeatureGPRegressor(TunedRegression, RegressionPredictions):
 
     Parameters
     ----------
-    features : transformer or "auto", default="auto"
-        Any feature map of this library or transformer of scikit-learn, with real or complex
-        output. "auto" scales the columns of dense rows to unit variance and uses `NystromFeatures`
-        of a Matérn kernel with 2048 columns, or one per row if there are fewer rows. A clone is
-        fitted: on X if it is in memory, on 10,000 evenly spaced rows of a memory map or data set,
-        or on the first 10,000 rows of a stream. Wrap features that are already fitted in
-        scikit-learn's `FrozenEstimator`.
+    features : "auto", int, kernel or transformer, default="auto"
+        "auto" uses `NystromFeatures` with 2048 columns, or one per row if there are fewer rows, of
+        a Matérn kernel whose parameters are searched (see `optimize`). An int is another number of
+        columns, a kernel another kernel. A transformer is any feature map of this library or
+        transformer of scikit-learn, with real or complex output. A clone is fitted: to X if it is
+        in memory, to 10,000 random rows of a memory map, a data set, a Dask collection or a stream
+        that can be read again, or to the first 10,000 rows of an iterator. Wrap features that are
+        already fitted in scikit-learn's `FrozenEstimator`.
     noise_variance : float or "auto", default="auto"
-        Variance of the noise; "auto" maximises the marginal likelihood.
+        Variance of the noise; "auto" maximises the marginal likelihood, for every output.
     prior_variance : float or "auto", default="auto"
         Multiplies the kernel (which also has a variance); "auto" maximises the marginal
-        likelihood. If y is constant, "auto" is 1 for both variances.
+        likelihood, for every output. If y is constant, "auto" is 1 for both variances.
     posterior : {"real", "complex"}, default="real"
         For complex features: the Gaussian process with the kernel Re k̂, on the columns [Re, Im]; or
         the real part of the complex Gaussian process (the paper's). The latter is overconfident,
         because it assumes that the imaginary part was observed to be zero; it takes 3/4 of the
         time for the sums and half of that for the factorisation. For real features both are the
         same.
-    variance_correction : "auto", None, "posterior" or "fitc", default="auto"
-        Nyström features and truncated series cannot carry all of k(x, x). "posterior" adds
-        k(x, x) − E k̂(x, x) to the variance of every prediction (Section 5.6 of the paper); "fitc"
-        adds it to the noise of the training rows too (variances that are "auto" are then chosen on
-        at most 2000 rows, before the pass). "auto" is "posterior" for Nyström features, also at the
-        end of a pipeline, and None for all others. If the noise is chosen by the marginal
-        likelihood, it already contains what Nyström features lack on most training rows: "auto"
-        then adds only what a row lacks beyond the 90 % quantile of the training rows.
-    solver : {"auto", "cholesky", "cg"} or ConjugateGradients, default="auto"
-        "cholesky" needs one pass over the rows and N D² operations. "cg", conjugate gradients,
-        needs one pass for every iteration and N D operations in each; memory grows with D, not with
-        D², and variances are estimated from draws (see `ConjugateGradients`). Variances that are
-        "auto" are then chosen on 2000 rows, and corrected by 20,000 rows with fewer columns. "auto"
-        is "cg" beyond 4096 columns if the rows can be read more than once and the columns are real.
+    variance_correction : "auto", "posterior" or None, default="auto"
+        Nyström features and truncated series cannot carry all of k(x, x). "posterior" adds the
+        rest, k(x, x) − E k̂(x, x), to the variance of every prediction (Section 5.6 of the paper).
+        "auto" does the same for Nyström features; if the noise is chosen, it contains what the
+        training rows lack already, and "auto" adds what a row lacks beyond 99 % of these. None adds
+        nothing.
     normalize_y : {"standard", "mean", None}, default="standard"
         "standard" subtracts the mean of every output (all rows count alike) and divides by its
         standard deviation, like `normalize_y=True` in scikit-learn. Variances that you give, also
         per row, then refer to the normalised y: 0.01 is 1 % of the variance of y. "mean" only
         subtracts the mean, and None leaves y unchanged: variances are then in the squared units of
-        y, and several outputs share them.
-    optimize : bool, "ard" or "common", default=False
-        True searches for the parameters of the features' kernel by the marginal likelihood before
-        the pass, and chooses both variances, even if they are given. "ard" searches one lengthscale
-        per column, "common" the lengthscales that the kernel has (usually one), and True is "ard"
-        if there are more than 20 rows per column and at most 200 columns. See the guide, "Tuning
-        the kernel".
-    time_budget : float or None, default=None
-        Seconds after which the search ends with the best parameters so far, not counting the final
-        pass. The result then depends on the speed of the machine.
-    chunk_rows : int or None, default=None
-        The number of rows in a block, and between two checkpoints; None chooses blocks of about
-        64 MB.
+        y.
+    solver : {"auto", "cholesky", "cg"} or ConjugateGradients, default="auto"
+        "cholesky" needs one pass over the rows and N D² operations. "cg", conjugate gradients,
+        needs one pass for every iteration and N D operations in each; memory grows with D, not with
+        D², and variances are estimated from draws (see `ConjugateGradients`). Variances that are
+        "auto" are then chosen on a sample of the rows. "auto" is "cg" beyond 8192 columns if the
+        rows can be read more than once and the columns are real.
+    optimize : "auto", True or False, default="auto"
+        Whether the parameters of the kernel are searched by the marginal likelihood before the
+        pass: one lengthscale for each of up to 300 inputs. "auto" searches where `features` is
+        "auto" or an int, and also compares Matérn kernels of smoothness 1/2, 3/2 and 5/2 with the
+        Gaussian kernel; True searches the kernel of the features that you give. The search sees
+        rows, not their weights.
+    random_state : int, RandomState, Generator or None, default=0
+        For the rows that are drawn (landmarks, the search) and the draws of "cg".
     verbose : bool, default=False
         Whether to show a progress bar (needs rich) and the steps of a search.
 
     Attributes
     ----------
     features_ : the fitted feature map
-    statistics_ : SufficientStatistics of all rows seen (targets less `offset_`); not with "cg"
-    posterior_ : Posterior of the weights
-    noise_variance_, prior_variance_ : floats, in the squared units of y as it is normalised (of
-        y / `scales_`); the noise is None if given by row
-    jitter_ : float, relative jitter that was added for the factorisation (usually 0)
+    kernel_ : the kernel of the features; of a pipeline, that of its last step
+    statistics_ : SufficientStatistics of all rows seen; not with "cg"
+    posterior_ : Posterior of the coefficients
+    noise_variance_, prior_variance_ : floats, or arrays (m,) for m outputs, in the squared units of
+        y as it is normalised (of y / `scales_`); the noise is None if given by row
+    means_, scales_ : (m,), what is subtracted from y, and what it is divided by
     solver_ : "cholesky" or "cg", the solver that was used
     n_iterations_, residuals_ : with "cg", the number of iterations and the relative residual after
         0, 1, … of them
-    kernel_ : the kernel of the features, with the parameters that were found
-    relevances_ : (d,), 1/lengthscale of every column, summing to one
+    relevances_ : (d,), 1/lengthscale of every input in units of its standard deviation, summing to
+        one
     search_ : Search, the table of what was tried, or None without a search
 
     Examples
@@ -125,11 +185,10 @@ class FeatureGPRegressor(TunedRegression, RegressionPredictions):
         prior_variance: float | str = "auto",
         posterior: str = "real",
         variance_correction: str | None = "auto",
-        solver: Any = "auto",
         normalize_y: str | None = "standard",
-        optimize: bool | str = False,
-        time_budget: float | None = None,
-        chunk_rows: int | None = None,
+        solver: Any = "auto",
+        optimize: bool | str = "auto",
+        random_state: Any = 0,
         verbose: bool = False,
     ):
         self.features = features
@@ -137,12 +196,13 @@ class FeatureGPRegressor(TunedRegression, RegressionPredictions):
         self.prior_variance = prior_variance
         self.posterior = posterior
         self.variance_correction = variance_correction
-        self.solver = solver
         self.normalize_y = normalize_y
+        self.solver = solver
         self.optimize = optimize
-        self.time_budget = time_budget
-        self.chunk_rows = chunk_rows
+        self.random_state = random_state
         self.verbose = verbose
+
+    # -- fit ---------------------------------------------------------------------------------------
 
     def fit(
         self,
@@ -152,7 +212,6 @@ class FeatureGPRegressor(TunedRegression, RegressionPredictions):
         *,
         target: Any = None,
         noise_variance: Any = None,
-        optimize: bool | str | None = None,
         checkpoint: Any = None,
     ) -> FeatureGPRegressor:
         """Fit in one pass, or in one for every iteration of `solver="cg"`.
@@ -160,42 +219,40 @@ class FeatureGPRegressor(TunedRegression, RegressionPredictions):
         Parameters
         ----------
         X : array, memory map, data set with slices (h5py, zarr), iterator of batches (X, y) or
-            (X, y, noise_variance) or {"X": …, "y": …, "noise_variance": …, "sample_weight": …}, or
-            a function that returns such an iterator; or a Dask array (chunks of rows) or data
-            frame, whose partitions are reduced to sums where they are
+            (X, y, noise_variance, sample_weight), or a function that returns such an iterator; or a
+            Dask array (chunks of rows) or data frame, whose partitions are reduced to sums where
+            they are
         y : array (n,) or (n, m), or None if X is an iterator or has the column `target`
         sample_weight : array (n,) or None
-            How often every row counts: a weight of 3 is three copies of the row, in everything that
-            is computed from it; 0 leaves the row out. Features are fitted to the copies, for which
-            memory is taken: to all of them if there are at most 10,000 or as many as rows,
-            otherwise to that many of them, evenly spaced. For this, weights that are not whole
-            numbers are rounded to multiples of a tenth of their mean, and at least one of them:
-            every row counts there. Weights that are all equal leave the features as they are.
-            Features of a stream or a Dask collection are fitted to copies of a sample of its rows.
-            Landmarks are drawn from the rows themselves, whatever their weights.
+            How often every row counts in the sums: a weight of 3 is three copies of the row; 0
+            leaves the row out. Landmarks, medians and the search see rows, not weights.
         target : str, list of str or None
             The columns of a data frame X that are y.
         noise_variance : array (n,) or None
             The variance of the noise of every row, instead of the parameter and in its units:
             divide variances in the units of y by `y.var()`, or set `normalize_y="mean"`.
-        optimize : bool, "ard", "common" or None
-            Takes the place of the parameter if it is not None.
         checkpoint : path or None
-            Sums are written there after every chunk, or the state of "cg" after every iteration; a
-            later fit with the same path goes on. The steps of a search are kept in a file beside
-            it, which ends in ".search".
+            Sums are written there after every few thousand rows, or the state of "cg" after every
+            iteration; a later fit with the same path goes on.
         """
         self._check_parameters()
         X, y = split_target(X, y, target)
-        rows = self._training_rows(X, y, noise_variance, sample_weight, reset=True)
-        self._begin(rows, self._asked(optimize), checkpoint)
-        solver = chosen_solver(self.solver, rows, self.n_columns_, np.iscomplexobj(self._probe))
-        if solver is not None:
-            return self._fit_by_passes(rows, solver, checkpoint)
-        self.solver_ = "cholesky"
-        forget(self, "n_iterations_", "residuals_")
-        self.statistics_ = self._sums(rows, checkpoint)
-        return self._finish()
+        training = TrainingRows.of(type(self), X, y, noise_variance, sample_weight)
+        begun = begin(self, training, self._searched)
+        if self.variance_correction == "posterior" and begun.columns.kernel() is None:
+            raise ValueError(
+                'variance_correction="posterior" compares with k(x, x): the features need a fitted '
+                f"kernel_, which {type(begun.columns.features).__name__} does not have."
+            )
+        Y, is_flat = targets(begun.sample[1])
+        model = Model(begun.columns, training.inputs, begun.sample[2] is not None, Y.shape[1])
+        solver = chosen_solver(self.solver, training.rows, begun.columns)
+        if solver is None:
+            sums = model.sums(training.rows, Y.mean(axis=0), checkpoint, self.verbose)
+            solved = self._solved(sums, model, is_flat, begun.sample[0])
+        else:
+            solved = self._by_passes(model, training.rows, begun, is_flat, solver, checkpoint)
+        return self._assign(training.inputs, **begun.attributes, **solved)
 
     def partial_fit(
         self, X: Any, y: Any = None, sample_weight: Any = None, *, noise_variance: Any = None
@@ -208,30 +265,27 @@ class FeatureGPRegressor(TunedRegression, RegressionPredictions):
         Rows are reduced to sums, so `solver="auto"` is "cholesky" here.
         """
         self._check_parameters()
-        check_direct(self, "partial_fit")
-        first = not hasattr(self, "statistics_")
-        rows = self._training_rows(X, y, noise_variance, sample_weight, reset=first)
-        if first:
-            self._begin(rows, self._asked(None))
-            self._check_first_rows()
-            self.solver_ = "cholesky"
-            self.statistics_ = self._no_rows()
-        self.statistics_ = self.statistics_ + self._sums(rows)
-        return self._finish()
+        if self.solver == "cg" or isinstance(self.solver, ConjugateGradients):
+            raise ValueError(NO_SUMS.format("partial_fit"))
+        if not hasattr(self, "columns_"):
+            training = TrainingRows.of(type(self), X, y, noise_variance, sample_weight)
+            begun = begin(self, training, self._searched)
+            Y, is_flat = targets(begun.sample[1])
+            model = Model(begun.columns, training.inputs, begun.sample[2] is not None, Y.shape[1])
+            sums = model.sums(training.rows, Y.mean(axis=0), None, self.verbose)
+            solved = self._solved(sums, model, is_flat, begun.sample[0])
+            return self._assign(training.inputs, **begun.attributes, **solved)
+        sums = self._sums("partial_fit")
+        training = TrainingRows.of(type(self), X, y, noise_variance, sample_weight, inputs=self)
+        return self._resolved(
+            sums + self._model().sums(training.rows, sums.offset, None, self.verbose)
+        )
 
-    def refit(self, *, optimize: bool | None = None) -> FeatureGPRegressor:
-        """The posterior for changed parameters (noise, prior, normalisation), without the rows.
-
-        `optimize` chooses both variances whatever the parameters say; None does as `fit` did.
-        """
-        check_fitted(self)
+    def refit(self) -> FeatureGPRegressor:
+        """The posterior for changed parameters (noise, prior, normalisation), without the rows."""
+        check_is_fitted(self)
         self._check_parameters()
-        check_direct(self, "refit")
-        if optimize is not None:
-            self.optimized_ = bool(optimize)
-        if self._corrects_rows or self.variance_correction == "fitc":
-            raise ValueError('variance_correction="fitc" changes the sums: fit again.')
-        return self._finish()
+        return self._resolved(self._sums("refit"))
 
     def merge(self, other: FeatureGPRegressor) -> FeatureGPRegressor:
         """Add the rows that another regressor with the same features has seen.
@@ -239,111 +293,435 @@ class FeatureGPRegressor(TunedRegression, RegressionPredictions):
         The result is that of one fit to the rows of both, whatever their means. Both take features
         that were fitted once, in scikit-learn's `FrozenEstimator`.
         """
-        check_fitted(self)
+        check_is_fitted(self)
         self._check_parameters()
-        check_direct(self, "merge")
-        self._check_mergeable(other)
-        check_direct(other, "merge")
-        if (self._noise_by_row, self._row_variances) != (other._noise_by_row, other._row_variances):
+        check_mergeable(self, other)
+        if (self.noise_variance_ is None) != (other.noise_variance_ is None):
             raise ValueError(
-                "Both must have the noise of their rows in the same way: by row or not, and with "
-                'variance_correction="fitc" of the same noise_variance and prior_variance, given '
-                "as numbers."
+                "Both must have the noise of their rows in the same way: by row or not."
             )
-        if len(self.offset_) != len(other.offset_):
-            raise ValueError(
-                f"They have {len(self.offset_)} and {len(other.offset_)} outputs, which must agree."
-            )
-        theirs = other.statistics_.shifted(other.offset_ - self.offset_)
-        self.statistics_ = self.statistics_ + theirs
-        return self._finish()
+        return self._resolved(self._sums("merge") + other._sums("merge"))
 
     def _check_parameters(self) -> None:
-        self._check_features(CORRECTIONS)
-        self._check_regressor()
+        check_features(self.features)
+        check_positive("noise_variance", self.noise_variance, "auto")
+        check_positive("prior_variance", self.prior_variance, "auto")
+        one_of("posterior", self.posterior, ("real", "complex"))
+        one_of("variance_correction", self.variance_correction, CORRECTIONS)
+        one_of("normalize_y", self.normalize_y, NORMALIZATIONS)
         check_solver(self.solver)
+        check_optimize(self.optimize)
 
-    def _training_rows(
-        self, X: Any, y: Any, noise_variance: Any, sample_weight: Any, *, reset: bool
-    ) -> Rows:
-        if not is_stream(X) and not is_on_disk(X):
-            X, y = self._check_rows(X, y, reset=reset)
-        return self._rows(X, y, noise_variance, sample_weight)
+    def _searched(
+        self, features: Any, sample: Block, rng: np.random.Generator
+    ) -> tuple[Any, Search]:
+        """The features with the kernel of the greatest marginal likelihood, and what was tried."""
+        place, (Y, _) = KernelPlace.of(features), targets(sample[1])
+        kernel, rows = searchable(place, sample[0])
+        scales = Targets.of(Y.mean(axis=0), Y.std(axis=0), self.normalize_y, True).scales
+        noise = None
+        if sample[2] is not None:
+            noise = row_noise(sample[2], True, len(Y)) * np.mean(scales**2)
+        elif not isinstance(self.noise_variance, str):
+            noise = np.full(len(Y), float(self.noise_variance)) * np.mean(scales**2)
+        search = best_kernel(
+            kernel,
+            rows,
+            Y,
+            noise=noise,
+            alternatives=search_alternatives(self.features, kernel),
+            rng=rng,
+            verbose=self.verbose,
+        )
+        return place.with_kernel(search.kernel), search
 
-    def _begin(self, rows: Rows, optimize: bool | str, checkpoint: Any = None) -> None:
-        """Fit the features, and note what the sums depend on."""
-        self.optimized_ = bool(optimize)
-        sample = rows.sample(SAMPLE_ROWS)
-        Y, self._flat = check_targets(sample[1])
-        self.offset_ = Y.mean(axis=0)  # sums of squares lose no digits to a large mean
-        self._noise_by_row = len(sample) > 2 and sample[2] is not None
-        self._corrects_rows = self.variance_correction == "fitc"
-        self._row_variances = None
-        self.search_ = None
-        features = self._unfitted_features(rows)
-        if optimize:
-            features = self._tuned_features(features, rows, sample, optimize, checkpoint)
-        self._fit_features(rows, features)
-        self._usual_lack = self._measured_deficit(copies(sample)[0])
-        if self._corrects_rows:
-            # the corrected noise of a row holds both variances: they are chosen before the pass
-            self._row_variances = self._corrected_variances(sample)
+    def _chosen(self, by_row: bool, normal: Targets) -> tuple[float | None, float | None]:
+        """Noise (1 if the weights of the rows hold it) and prior variance; None: to be chosen."""
+        noise, prior = (
+            None if isinstance(value, str) else float(value)
+            for value in (1.0 if by_row else self.noise_variance, self.prior_variance)
+        )
+        if normal.are_constant:  # the likelihood grows without bound as they vanish
+            return noise or 1.0, prior or 1.0
+        return noise, prior
 
-    def _finish(self) -> FeatureGPRegressor:
-        """From the sums to the posterior."""
-        statistics = self.statistics_
-        self.means_, self.scales_ = self._units(statistics)
-        if self._row_variances is None:
-            noise, prior = self._choose_variances(statistics)
+    def _solved(
+        self, sums: SufficientStatistics, model: Model, is_flat: bool, X: Any = None
+    ) -> dict[str, Any]:
+        """From the sums to everything that predictions need; X are random training rows."""
+        normal = Targets.of(sums.means(), sums.deviations(), self.normalize_y, is_flat)
+        noise, prior = self._chosen(model.by_row, normal)
+        carried = None if X is None else model.columns.carried(X[:16])
+        if noise is None or prior is None:
+            likelihood = likelihood_of_sums(sums, normal.means, normal.scales)
+            if prior is None and carried is not None and carried[0] < 0.01 * carried[1]:
+                # features that vanish say nothing about s, which multiplies all of k(x, x) in
+                # predictions: f varies like y
+                prior = float(np.mean(likelihood.squares)) / sums.n / carried[1]
+            noises, priors = likelihood.best_variances(noise, prior)
         else:
-            noise, prior = 1.0, self._row_variances[1]
-        system = statistics.system(self.means_ - self.offset_, self.scales_, noise)
-        [posterior] = self._solver.solve([system], prior)
-        return self._set_posterior(posterior, noise, prior)
+            noises, priors = np.full(model.n_outputs, noise), np.full(model.n_outputs, prior)
+        posterior = posterior_of_sums(sums, normal.means, normal.scales, noises, priors)
+        described = _described(normal, posterior, noises, priors, model.by_row)
+        return {"statistics_": sums, "solver_": "cholesky", **described}
 
-    def _fit_by_passes(
-        self, rows: Rows, solver: ConjugateGradients, checkpoint: Any
-    ) -> FeatureGPRegressor:
+    def _model(self) -> Model:
+        """How further rows become sums."""
+        return Model(self.columns_, self, self.noise_variance_ is None, len(self.means_))
+
+    def _resolved(self, sums: SufficientStatistics) -> FeatureGPRegressor:
+        """This model with other sums, or other parameters."""
+        return self._assign(self, **kept(self), **self._solved(sums, self._model(), self._flat))
+
+    def _sums(self, method: str) -> SufficientStatistics:
+        """The sums over the rows seen so far, which conjugate gradients do not have."""
+        if not hasattr(self, "statistics_"):
+            raise ValueError(NO_SUMS.format(method))
+        return self.statistics_
+
+    def _by_passes(
+        self,
+        model: Model,
+        rows: Rows,
+        begun: Begun,
+        is_flat: bool,
+        solver: ConjugateGradients,
+        checkpoint: Any,
+    ) -> dict[str, Any]:
         """The posterior by iterations over the rows, which leave no sums."""
-        given = solver, self.noise_variance, self.prior_variance, self.normalize_y
-        assumed = self.offset_.tolist(), self._row_variances, given
-        passes = RowPasses(self, rows, checkpoint, assumed)
+        some = tuple(None if column is None else column[:DIRECT_ROWS] for column in begun.sample)
+        Z, Y, weights, counts = model.block(some)
+        zero = partial(SufficientStatistics.zeros, 0, model.n_outputs, np.float64, Y.mean(axis=0))
+        plain = rows.fold(zero, model.add_targets, block_rows=1 << 16)
+        normal = Targets.of(plain.means(), plain.deviations(), self.normalize_y, is_flat)
+        low = np.asarray(Z, dtype=np.float32)
+        noises, priors = likelihood_of_kernel(
+            np.asarray(low @ low.T, dtype=np.float64),
+            (Y - normal.means) / normal.scales,
+            None if weights is None else 1 / weights,
+            np.ones(len(Y)) if counts is None else counts,
+        ).best_variances(*self._chosen(model.by_row, normal))
+        settings = [solver, *(values.tolist() for values in (noises, priors, *normal[:2]))]
+        posterior, history = solve_by_passes(
+            rows,
+            partial(model.row_block, normal, noises),
+            model.columns.n_columns,
+            priors,
+            solver,
+            seed=begun.seed,
+            checkpoint=model.checkpoint(checkpoint, settings, Iteration.restored),
+            verbose=self.verbose,
+        )
+        described = _described(normal, posterior, noises, priors, model.by_row)
+        iterations = {"n_iterations_": len(history) - 1, "residuals_": history}
+        return {"solver_": "cg", **iterations, **described}
 
-        def outputs(columns: Block, first: int) -> tuple[Any, ...]:
-            _, Y, _, counts = self._columns(columns)
-            return np.empty((len(Y), 0)), Y - self.offset_, None, counts
+    # -- predictions -------------------------------------------------------------------------------
 
-        def block(columns: Block, exact: bool) -> RowBlock:
-            X, Y, row_noise, counts = self._columns(columns)
-            X = passes.single(X, exact)
-            Z = self._map(X)
-            weights = self._row_weights(X, Z, row_noise)
-            weights = np.ones(len(Y)) if weights is None else weights
-            weights = weights if counts is None else weights * counts
-            Y = (Y - self.means_) / self.scales_
-            return RowBlock(Z, Y[:, None, :], weights[:, None] / noise)
+    def predict(
+        self,
+        X: Any,
+        return_std: bool = False,
+        return_cov: bool = False,
+        *,
+        include_noise: bool = False,
+        noise_variance: Any = None,
+    ) -> Any:  # (n, d) -> (n,) or (n, m); std of the same shape; covariance (n, n) or (n, n, m)
+        """Mean of f at the rows of X, and its standard deviation or covariance.
 
-        targets = passes.targets(partial(SufficientStatistics.zeros, 0, len(self.offset_)), outputs)
-        self.means_, self.scales_ = self._units(targets)
-        if self._row_variances is None:
-            noise, prior = self._variances_on_sample(rows)
+        They describe f unless `include_noise` adds the noise variance, for the spread of y;
+        `predict_quantiles` and `leave_one_out` describe y. If the noise was given by row in `fit`,
+        `noise_variance` (n,) is that of these rows.
+
+        Rows of PyTorch and JAX give results of the same library, with gradients to X. Predictions
+        for a Dask collection are Dask collections, computed when they are asked for.
+        """
+        check_is_fitted(self)
+        if return_std and return_cov:
+            raise RuntimeError("At most one of return_std or return_cov can be requested.")
+        if is_collection(X):
+            if return_cov or noise_variance is not None:
+                raise ValueError(
+                    "return_cov and noise_variance are for rows in memory; a collection has "
+                    "return_std."
+                )
+            return self._lazy_prediction(X, return_std, include_noise)
+        extra = self._noise_of(noise_variance) if include_noise else 0.0
+        means, variances, blocks = [], [], []
+        for rows, Z in column_blocks(self, X):
+            means.append(self.posterior_.mean(Z))
+            if return_std:
+                variances.append(self.posterior_.variance(Z) + self._missing(rows, Z))
+            if return_cov:
+                blocks.append(Z)
+                variances.append(self._missing(rows, Z) + np.zeros((len(Z), len(self.means_))))
+        mean = self._in_units(_joined(means), self.means_)
+        if return_std:
+            xp = namespace(variances[0])
+            variance = _joined(variances) + like(np.asarray(extra), variances[0])
+            deviations = xp.sqrt(variance) * like(self.scales_, variance)
+            return mean, deviations[:, 0] if self._flat else deviations
+        if return_cov:
+            covariance = self.posterior_.covariance(np.concatenate(blocks))
+            diagonal = np.arange(len(covariance))
+            covariance[diagonal, diagonal] += np.concatenate(variances) + extra
+            covariance *= self.scales_**2
+            return mean, covariance[:, :, 0] if self._flat else covariance
+        return mean
+
+    def predict_quantiles(
+        self,
+        X: Any,
+        quantiles: Any = (0.025, 0.5, 0.975),
+        *,
+        include_noise: bool = True,
+        noise_variance: Any = None,
+    ) -> np.ndarray:  # (n, d) -> (n, q) or (n, m, q)
+        """Quantiles of y at the rows of X, or of f without the noise.
+
+        The predictive distribution is Gaussian: mean + Φ⁻¹(q) · standard deviation.
+        """
+        return gaussian_quantiles(
+            *self.predict(
+                X, return_std=True, include_noise=include_noise, noise_variance=noise_variance
+            ),
+            quantiles,
+        )
+
+    def sample_y(
+        self, X: Any, n_samples: int = 1, random_state: Any = 0
+    ) -> np.ndarray:  # (n, d) -> (n, n_samples) or (n, m, n_samples)
+        """Draws of f at the rows of X: `sample_functions`, and the variance that they lack.
+
+        Where features lack some of k(x, x) and predictions add it (`variance_correction`), it is
+        white noise: drawn for every row, not part of a function.
+        """
+        check_is_fitted(self)
+        n, rng = positive_integer("n_samples", n_samples), as_generator(random_state)
+        coefficients = self.posterior_.sample(n, rng)
+        draws = []
+        for rows, Z in column_blocks(self, X):
+            values = evaluate(Z, coefficients)
+            lack = self._missing(rows, Z)
+            if np.any(lack):
+                values = values + np.sqrt(lack)[:, :, None] * rng.standard_normal(values.shape)
+            draws.append(values)
+        values = np.concatenate(draws) * self.scales_[:, None] + self.means_[:, None]
+        return values[:, 0] if self._flat else values
+
+    def sample_functions(self, n_functions: int = 1, random_state: Any = None) -> SampledFunctions:
+        """Functions drawn from the posterior: an object `f` with `f(X)` (n, n_functions).
+
+        Every call of `f` evaluates the same functions, in NumPy, PyTorch or JAX, with gradients to
+        X: they can be maximised (Thompson sampling) or integrated. Their mean and covariance are
+        those of `predict` as far as the features carry them: the variance that predictions add
+        where features lack some of k(x, x) (`variance_correction`) is not part of any function;
+        `sample_y` adds it. With m outputs `f(X)` is (n, m, n_functions).
+        """
+        check_is_fitted(self)
+        n = positive_integer("n_functions", n_functions)
+        coefficients = self.posterior_.sample(n, as_generator(random_state))
+        return SampledFunctions(self.columns_, coefficients, self.means_, self.scales_, self._flat)
+
+    def log_marginal_likelihood(self) -> float:
+        """log p(y) of the training targets at the fitted variances, in units of y."""
+        check_is_fitted(self)
+        sums = self._sums("log_marginal_likelihood")
+        likelihood = likelihood_of_sums(sums, self.means_, self.scales_)
+        noise = 1.0 if self.noise_variance_ is None else self.noise_variance_
+        density = float(np.sum(likelihood.log_likelihood(noise, self.prior_variance_)))
+        units = float(sums.n * np.sum(np.log(self.scales_)))
+        return density - units * (2 if self.columns_.is_complex else 1)
+
+    def leave_one_out(
+        self, X: Any, y: Any, *, noise_variance: Any = None
+    ) -> tuple[np.ndarray, np.ndarray]:  # (n, d), (n,) or (n, m) -> twice the shape of y
+        """Mean and standard deviation of y at training rows, each predicted from all the others.
+
+        Nearly free: with the posterior mean μ and variance v of f at a row, and the noise σ² of its
+        target, the posterior without this row has the mean y − (y − μ)/(1 − v/σ²) and the variance
+        v/(1 − v/σ²); the noise is added. Features, variances, mean and scale of y stay those of all
+        rows. X and y are the training rows or some of them, noise_variance (n,) theirs if it was
+        given by row; a row with a sample_weight loses one of its copies. Needs the variances of
+        solver="cholesky".
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from dotsketch import FeatureGPRegressor, Gaussian, NystromFeatures
+        >>> X = np.linspace(0, 6, 60)[:, None]
+        >>> y = np.sin(X[:, 0]) + 0.1 * np.random.default_rng(0).standard_normal(60)
+        >>> gp = FeatureGPRegressor(NystromFeatures(Gaussian(), n_components=9, random_state=0))
+        >>> mean, std = gp.fit(X, y).leave_one_out(X, y)
+        >>> bool(np.mean(np.abs(y - mean) < 2 * std) > 0.9)
+        True
+        """
+        check_is_fitted(self)
+        sums = self._sums("leave_one_out")
+        means, variances = [], []
+        rows = Rows.of(test_rows(self, X), y, noise_variance)
+        # as many columns as rows: 1 − v/σ² would be a small difference of large numbers
+        in_dual = rows.n_rows == sums.n <= self.columns_.n_columns
+        for block in rows.blocks(int(sums.n) if in_dual else self.columns_.block_rows):
+            Y, by_row = targets(block[1])[0], block[2] if len(block) > 2 else None
+            own = row_noise(by_row, self.noise_variance_ is None, len(Y))
+            normal = (Y - self.means_) / self.scales_
+            noise = np.broadcast_to(self._noise_of(own), normal.shape)
+            # in double precision: what a row of its own leaves of its noise is a small difference
+            Z = self.columns_(checked(self, block[0])).astype(self.columns_.dtype, copy=False)
+            if in_dual:
+                prior = np.broadcast_to(self.prior_variance_, self.means_.shape)
+                K = (Z @ Z.conj().T).real
+                parts = [
+                    left_out_of_kernel(s * K, normal[:, j : j + 1], noise[:, j])
+                    for j, s in enumerate(prior)
+                ]
+                residuals = np.concatenate([r for r, _ in parts], axis=1)
+                variance = np.stack([v for _, v in parts], axis=1)
+            else:
+                residuals, variance = left_out(
+                    normal - self.posterior_.mean(Z), self.posterior_.variance(Z), noise
+                )
+            means.append(Y - self.scales_ * residuals)
+            variances.append(variance + self._missing(block[0], Z))
+        mean, deviations = np.concatenate(means), np.sqrt(np.concatenate(variances)) * self.scales_
+        return (mean[:, 0], deviations[:, 0]) if self._flat else (mean, deviations)
+
+    def _missing(self, X: Any, Z: Any) -> Any:  # (n, d), (n, D) -> (n, m)
+        """The variance that predictions add, in normalised units."""
+        prior = np.broadcast_to(self.prior_variance_, self.means_.shape)
+        if self.variance_correction is None:
+            return 0.0
+        if self.variance_correction == "posterior":
+            lack = self.columns_.deficit(X, Z)
         else:
-            noise, prior = 1.0, self._row_variances[1]
-        [posterior] = passes.solve(solver, block, 1, len(self.offset_), prior)
-        self.solver_ = "cg"
-        forget(self, "statistics_")
-        return self._set_posterior(posterior, noise, prior)
+            is_chosen = isinstance(self.noise_variance, str)
+            lack = self.columns_.missing(X, Z, in_noise=is_chosen)
+        return lack[:, None] * like(np.ascontiguousarray(prior), lack)
 
-    def _set_posterior(
-        self, posterior: Posterior, noise: float, prior: float
-    ) -> FeatureGPRegressor:
-        self.posterior_ = posterior
-        self.jitter_ = posterior.jitter
-        self._unit_noise = noise
-        self.prior_variance_ = prior
-        is_chosen = self._given_variances(self._noise_by_row, self.optimized_)[0] is None
-        is_automatic = self.variance_correction == "auto"
-        self._noise_holds_lack = is_automatic and is_chosen and self._usual_lack > 0
-        shared = noise if self._row_variances is None else self._row_variances[0]
-        self.noise_variance_ = None if self._noise_by_row else shared
-        return self
+    def _noise_of(self, by_row: Any) -> Any:
+        """The noise variance of rows to predict, (m,) or (n, 1)."""
+        if by_row is None and self.noise_variance_ is not None:
+            return np.broadcast_to(self.noise_variance_, self.means_.shape)
+        if by_row is None:
+            raise ValueError(
+                "The noise was given by row in fit: give that of these rows as noise_variance=."
+            )
+        values = np.asarray(by_row, dtype=np.float64)
+        return values[:, None] if values.ndim == 1 else values
+
+    def _in_units(self, values: Any, shift: np.ndarray) -> Any:  # (n, m) -> (n,) or (n, m)
+        values = values * like(self.scales_, values) + like(shift, values)
+        return values[:, 0] if self._flat else values
+
+    def _lazy_prediction(self, X: Any, return_std: bool, include_noise: bool) -> Any:
+        call = partial(
+            without_sums(self).predict, return_std=return_std, include_noise=include_noise
+        )
+        labels = ("mean", "std") if return_std else ("mean",)
+        names = [
+            None if self._flat else [f"{label}{k}" for k in range(len(self.means_))]
+            for label in labels
+        ]
+        results = lazy(call, X, dtypes=len(labels) * [np.float64], names=names)
+        return results if return_std else results[0]
+
+
+class Model(NamedTuple):
+    """How blocks of rows become sums: it may be sent to where the rows are."""
+
+    columns: Columns
+    inputs: Any
+    by_row: bool
+    n_outputs: int
+
+    def block(self, block: Block) -> tuple[Any, ...]:
+        """Columns, targets, weights and counts of a block of rows."""
+        X, y, noise, counts = (*block, *(4 - len(block)) * (None,))
+        Y, _ = targets(y)
+        if Y.shape[1] != self.n_outputs:
+            raise ValueError(f"y has {Y.shape[1]} outputs; {self.n_outputs} are expected.")
+        noise = row_noise(noise, self.by_row, len(Y))
+        Z = self.columns(checked(self.inputs, X))
+        return Z, Y, None if noise is None else 1 / noise, counts
+
+    def add(self, sums: SufficientStatistics, block: Block, first: int) -> SufficientStatistics:
+        sums.update(*self.block(block))
+        return sums
+
+    def add_targets(
+        self, sums: SufficientStatistics, block: Block, first: int
+    ) -> SufficientStatistics:
+        """The sums of targets alone, for their means and deviations."""
+        Y, _ = targets(block[1])
+        sums.update(np.empty((len(Y), 0)), Y, None, block[3] if len(block) > 3 else None)
+        return sums
+
+    def row_block(self, normal: Targets, noise: np.ndarray, block: Block) -> RowBlock:
+        """What conjugate gradients see of a block: every output is a system."""
+        Z, Y, weights, counts = self.block(block)
+        total = np.ones(len(Y)) if weights is None else weights
+        total = total if counts is None else total * counts
+        return RowBlock(Z, (Y - normal.means) / normal.scales, total[:, None] / noise)
+
+    def checkpoint(self, path: Any, settings: Any, restore: Any) -> Checkpoint | None:
+        """A checkpoint that other features or settings do not take for theirs."""
+        if path is None:
+            return None
+        configuration = fingerprint([self.n_outputs, self.by_row, settings, self.columns.digest()])
+        return Checkpoint(path, restore, fingerprint=configuration)
+
+    def sums(
+        self, rows: Rows, offset: np.ndarray, path: Any, verbose: bool
+    ) -> SufficientStatistics:
+        """The sums over all rows, in one pass."""
+        columns = self.columns
+        zero = partial(
+            SufficientStatistics.zeros, columns.n_columns, self.n_outputs, columns.dtype, offset
+        )
+        # writing the sums takes about as long as adding 400 rows to them
+        group = max(4096 // columns.block_rows, 1)
+        return rows.fold(
+            zero,
+            self.add,
+            block_rows=columns.block_rows,
+            group_blocks=group,
+            checkpoint=self.checkpoint(path, offset.tolist(), SufficientStatistics.restored),
+            progress="rows" if verbose else None,
+        )
+
+
+NO_SUMS = (
+    '{} needs sums over the rows, which solver="cg" does not compute: use solver="cholesky", or '
+    "call fit with all rows."
+)
+
+
+def _described(
+    normal: Targets, posterior: Any, noise: np.ndarray, prior: np.ndarray, by_row: bool
+) -> dict[str, Any]:
+    """The attributes of a solution."""
+    return {
+        "means_": normal.means,
+        "scales_": normal.scales,
+        "posterior_": posterior,
+        "noise_variance_": None if by_row else number_of(noise),
+        "prior_variance_": number_of(prior),
+        "_flat": normal.is_flat,
+    }
+
+
+def number_of(values: np.ndarray) -> Any:  # (m,) -> a number for one output
+    return float(values[0]) if len(values) == 1 else values
+
+
+def _joined(blocks: list[Any]) -> Any:
+    return blocks[0] if len(blocks) == 1 else namespace(blocks[0]).concat(blocks, axis=0)
+
+
+def gaussian_quantiles(mean: Any, std: Any, quantiles: Any) -> Any:
+    """mean + Φ⁻¹(q) · standard deviation, along a new last axis."""
+    levels = np.atleast_1d(np.asarray(quantiles, dtype=np.float64))
+    if levels.ndim != 1 or not np.all((levels > 0) & (levels < 1)):
+        raise ValueError(f"quantiles must lie between 0 and 1; got {quantiles!r}.")
+    return mean[..., None] + std[..., None] * like(ndtri(levels), std)

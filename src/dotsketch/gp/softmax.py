@@ -1,56 +1,269 @@
-"""Class probabilities from Gaussian latent functions: the expectation of a softmax."""
+"""The likelihood of labels themselves: p(c | x) = softmax_c(μ + Vᵀz(x)).
+
+The coefficients of every class have the prior N(0, s I). The posterior has no closed form: its mode
+is found by passes over the rows, and its curvature is replaced by a bound (Böhning, 1992). With
+G = Σ w z zᵀ the second derivatives of −log p are at most ½ (I − 11ᵀ/C) ⊗ G. So one factor of
+B = I + ½ s G is that of the covariance s B⁻¹ of the coefficients of all classes. (With the diagonal
+blocks of the second derivatives at the mode, a factor for every class, letter had a mean negative
+log-likelihood of 0.42 and not 0.16 at s = 1000: a class that a row clearly does not belong to has
+no upper bound there.) Another factor, I + 0.1 s G = L Lᵀ, is closer to the second derivatives of
+most rows. It makes the problem well conditioned: V = √s L⁻ᵀ U.
+"""
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
 import numpy as np
-from scipy.special import ndtri
-from scipy.stats import qmc
+from scipy.optimize import OptimizeResult, minimize
 
-PROBABILITIES = ("monte_carlo", "closed_form")
+from .._support.progress import progress
+from .._support.threads import suited_blas_threads
+from .algebra import factorise
+from .classes import downhill, folds, mean_loss
+from .packed import PackedMatrix
+from .posterior import Posterior, evaluate
+from .sums import sampled_columns
+
+# Prior variances of the search, in multiples of 1/mean |z|²: half decades from 0.01 to 10⁶
+STEP = 10.0**0.5
+MULTIPLES = tuple(STEP**k for k in range(-4, 13))
+START = 8  # 100
+SEARCH_ROWS, SEARCH_COLUMNS = 20_000, 512  # that the prior variance is chosen with, at most
+# A relative gain of an iteration below this ends them. Mean negative log-likelihoods of 4000 rows
+# with 1e-4 and 3e-4 (10,000 training rows, 1024 columns): FashionMNIST .424 .423, letter .160 .158,
+# covertype .553 .556, adult .333 .333, after 25 18, 100 57, 35 10 and 7 5 iterations.
+SEARCH_TOLERANCE, TOLERANCE = 1e-3, 3e-4
 
 
-def expected_softmax(
-    mean: np.ndarray, variance: np.ndarray, method: str, n_samples: int, seed: int
-) -> np.ndarray:  # (n, C), (n, C) -> (n, C)
-    """E softmax(f) for independent f_c ~ N(mean_c, variance_c).
+class LabelledBlock(NamedTuple):
+    """Features of n rows, in single precision, and what they are."""
 
-    - "monte_carlo": the mean over `n_samples` draws, the same for every row: scrambled Sobol
-      points, which spread more evenly than independent ones.
-    - "closed_form": P(c beats j) ≈ σ((m_c − m_j)/√(1 + π(v_c + v_j)/8)), MacKay's approximation of
-      the logistic of a Gaussian; 1/p_c − 1 is the sum of the odds against c, then normalised. Off
-      by 0.02 at most for two classes; for ten, by 0.01 at variances of 0.1 and over 0.1 beyond 1.
+    features: np.ndarray  # (n, D)
+    codes: np.ndarray  # (n,), their classes
+    weights: np.ndarray  # (n,), how much they count
+
+
+Fold = Callable[..., Any]  # fold(zero, add): the sum of what `add` makes of all blocks
+
+
+def fold_of(block: LabelledBlock) -> Fold:
+    """The fold over a single block."""
+    return lambda zero, add: add(zero(), block, 0)
+
+
+def moment_of(fold: Fold, n_columns: int) -> PackedMatrix:
+    """G = Σ w z zᵀ in double precision."""
+
+    def add(total: np.ndarray, block: LabelledBlock, first: int) -> np.ndarray:
+        matrix = PackedMatrix(total)
+        for k in range(0, len(block.codes), 4096):
+            Z = block.features[k : k + 4096].astype(np.float64)
+            matrix.add_outer_products(Z * np.sqrt(block.weights[k : k + 4096])[:, None])
+        return total
+
+    size = n_columns * (n_columns + 1) // 2
+    return PackedMatrix(fold(partial(np.zeros, size), add))
+
+
+def mode(
+    fold: Fold,
+    moment: PackedMatrix,
+    means: np.ndarray,
+    prior_variance: float,
+    start: np.ndarray | None = None,
+    *,
+    iterations: int = 100,
+    tolerance: float = TOLERANCE,
+    verbose: bool = False,
+) -> tuple[Posterior, int]:  # (D, D), (C,), (D, C) -> posterior of all classes, iterations
+    """The most probable coefficients, by L-BFGS from those of the start or from zero."""
+    factor, _ = factorise(_system(0.1 * prior_variance, moment))
+    shape = moment.size, len(means)
+    first = np.zeros(shape) if start is None else start
+    root = np.sqrt(prior_variance)
+
+    def coefficients(u: np.ndarray) -> np.ndarray:
+        return first + root * factor.half_solve(u.reshape(shape), adjoint=True)
+
+    def loss(u: np.ndarray) -> tuple[float, np.ndarray]:
+        V = coefficients(u)
+        value, gradient = negative_log_likelihood(fold, V, means)
+        value += 0.5 * float(np.sum(V * V)) / prior_variance
+        return value, root * factor.half_solve(gradient + V / prior_variance).ravel()
+
+    # The curvature is about one, so the first step may be as long as the gradient; that of L-BFGS-B
+    # has length one, and three more evaluations would find that it may be longer
+    zero = np.zeros(first.size)
+    value, gradient = loss(zero)
+    length = float(np.linalg.norm(gradient)) or 1.0
+
+    def scaled(v: np.ndarray) -> tuple[float, np.ndarray]:
+        at = (value, gradient) if not np.any(v) else loss(length * v)
+        return at[0] / length**2, at[1] / length
+
+    losses = [value]
+
+    def callback(intermediate_result: OptimizeResult) -> None:
+        advance(1)
+        losses.append(length**2 * intermediate_result.fun)
+        # `ftol` would compare the gain with one where the scaled loss is less: too early
+        if losses[-2] - losses[-1] <= tolerance * max(losses[-2], 1.0):
+            raise StopIteration
+
+    # solves by SciPy's BLAS alternate with products by that of NumPy
+    with suited_blas_threads(factor.size), progress("iterations", iterations, verbose) as advance:
+        end = minimize(
+            scaled,
+            zero,
+            jac=True,
+            method="L-BFGS-B",
+            callback=callback,
+            options={"maxiter": iterations, "ftol": 0.0, "gtol": 0.0},
+        )
+    bound, jitter = factorise(_system(0.5 * prior_variance, moment))  # Böhning's
+    C = len(means)
+    posterior = Posterior(
+        coefficients(length * end.x),
+        (bound,),
+        np.zeros(C, dtype=int),
+        np.full(C, float(prior_variance)),
+        jitter,
+    )
+    return posterior, int(end.nit)
+
+
+def _system(multiple: float, moment: PackedMatrix) -> PackedMatrix:
+    """I + multiple · G."""
+    B = multiple * moment
+    B.add_to_diagonal(1)
+    return B
+
+
+def negative_log_likelihood(
+    fold: Fold, V: np.ndarray, means: np.ndarray
+) -> tuple[float, np.ndarray]:  # (D, C), (C,) -> number, (D, C)
+    """−Σ w log p of the classes of all rows, and its gradient.
+
+    Products are in the precision of the features, sums over blocks in double precision.
     """
-    if method == "closed_form":
-        return _pairwise(mean, variance)
-    n, C = mean.shape
-    draws = normal_points(n_samples, C, seed)
-    deviation = np.sqrt(variance)
-    result = np.empty_like(mean)
-    step = max(1, (1 << 18) // (n_samples * C))  # 2 MB at a time stay in the cache
-    for start in range(0, n, step):
-        rows = slice(start, start + step)
-        values = deviation[rows, None, :] * draws
-        values += mean[rows, None, :]
-        values -= values.max(axis=2, keepdims=True)
-        np.exp(values, out=values)
-        # each draw is a distribution over the classes
-        result[rows] = np.einsum("ijk,ij->ik", values, 1 / values.sum(axis=2)) / n_samples
-    return result
+
+    def add(total: np.ndarray, block: LabelledBlock, first: int) -> np.ndarray:
+        low = V.astype(block.features.dtype, copy=False)
+        # 2 MB of features are multiplied twice in a row while they are in the cache
+        step = max((1 << 21) // max(block.features[:1].nbytes, 1), 1)
+        for k in range(0, len(block.codes), step):
+            _add_rows(total, low, means, *(column[k : k + step] for column in block))
+        return total
+
+    total = fold(partial(np.zeros, (len(V) + 1, V.shape[1])), add)  # the last row holds the value
+    return float(total[-1, 0]), total[:-1]
 
 
-def normal_points(n: int, dimension: int, seed: int) -> np.ndarray:  # -> (n, dimension)
-    """Evenly spread points with the standard normal distribution."""
-    sobol = qmc.Sobol(dimension, rng=np.random.default_rng(seed))
-    uniform = sobol.random_base2((n - 1).bit_length())[:n]
-    # points may be 0, whose normal quantile is infinite
-    return ndtri(np.clip(uniform, 2.0**-32, 1 - 2.0**-32))
+def _add_rows(
+    total: np.ndarray,
+    V: np.ndarray,
+    means: np.ndarray,
+    Z: np.ndarray,
+    codes: np.ndarray,
+    counts: np.ndarray,
+) -> None:  # (D + 1, C), (D, C), (C,), (n, D), (n,), (n,)
+    """Add the gradient of some rows, and in the last row of the total their value."""
+    places = np.arange(len(Z)), codes
+    values = np.empty((len(Z), V.shape[1]), dtype=Z.dtype)
+    # OpenBLAS rearranges the factors of products beyond a million multiplications, which takes
+    # longer than multiplying so few columns as there are classes
+    step = max(1_000_000 // V.size, 16) // 8 * 8
+    parts = [slice(start, start + step) for start in range(0, len(Z), step)]
+    for rows in parts:
+        np.matmul(Z[rows], V, out=values[rows])
+    values += means.astype(Z.dtype, copy=False)
+    values -= values.max(axis=1, keepdims=True)
+    right = values[places]
+    np.exp(values, out=values)
+    sums = values.sum(axis=1)
+    losses = np.log(sums) - right
+    total[-1, 0] += np.dot(counts, losses.astype(np.float64, copy=False))
+    values *= (counts / sums)[:, None].astype(Z.dtype, copy=False)
+    values[places] -= counts.astype(Z.dtype, copy=False)
+    gradient = np.zeros(V.shape[::-1], dtype=Z.dtype)
+    for rows in parts:
+        gradient += values[rows].T @ Z[rows]  # faster than Zᵀ times the values
+    total[:-1] += gradient.T
 
 
-def _pairwise(mean: np.ndarray, variance: np.ndarray) -> np.ndarray:  # (n, C), (n, C) -> (n, C)
-    """The closed form."""
-    values = np.empty_like(mean)
-    for c in range(mean.shape[1]):
-        spread = np.sqrt(1 + np.pi / 8 * (variance[:, c : c + 1] + variance))
-        against = np.clip((mean - mean[:, c : c + 1]) / spread, None, 700)
-        values[:, c] = 1 / np.sum(np.exp(against), axis=1)  # j = c adds the one
-    return values / values.sum(axis=1, keepdims=True)
+class Choice(NamedTuple):
+    """The prior variance under which rows held out are most likely."""
+
+    prior_variance: float
+    loss: float  # the mean negative log-likelihood of these rows
+    start: np.ndarray  # (D, C): coefficients to start from
+
+
+def chosen_prior(
+    block: LabelledBlock, means: np.ndarray, rng: np.random.Generator
+) -> Choice:  # (n, D), (n,), (n,)
+    """The prior variance for rows in memory, by cross-validation where they are few.
+
+    With 512 columns at most, downhill from 100 divided by the mean of |z|², in half decades; every
+    mode starts from the nearest one.
+    """
+    Z, codes, weights = block
+    energies = np.einsum("i,ij,ij->j", weights, Z, Z, dtype=np.float64)
+    places, factors = sampled_columns(energies, SEARCH_COLUMNS)
+    Z = np.ascontiguousarray(Z[:, places] * factors.astype(Z.dtype))
+    level = float(np.average(np.sum(Z * Z, axis=1, dtype=np.float64), weights=weights)) or 1.0
+    parts = []
+    for held in folds(len(codes), rng):
+        rest = np.setdiff1d(np.arange(len(codes)), held)
+        if len(rest) == 0:
+            rest = held
+        train, test = (
+            LabelledBlock(Z[own], codes[own], weights[own]) for own in (np.sort(rest), held)
+        )
+        fold = fold_of(train)
+        parts.append((fold, moment_of(fold, len(places)), test))
+    modes: dict[int, list[Posterior]] = {}
+    losses: dict[int, float] = {}
+
+    def loss(j: int) -> float:
+        nearest = min(modes, key=lambda k: abs(k - j), default=None)
+        modes[j], values, sizes = [], [], []
+        for number, (fold, moment, test) in enumerate(parts):
+            start = None if nearest is None else modes[nearest][number].coefficients
+            posterior, _ = mode(
+                fold,
+                moment,
+                means,
+                MULTIPLES[j] / level,
+                start,
+                iterations=25,
+                tolerance=SEARCH_TOLERANCE,
+            )
+            modes[j].append(posterior)
+            latent = evaluate(test.features, posterior.coefficients) + means
+            variance = posterior.variance(test.features)
+            values.append(mean_loss(latent.astype(float), variance, test.codes, test.weights))
+            sizes.append(float(np.sum(test.weights)))
+        losses[j] = float(np.average(values, weights=sizes))
+        return losses[j]
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # of values that are not chosen
+        [place] = downhill(loss, (len(MULTIPLES),), (START,))
+    start = np.zeros((block.features.shape[1], len(means)))
+    start[places] = modes[place][0].coefficients * factors[:, None]
+    exponent = _lowest_point(losses, place)
+    return Choice(MULTIPLES[place] / level * STEP**exponent, losses[place], start)
+
+
+def _lowest_point(losses: dict[int, float], place: int) -> float:
+    """Where the parabola through the losses at a place and beside it is lowest, from the place."""
+    if place - 1 not in losses or place + 1 not in losses:
+        return 0.0
+    before, after = (losses[place + step] - losses[place] for step in (-1, 1))
+    total = before + after  # both are at least zero
+    return 0.5 * (before - after) / total if total > 0 else 0.0

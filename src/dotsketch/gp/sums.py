@@ -6,8 +6,8 @@ The kernel of f is s Re k̂ with k̂(x, x') = z(x)ᵀ conj z(x'). Everything the
     M = Σ w_i z_i z_iᴴ (D, D),   Σ w_i z_i [y_i, 1] (D, m + 1),   Σ w_i [y_i, 1]ᵀ[y_i, 1]
 
 which are sums over rows: they are computed in blocks, on many machines, and merged. From there on
-nothing depends on the number of rows: see `solvers.cholesky`. Sums are in double precision,
-features of single precision may be multiplied as they are (`PackedMatrix.add_outer_products`).
+nothing depends on the number of rows: see `algebra`. Sums are in double precision. An `offset` is
+subtracted from the targets first, so that sums of squares lose no digits to a large mean.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ import numpy as np
 
 from .._arrays import Array, host
 from .packed import PackedMatrix
-from .solvers import System
 
 
 @dataclass
@@ -44,17 +43,21 @@ class SufficientStatistics:
     targets: np.ndarray  # (m + 1, m + 1): Σ w [y, 1]ᵀ[y, 1]
     plain: np.ndarray  # (2, m): Σ y and Σ y², without weights
     log_weights: float  # Σ log w
+    offset: np.ndarray  # (m,): y stands for y − offset above
 
     def __post_init__(self) -> None:
         m = self.cross.shape[1] - 1
-        if len(self.cross) != self.second_moment.size or (
-            self.targets.shape != (m + 1, m + 1) or self.plain.shape != (2, m)
-        ):
+        shapes = self.targets.shape, self.plain.shape, self.offset.shape
+        if len(self.cross) != self.second_moment.size or (shapes != ((m + 1, m + 1), (2, m), (m,))):
             raise ValueError("The sums of SufficientStatistics do not fit each other.")
 
     @classmethod
     def zeros(
-        cls, n_features: int, n_outputs: int, dtype: Any = np.float64
+        cls,
+        n_features: int,
+        n_outputs: int,
+        dtype: Any = np.float64,
+        offset: np.ndarray | None = None,
     ) -> SufficientStatistics:
         """The statistics of no rows; dtype float64 or complex128, as the features are."""
         return cls(
@@ -64,6 +67,7 @@ class SufficientStatistics:
             np.zeros((n_outputs + 1, n_outputs + 1)),
             np.zeros((2, n_outputs)),
             0.0,
+            np.zeros(n_outputs) if offset is None else np.array(offset, dtype=np.float64),
         )
 
     @classmethod
@@ -88,13 +92,10 @@ class SufficientStatistics:
         y: Array | None = None,
         weights: Array | None = None,
         counts: Array | None = None,
-        *,
-        single: bool = False,
     ) -> None:
         """Add rows in place: Z (n, D), y (n,) or (n, m) or None, weights (n,) or None for ones.
 
         A row with a count of 3 is added three times; `counts` (n,) are positive, None for ones.
-        With `single`, rows of single precision are multiplied in it (see `PackedMatrix`).
         """
         Z = np.asarray(host(Z))
         if Z.ndim != 2 or Z.shape[1] != self.n_features:
@@ -106,6 +107,7 @@ class SufficientStatistics:
             raise ValueError(
                 f"The targets have shape {targets.shape}; {n} rows of {m} outputs are expected."
             )
+        targets = targets - self.offset
         Y = np.concatenate([targets, np.ones((n, 1))], axis=1)
         roots, times = None, positive_rows("counts", counts, n)
         precisions = positive_rows("weights", weights, n)
@@ -116,10 +118,9 @@ class SufficientStatistics:
             roots = np.ones(n) if precisions is None else np.sqrt(precisions)
             roots = (roots if times is None else roots * np.sqrt(times))[:, None]
             Y = Y * roots
-        low = single and Z.dtype in (np.float32, np.complex64)
-        for rows, part in _weighted_rows(Z, roots, Z.dtype if low else self.cross.dtype):
+        for rows, part in _weighted_rows(Z, roots, self.cross.dtype):
             self.second_moment.add_outer_products(part)
-            self.cross += part.T @ (Y[rows].astype(part.dtype) if low else Y[rows])
+            self.cross += part.T @ Y[rows]
         self.targets += Y.T @ Y
         each = targets if times is None else times[:, None] * targets
         self.plain += np.stack([each.sum(axis=0), (each * targets).sum(axis=0)])
@@ -133,6 +134,7 @@ class SufficientStatistics:
 
     def __iadd__(self, other: SufficientStatistics) -> SufficientStatistics:
         self._check_same(other)
+        other = other.shifted(self.offset)
         self.second_moment.add_multiple(1.0, other.second_moment)
         for name in ("n", "cross", "targets", "plain", "log_weights"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
@@ -146,9 +148,12 @@ class SufficientStatistics:
         if not isinstance(other, SufficientStatistics):
             return NotImplemented
         self._check_same(other)
-        return SufficientStatistics(
-            *(getattr(self, f.name) + sign * getattr(other, f.name) for f in fields(self))
-        )
+        other = other.shifted(self.offset)
+        sums = {
+            field.name: getattr(self, field.name) + sign * getattr(other, field.name)
+            for field in fields(self)
+        }
+        return SufficientStatistics(**{**sums, "offset": self.offset})
 
     def _check_same(self, other: SufficientStatistics) -> None:
         if self.cross.shape != other.cross.shape or self.cross.dtype != other.cross.dtype:
@@ -168,8 +173,8 @@ class SufficientStatistics:
 
     def arrays(self) -> dict[str, Any]:
         """The fields by name, for a checkpoint."""
-        found = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {**found, "second_moment": self.second_moment.values}
+        named = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {**named, "second_moment": self.second_moment.values}
 
     @classmethod
     def restored(cls, arrays: dict[str, Any]) -> SufficientStatistics:
@@ -189,15 +194,17 @@ class SufficientStatistics:
 
     def means(self) -> np.ndarray:  # -> (m,)
         """The mean of every output, in which rows count alike whatever their noise."""
-        return self.plain[0] / self.n
+        return self.plain[0] / self.n + self.offset
 
     def deviations(self) -> np.ndarray:  # -> (m,)
         """The standard deviation of every output."""
-        return np.sqrt(np.maximum(self.plain[1] / self.n - self.means() ** 2, 0))
+        return np.sqrt(np.maximum(self.plain[1] / self.n - (self.plain[0] / self.n) ** 2, 0))
 
-    def shifted(self, amounts: np.ndarray) -> SufficientStatistics:  # (m,)
-        """The statistics of the targets y + amounts, of the same rows."""
-        m = self.n_outputs
+    def shifted(self, offset: np.ndarray) -> SufficientStatistics:  # (m,)
+        """The same statistics about another offset of the targets."""
+        m, amounts = self.n_outputs, self.offset - offset
+        if not np.any(amounts):
+            return self
         shift = np.eye(m + 1)  # [y + amounts, 1] = [y, 1] shift
         shift[m, :m] = amounts
         plain = np.stack(
@@ -212,6 +219,7 @@ class SufficientStatistics:
             cross=self.cross @ shift,
             targets=shift.T @ self.targets @ shift,
             plain=plain,
+            offset=offset,
         )
 
     def of_columns(self, places: np.ndarray, factors: np.ndarray) -> SufficientStatistics:
@@ -226,19 +234,11 @@ class SufficientStatistics:
         self, means: np.ndarray, scales: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:  # (m,), (m,) -> (D, m), (m,)
         """Σ w z y' and Σ w y'² of the targets y' = (y − mean) / scale."""
-        m = self.n_outputs
-        T = self.targets
+        m, T = self.n_outputs, self.targets
+        means = means - self.offset
         cross = (self.cross[:, :m] - self.cross[:, m:] * means) / scales
         squares = np.diag(T)[:m] - 2 * means * T[:m, m] + means**2 * T[m, m]
         return cross, np.maximum(squares, 0) / scales**2
-
-    def system(self, means: np.ndarray, scales: np.ndarray, noise_variance: float) -> System:
-        """What the weights solve for the targets (y − mean) / scale.
-
-        The noise variance multiplies that in the weights of the rows.
-        """
-        cross, _ = self.centred(means, scales)
-        return System(self.second_moment / noise_variance, cross / noise_variance)
 
 
 def sampled_columns(
@@ -272,12 +272,13 @@ def positive_rows(name: str, values: Array | None, n: int) -> np.ndarray | None:
     """The numbers of n rows, if there are any and all of them are positive."""
     if values is None:
         return None
-    found = np.asarray(host(values), dtype=np.float64)
-    if found.shape != (n,) or not np.all(found > 0) or not np.all(np.isfinite(found)):
+    numbers = np.asarray(host(values), dtype=np.float64)
+    if numbers.shape != (n,) or not np.all(numbers > 0) or not np.all(np.isfinite(numbers)):
         raise ValueError(
-            f"{name} must be {n} positive numbers, one for every row; their shape is {found.shape}."
+            f"{name} must be {n} positive finite numbers, one for every row; got the shape "
+            f"{numbers.shape}."
         )
-    return found
+    return numbers
 
 
 def _weighted_rows(

@@ -43,8 +43,7 @@ OWN: dict[str, Arrays] = {
     "TurnWeights": {"turns": "i: p D d: 0 to 3"},
     "WaveWeights": {"phase": "f: 0 | 1"},
     # expansions, allocations and plans
-    **without_arrays("BestPossible ComplexAdvantage Dropped LeftOut Plan PlannedCandidate"),
-    **without_arrays("MeasuredCost PosteriorSetting TimedFeatures"),
+    **without_arrays("BestPossible ComplexAdvantage Plan PlannedCandidate"),
     "Allocation": {
         "degrees": "iu: b",
         "projections": "iu: b",

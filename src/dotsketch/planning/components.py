@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 from .._arrays import Array
 from .._support.parameters import check_positive
-from ..features import FeatureMap, MaclaurinFeatures
-from ..features.samples import check_rows
-from ..features.study import Study, check_kernel
+from ..features import FeatureMap, MaclaurinFeatures, Study, check_kernel, check_rows
 from ..kernels import ExpandedKernel, Kernel
-from .search import predict
-from .table import PlannedCandidate
+from .plan import PlannedCandidate, predict, with_columns
 
 
 def required_components(
@@ -26,7 +22,6 @@ def required_components(
     coefficients: str = "taylor",
     mean_split: bool = False,
     max_degree: int = 10,
-    n_pairs_sample: int = 1000,
     max_components: int = 1 << 18,
     random_state: Any = 0,
 ) -> int:
@@ -40,10 +35,11 @@ def required_components(
     X : array of shape (n, d)
     tolerance : float
         The relative error √(E(k − k̂)²/E k²) to reach.
-    sketch, output, coefficients, mean_split, max_degree, n_pairs_sample, random_state
+    sketch, output, coefficients, mean_split, max_degree
         As for `MaclaurinFeatures`.
     max_components : int, default=2¹⁸
         Where the search ends, with an error.
+    random_state : int, RandomState, Generator or None, default=0
 
     Returns
     -------
@@ -64,8 +60,9 @@ def required_components(
         kernel,
         ExpandedKernel,
         "required_components is for Maclaurin features, and they for kernels with a series: use "
-        "AutoFeatures(kernel, tolerance=...), which knows every family",
+        "AutoFeatures(kernel, tolerance=...), which compares all families",
     )
+    check_positive("tolerance", tolerance)
     candidate = MaclaurinFeatures(
         kernel,
         sketch=sketch,
@@ -74,23 +71,17 @@ def required_components(
         mean_split=mean_split,
         max_degree=max_degree,
     )
-    study = Study(
-        kernel,
-        check_rows(X),
-        max_degree=max_degree,
-        n_pairs_sample=n_pairs_sample,
-        random_state=random_state,
-    )
-    found = least_components(study, candidate, tolerance, max_components)
-    if found is None:
-        row = predict(candidate, study, max_components)
+    study = Study(kernel, check_rows(X), n_pairs_sample=1000, random_state=random_state)
+    least = least_components(study, candidate, tolerance, max_components)
+    if least is None:
+        row = predict_with(candidate, study, max_components)
         error = math.nan if row is None else row.relative_error
         raise ValueError(
             f"tolerance={tolerance} is not reached with {max_components} components: the "
             f"predicted error is {error:.3g}, truncated at max_degree={max_degree}. Raise "
             "max_degree, or try another sketch or other coefficients."
         )
-    return found.n_components
+    return least.n_components
 
 
 def least_components(
@@ -104,34 +95,34 @@ def least_components(
 
     The search begins at min_components; None if max_components are not enough.
     """
-    check_positive("tolerance", tolerance)
-    step = candidate.columns_at_once
-    known: dict[int, PlannedCandidate | None] = {}
+    rows: dict[int, PlannedCandidate | None] = {}
 
-    def enough(units: int) -> bool:
-        if units not in known:
-            known[units] = predict(candidate, study, units * step)
-        row = known[units]
+    def enough(n_components: int) -> bool:
+        if n_components not in rows:
+            rows[n_components] = predict_with(candidate, study, n_components)
+        row = rows[n_components]
         return row is not None and row.upper_error <= tolerance
 
-    most = max_components // step
-    low, high = 0, min(max(1, min_components // step), most)
-    if high < 1:
-        return None
+    low, high = 0, min(min_components, max_components)
     while not enough(high):
-        if high == most:
+        if high == max_components:
             return None
-        low, high = high, min(2 * high, most)
-    high = bisect(enough, low, high)
-    # The variance of structured sketches is not quite monotone: look a little further down
-    while not candidate.is_monotone and any(enough(high - k) for k in range(1, min(8, high))):
-        high -= 1
-    return known[high]
-
-
-def bisect(enough: Callable[[int], bool], low: int, high: int) -> int:
-    """The least number above low that is enough, as high is."""
+        low, high = high, min(2 * high, max_components)
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if enough(middle) else (middle, high)
-    return high
+    best = rows[high]
+    # The variance of structured sketches is not quite monotone: look a little further down
+    while best is not None and best.source == "formula":
+        fewer = [n for n in range(max(high - 7, 1), high) if enough(n)]
+        if not fewer:
+            break
+        high = fewer[-1]
+        best = rows[high]
+    return best
+
+
+def predict_with(candidate: FeatureMap, study: Study, n_components: int) -> PlannedCandidate | None:
+    """The error and cost with at most n_components columns; None if they are too few."""
+    at_columns = with_columns(candidate, study, n_components)
+    return None if at_columns is None else predict(at_columns, study)

@@ -1,17 +1,43 @@
 """Where rows come from, and one fold over blocks of them.
 
-- `sources`: `Rows` over arrays, sparse matrices, memory maps, h5py, zarr, streams
-- `mapped`: blocks that went through a function, for many folds
-- `parquet`: batches of a Parquet file, which need not fit in memory
-- `fold`: sums over blocks in a fixed order, with a progress bar; `checkpoint`: and a file
-- `dask`: the same fold on Dask collections (`dask_columns`: their partitions; `dask_map`: lazy
-  results of methods; `dask_tasks`: what workers do; `dask_run`: the scheduler and its errors)
-- `copies`: rows with weights as so many copies, for what is fitted to rows
-- `collections`: what chooses between them
+`Rows.of(X, y, noise_variance, sample_weight)` gives the same blocks, samples and sums for arrays,
+sparse matrices, data frames, memory maps, h5py and zarr data sets, streams of batches and Dask
+collections:
+
+>>> import numpy as np
+>>> rows = Rows.of(np.arange(10.0)[:, None])
+>>> [block[0].shape for block in rows.blocks(4)]
+[(4, 1), (4, 1), (2, 1)]
+>>> float(rows.fold(float, lambda total, block, first: total + block[0].sum(), block_rows=4))
+45.0
+
+- `sources`: `Rows` of arrays, files and streams
+- `fold`: the sum over groups of blocks in a fixed order, and its checkpoint in a file
+- `dask`: the same on Dask collections, computed where the rows are, and lazy results
+
+A new kind of rows is a subclass of `Rows` in a file of its own, and a line of `COLLECTIONS`.
 """
 
-from .checkpoint import Checkpoint
-from .parquet import ParquetBatches, parquet_batches
-from .sources import Rows
+from .._typing import Block
+from .dask import DaskRows, lazy
+from .fold import Checkpoint, digest, fingerprint
+from .sources import (
+    Rows,
+    float_type,
+    in_memory_sample,
+    is_collection,
+    is_on_disk,
+    is_stream,
+    split_target,
+)
 
-__all__ = ["Checkpoint", "ParquetBatches", "Rows", "parquet_batches"]
+__all__ = ["Checkpoint", "DaskRows", "Rows", "digest", "fingerprint", "float_type"]
+__all__ += [
+    "Block",
+    "in_memory_sample",
+    "is_collection",
+    "is_on_disk",
+    "is_stream",
+    "lazy",
+    "split_target",
+]

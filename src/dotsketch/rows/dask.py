@@ -1,215 +1,321 @@
-"""Rows of Dask collections: the fold of `fold`, computed where the rows are.
+"""Rows of Dask collections: the fold of `fold`, computed where the rows are, and lazy results.
 
-Every partition is one group of the fold. Its state is computed by one task (`dotsketch-sums`), on
-any worker, and states are added (`dotsketch-reduce`) as the nodes of a `Tree`, whose order does not
-depend on workers: neither do the bits of the result, which are those of the local loop over the
-same groups. Only the last node comes to the client. Lost tasks are computed again by Dask.
+Every partition is one group of the fold. One task computes its state (`dotsketch-sums`), on any
+worker, and states are added in the order of the partitions (`dotsketch-reduce`): the result has the
+bits of the local loop over the same groups, whatever the workers. Only the total comes to the
+client. Dask computes again what a lost worker had computed.
 
-What the tasks share, such as the fitted features, is in the graph once. It is sent with the graph
-and not scattered, so that it survives the loss of any worker.
+What the tasks share, such as fitted features, is in the graph once. It is sent with the graph and
+not scattered, so that it survives the loss of any worker.
 """
 
 from __future__ import annotations
 
+import pickle
+import uuid
+import warnings
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from functools import partial
 from itertools import accumulate
 from typing import Any
 
 import numpy as np
 
-from .._arrays import evenly_spaced
-from .checkpoint import Checkpoint
-from .dask_columns import aligned, is_frame, narrow, partitions, row_bytes
-from .dask_run import computed, memory_of_workers, persisted, shared, well_placed
-from .dask_tasks import (
-    Fold,
-    blocks_of,
-    counted_rows,
-    distinct,
-    folded,
-    picked,
-    results_of,
-    sizes_of,
-    tasks,
-)
-from .mapped import MappedRows
-from .sources import Block, Rows, counted, join, len_of, regroup, sample_weights
+from .._arrays import is_sparse
+from .._support.threads import single_blas_thread
+from . import sources
+from .fold import Add, Mapped, OfBlock, Zero
+from .sources import Block, Rows, counted, length
 
-KEPT_SHARE = 0.25  # of the memory of all workers: rows that take no more are kept there
+
+class DaskMapped(Mapped):
+    """Results of a function of blocks, which is sent to the workers once for all folds."""
+
+    def __init__(self, rows: DaskRows, function: OfBlock, size: int, most_rows: int):
+        import dask
+
+        self.n_rows, self._partitions, self._firsts = rows.n_rows, rows._partitions, rows._firsts
+        [self._blocks] = dask.persist(_shared(partial(_blocks, size, function)))
+        if self.n_rows <= most_rows:
+            results = _tasks("features", _results, self._partitions, once=[self._blocks])
+            self._partitions, self._blocks = list(dask.persist(*results)), _shared(iter)
+
+    def fold(self, zero: Zero, add: Add, *, progress: str | None = None, **_: Any) -> Any:
+        return _folded(self._partitions, self._firsts, self._blocks, zero, add, progress)
 
 
 class DaskRows(Rows):
-    """Columns of rows in Dask arrays (chunks of rows) or data frames; see `Rows`.
+    """Columns in Dask arrays (chunks of rows) or data frames; see `Rows`.
 
-    Columns beside X may be in memory. Partitions may have any lengths, known or not.
+    Partitions may have any lengths, known or not.
     """
+
+    n_rows: int
+    mapped_type = DaskMapped
 
     def __init__(self, columns: Block):
-        self.columns = None
-        self._collections = aligned(columns)
-        self._parts = partitions(self._collections)
-        self._sizes: list[tuple[int, int]] | None = None
-        self._samples: dict[int, Block] = {}
-        self._keeps = False
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Functions that are sent to workers may know the rows; these do not travel with them."""
-        return {}
-
-    @property
-    def n_rows(self) -> int:
-        return sum(n for n, _ in self._counts())
-
-    @property
-    def repeatable(self) -> bool:
-        return True
-
-    def keep(self) -> None:
-        """The first sample keeps the rows on the workers, if they fit there."""
-        self._keeps = True
-
-    def _hold(self) -> None:
-        """Read the rows once, and not for the sample and again for every fold."""
-        self._keeps = False
-        given = [column for column in self._collections if column is not None]
-        if self.n_rows * sum(map(row_bytes, given)) <= KEPT_SHARE * memory_of_workers():
-            self._parts = persisted(self._parts)
-
-    def _counts(self) -> list[tuple[int, int]]:
-        """The number of rows of every partition, and of those whose weight is not zero."""
-        if self._sizes is None:
-            X, weights = self._collections[0], sample_weights(self._collections)
-            is_known = not is_frame(X) and not np.isnan(X.chunks[0]).any()
-            if weights is None and is_known:
-                self._sizes = [(n, n) for n in X.chunks[0]]
-            else:
-                # Weights are as long as known chunks: X need not be read
-                parts = partitions((weights if is_known else narrow(X), None, None, weights))
-                self._sizes = computed(self._mapped(sizes_of, "count", parts))
-            if not any(n for n, _ in self._sizes):
-                raise ValueError("The data have no rows: Found array with 0 sample(s).")
-            if not any(kept for _, kept in self._sizes):
-                raise ValueError("All weights of the rows are zero: there are no rows.")
-        return self._sizes
+        X = columns[0] if _is_frame(columns[0]) else columns[0].rechunk({1: -1})
+        self._columns = (X, *(None if c is None else _like(X, c) for c in columns[1:]))
+        self._partitions = _partitions(self._columns)
+        weights = self._columns[3]
+        is_known = not _is_frame(X) and not np.isnan(X.chunks[0]).any()
+        if is_known and weights is None:
+            lengths = list(X.chunks[0])
+        else:  # weights are as long as known chunks: X need not be read
+            first = weights if is_known else X[list(X.columns[:1])] if _is_frame(X) else X
+            lengths = _computed(_tasks("count", length, _partitions((first, None, None, weights))))
+        self.n_rows = sum(lengths)
+        self._firsts = list(accumulate(lengths[:-1], initial=0))  # rows of the partitions
 
     def blocks(self, size: int) -> Iterator[Block]:
-        """All rows in blocks of `size`, which come to the client one partition after the other."""
+        """All rows in blocks of `size`; one partition after the other comes to the client."""
+        reads = _tasks("read", counted, self._partitions)
+        return sources.regroup((_computed([read])[0] for read in reads), size)
 
-        def batches() -> Iterator[Block]:
-            for (n, _), task in zip(
-                self._counts(), self._mapped(counted_rows, "read"), strict=True
-            ):
-                if n:
-                    yield well_placed(computed([task])[0])
-
-        yield from regroup(batches(), size)
-
-    def sample(self, size: int) -> Block:
-        """At most `size` rows, evenly spaced over all partitions."""
-        if size not in self._samples:
-            self._samples[size] = self._drawn(size)
-        return self._samples[size]
-
-    def _drawn(self, size: int) -> Block:
-        if self._keeps:
-            self._hold()
-        starts = np.array([0, *accumulate(n for n, _ in self._counts())])
-        n = int(starts[-1])
-        places = evenly_spaced(n, size)
-        bounds = np.searchsorted(places, starts)
-        parts = [
-            (number, columns, places[a:b] - start)
-            for number, (columns, a, b, start) in enumerate(
-                zip(self._parts, bounds[:-1], bounds[1:], starts[:-1], strict=True)
-            )
-            if a < b
-        ]
-        found = computed(tasks(picked, "sample", parts))
-        block = counted(join(well_placed(found)))
-        if len_of(block[0]) == 0:  # all of them may have a weight of zero
-            return next(self.blocks(size))
-        return block
+    def sample(self, size: int, rng: np.random.Generator) -> Block:
+        numbers = sources.drawn_numbers(self.n_rows, size, rng)
+        drawn = np.split(numbers, np.searchsorted(numbers, self._firsts[1:]))
+        places = [own - first for own, first in zip(drawn, self._firsts, strict=True)]
+        tasks = _tasks("sample", sources.take, self._partitions, places)
+        drawn_from = [task for task, own in zip(tasks, drawn, strict=True) if len(own)]
+        return sources.join(_computed(drawn_from))
 
     def distinct(self, column: int) -> np.ndarray:
-        parts = partitions((self._collections[column],))
-        found = computed(self._mapped(distinct, "labels", parts))
-        return np.unique(np.concatenate([values for values in found if values is not None]))
+        partitions = _partitions((self._columns[column], None, None, self._columns[3]))
+        tasks = _tasks("labels", lambda block: np.unique(np.asarray(block[0])), partitions)
+        return np.unique(np.concatenate([values for values in _computed(tasks) if len(values)]))
 
     def fold(
-        self,
-        zero: Callable[[], Any],
-        add: Callable[[Any, Block, int], Any],
-        *,
-        block_rows: int,
-        group_blocks: int = 1,
-        checkpoint: Checkpoint | None = None,
-        progress: str | None = None,
+        self, zero: Zero, add: Add, *, checkpoint: Any = None, progress: Any = None, **options: Any
     ) -> Any:
-        """As `Rows.fold`, but a partition is a group: `group_blocks` does not count."""
+        """As `Rows.fold`, but a partition is a group: `group_blocks` has no effect."""
         if checkpoint is not None:
-            raise ValueError(
-                "A checkpoint of sums needs rows that one process reads in order. Dask computes "
-                "again what a lost worker had done: leave checkpoint out. (That of solver='cg' "
-                "holds iterations, and works with Dask.)"
+            raise ValueError("Dask computes again what a lost worker did: leave checkpoint out.")
+        blocks = _shared(partial(_blocks, options["block_rows"], counted))
+        return _folded(self._partitions, self._firsts, blocks, zero, add, progress)
+
+
+sources.COLLECTIONS["dask"] = DaskRows
+
+
+def lazy(function: OfBlock, X: Any, *, dtypes: list[Any], names: list[Any]) -> tuple[Any, ...]:
+    """function(rows) of every partition of the Dask collection X, as collections.
+
+    Parameters
+    ----------
+    function : callable
+        From a block of rows to an array, or a tuple of arrays, (n,) or (n, k). It is in the graph
+        once, with the fitted model that it refers to.
+    X : Dask array or data frame
+        An array gives arrays; a data frame gives series and data frames with the same index.
+    dtypes : list
+        Of each array that the function returns.
+    names : list
+        For each array, the names of its k columns, or None if it is (n,).
+    """
+    empty = tuple(
+        np.empty(0 if columns is None else (0, len(columns)), dtype)
+        for dtype, columns in zip(dtypes, names, strict=True)
+    )
+    shared = _shared(function)
+    if _is_frame(X):
+        options = {"meta": X._meta, "enforce_metadata": False, "token": "dotsketch-map"}
+        results = X.map_partitions(_called, shared, empty, **options)
+        return tuple(
+            results.map_partitions(_framed, k, columns, meta=_framed((empty, None), k, columns))
+            for k, columns in enumerate(names)
+        )
+    X = X.rechunk({1: -1})
+    options = {"drop_axis": 1, "meta": np.empty(0), "token": "dotsketch-map"}
+    results = X.map_blocks(_called, shared, empty, **options)
+    return tuple(
+        results.map_blocks(
+            lambda result, k: result[0][k],
+            k,
+            meta=array,
+            chunks=(X.chunks[0], *array.shape[1:]),
+            new_axis=[*range(1, array.ndim)] or None,
+        )
+        for k, array in enumerate(empty)
+    )
+
+
+def _called(X: Any, function: Shared, empty: Any) -> tuple[Any, Any]:
+    """The arrays that the function returns of a partition, and its index."""
+    result = empty
+    if X.shape[0]:
+        with single_blas_thread():
+            result = function.value(_well_placed(X))
+    return (result if isinstance(result, tuple) else (result,)), getattr(X, "index", None)
+
+
+def _framed(result: tuple[Any, Any], k: int, columns: list[str] | None) -> Any:
+    """One of the arrays of a partition as a series or data frame."""
+    import pandas
+
+    arrays, index = result
+    if columns is None:
+        return pandas.Series(arrays[k], index=index)
+    return pandas.DataFrame(arrays[k], index=index, columns=columns)
+
+
+def _is_frame(collection: Any) -> bool:
+    """Whether a collection is a data frame or a series, not an array."""
+    return hasattr(collection, "npartitions") and not hasattr(collection, "chunks")
+
+
+def _like(X: Any, column: Any) -> Any:
+    """A column with the partitions of X."""
+    import dask.array
+
+    if not sources.is_collection(column):
+        column = dask.array.from_array(np.asarray(column))
+    arrays = not _is_frame(X) and not _is_frame(column)
+    if arrays and not np.isnan([*X.chunks[0], *column.chunks[0]]).any():
+        sources.check_lengths((X, column))
+        return column.rechunk((X.chunks[0], *column.shape[1:]))
+    n, n_other = (c.npartitions if _is_frame(c) else c.numblocks[0] for c in (X, column))
+    if n != n_other:
+        raise ValueError(f"X has {n} partitions, another column {n_other}: repartition them alike.")
+    return column
+
+
+def _partitions(columns: Block) -> list[Any]:
+    """The columns of every partition as a list of delayed values, or as one delayed tuple.
+
+    Columns of data frames are read together: they often come from the same file.
+    """
+    import dask
+
+    present = [column for column in columns if column is not None]
+    packed = partial(_packed, [column is not None for column in columns])
+    # Dask would join partitions of which few columns are read, and their numbers would not agree
+    with dask.config.set({"optimization.tune.active": False}):
+        if all(map(_is_frame, present)):
+            options = {"enforce_metadata": False, "align_dataframes": False}
+            frames = present[0].map_partitions(
+                packed, *present[1:], meta=present[0]._meta, **options
             )
-        blocks = partial(blocks_of, block_rows, None)
-        return folded(self.numbered_parts(), Fold(zero, add), blocks, progress)
-
-    def mapped(
-        self, function: Callable[[Block], Block], *, block_rows: int, row_bytes: int, memory: int
-    ) -> MappedRows:
-        """As `Rows.mapped`; results are kept on the workers."""
-        n = sum(kept for _, kept in self._counts())
-        return MappedDaskRows(self, function, block_rows, n * row_bytes <= memory)
-
-    def numbered_parts(self) -> list[tuple[int, Any, int]]:
-        """The number of every partition with rows, its columns, and the number of its first row."""
-        kept = [kept for _, kept in self._counts()]
-        found = zip(range(len(kept)), self._parts, accumulate(kept, initial=0), strict=False)
-        return [part for part, n in zip(found, kept, strict=True) if n]
-
-    def _mapped(self, function: Callable[..., Any], name: str, parts: Any = None) -> list[Any]:
-        """The tasks function(columns) of all partitions, or of the columns that are given."""
-        return tasks(function, name, list(enumerate(self._parts if parts is None else parts)))
+            return list(frames.to_delayed())
+        split = [np.asarray(column.to_delayed(), dtype=object).ravel() for column in present]
+    return [packed(*parts) for parts in zip(*split, strict=True)]
 
 
-class MappedDaskRows(MappedRows):
-    """Results of a function of blocks, on the workers.
+def _packed(is_there: list[bool], *columns: Any) -> Block:
+    """The columns, with None in the place of those that are not there."""
+    left = iter(columns)
+    return tuple(next(left) if there else None for there in is_there)
 
-    The function is sent to them once, whatever the number of folds.
+
+class Shared:
+    """A value of a task, or one that tasks share, whose arrays are aligned wherever it arrives.
+
+    A message of a cluster may put arrays at any address, and NumPy multiplies matrices that are not
+    at multiples of their numbers' size without BLAS: slowly, and with other last digits. Within the
+    bytes of a pickle arrays are copied when it is read.
     """
 
-    def __init__(
-        self, rows: DaskRows, function: Callable[[Block], Block], block_rows: int, keeps: bool
-    ):
-        [self._blocks] = persisted([shared(partial(blocks_of, block_rows, function))])
-        self._parts = rows.numbered_parts()
-        self._n_rows = rows.n_rows
-        self.keeps = keeps
-        if keeps:
-            places = [(number, columns) for number, columns, _ in self._parts]
-            kept = persisted(tasks(results_of, "features", places, self._blocks))
-            self._parts = [
-                (number, task, first)
-                for task, (number, _, first) in zip(kept, self._parts, strict=True)
-            ]
+    def __init__(self, value: Any):
+        self.value = value
 
-    @property
-    def n_rows(self) -> int:
-        return self._n_rows
+    def __getstate__(self) -> bytes:
+        import cloudpickle
 
-    @property
-    def is_kept(self) -> bool:
-        return self.keeps
+        return bytes(cloudpickle.dumps(self.value))
 
-    def fold(
-        self,
-        zero: Callable[[], Any],
-        add: Callable[[Any, Any, int], Any],
-        *,
-        progress: str | None = None,
-        **options: Any,
-    ) -> Any:
-        blocks = iter if self.keeps else self._blocks
-        return folded(self._parts, Fold(zero, add), blocks, progress)
+    def __setstate__(self, data: bytes) -> None:
+        self.value = pickle.loads(data)
+
+
+def _shared(value: Any) -> Any:
+    """A task for a `Shared` value, which is in the graph once, whatever the number of its users."""
+    import dask
+
+    key = f"dotsketch-shared-{uuid.uuid4().hex}"  # a hash of all arrays would take longer
+    return dask.delayed(Shared(value), key, traverse=False)
+
+
+def _well_placed(column: Any) -> Any:
+    """A column with its arrays at multiples of their numbers' size; see `Shared`."""
+    if column is None or (not is_sparse(column) and np.asarray(column).flags.aligned):
+        return column
+    return column.copy()
+
+
+def _task(name: str, function: Any, *arguments: Any) -> Any:
+    """The task function(*arguments), whose name a dashboard shows."""
+    import dask
+
+    key = f"dotsketch-{name}-{uuid.uuid4().hex}"  # a hash of all arguments would take longer
+    return dask.delayed(function, pure=False)(*arguments, dask_key_name=key)
+
+
+def _tasks(name: str, function: Any, partitions: list[Any], *lists: Any, once: Any = ()) -> Any:
+    """The tasks function(columns, *arguments, *once), with an argument of every list."""
+    return [
+        _task(name, _in_partition, function, number, *arguments, *once)
+        for number, arguments in enumerate(zip(partitions, *lists, strict=True))
+    ]
+
+
+def _in_partition(function: Callable[..., Any], number: int, columns: Any, *others: Any) -> Shared:
+    """The value of a task, of columns or of kept results; an error names the partition."""
+    others = tuple(other.value if isinstance(other, Shared) else other for other in others)
+    try:
+        if isinstance(columns, Shared):
+            columns = columns.value
+        else:
+            columns = tuple(map(_well_placed, columns))
+            sources.check_lengths(columns)
+            columns = counted(columns)
+        with single_blas_thread():
+            return Shared(function(columns, *others))
+    except Exception as error:
+        error.add_note(f"Partition {number} (counted from 0)")
+        raise
+
+
+def _blocks(size: int, function: OfBlock, block: Block) -> Iterator[Any]:
+    """What the function makes of the blocks of a partition."""
+    return map(function, sources.regroup([block], size))
+
+
+def _results(block: Block, blocks: OfBlock) -> list[Any]:
+    return list(blocks(block))
+
+
+def _state(columns: Any, first: int, blocks: OfBlock, fold: Any) -> Any:
+    """The state of a partition, whose blocks are blocks(columns)."""
+    zero, add = fold
+    state = zero()
+    for block in blocks(columns):
+        state = add(state, block, first)
+        first += length(block)
+    return state
+
+
+def _plus(total: Shared, state: Shared) -> Shared:
+    return Shared(total.value + state.value)  # both stay as they are: a worker may need them again
+
+
+def _folded(
+    partitions: list[Any], firsts: list[int], blocks: Any, zero: Zero, add: Add, progress: Any
+) -> Any:
+    """The sum of the states of all partitions."""
+    once = [blocks, _shared((zero, add))]
+    total, *states = _tasks("sums", _state, partitions, firsts, once=once)
+    for state in states:
+        total = _task("reduce", _plus, total, state)
+    return _computed([total], progress)[0]
+
+
+def _computed(tasks: list[Any], progress: str | None = None) -> list[Any]:
+    """The values of all tasks; a cluster shows their progress on its dashboard."""
+    import dask
+    from dask.diagnostics import ProgressBar
+
+    with warnings.catch_warnings(), ProgressBar() if progress is not None else nullcontext():
+        # Fitted features may be large, and they are in the graph once
+        warnings.filterwarnings("ignore", "Sending large graph")
+        return [shared.value for shared in dask.compute(*tasks)]

@@ -1,34 +1,112 @@
-"""One map-and-reduce over blocks of rows, which survives being killed (`checkpoint`).
+"""One sum over blocks of rows in a fixed order, which can be resumed from a checkpoint.
 
-Blocks are added to the state of their group, and groups to each other as a `Tree` says: the result
-does not depend on where the rows come from, on how many machines compute it or, to the rounding of
-BLAS, on an interruption.
+Blocks are added to the state of their group, which starts at zero; groups are added one after the
+other. The result does not depend on where the rows come from or where groups are computed.
+After every group a checkpoint holds the total and a digest of its rows. The next run with the same
+path reads these rows again, compares the digest, and continues with the first missing row.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import hashlib
+import zipfile
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain, islice
+from operator import iadd
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from .._arrays import is_sparse
+from .._support.files import atomic_write
 from .._support.progress import progress as progress_bar
 from .._typing import Block
-from .checkpoint import Checkpoint as Checkpoint
-from .checkpoint import Followed as Followed
-from .checkpoint import chained as chained
-from .checkpoint import fingerprint as fingerprint
 
-FAN_IN = 16  # nodes of a tree that are added to one of the next level
+Zero = Callable[[], Any]
+Add = Callable[[Any, Any, int], Any]
+OfBlock = Callable[[Any], Any]
+Restore = Callable[[dict[str, np.ndarray]], Any]
+
+
+class Checkpoint:
+    """A file with the state of a fold, or of an iteration over the same rows.
+
+    Parameters
+    ----------
+    path : path of the file
+    restore : callable
+        From the arrays of a state to the state; the state has a method `arrays`.
+    fingerprint : bytes
+        Identifies the configuration; a file of another one raises ValueError.
+    probe : array or None
+        Numbers that belong to the configuration but are computed, so that they are the same only to
+        rounding (BLAS rounds differently with other threads or on another CPU).
+
+    `Rows.fold` takes a checkpoint as an argument. A solver that reads the rows many times uses it
+    directly: `checkpoint.begin(digest(rows, block_rows))` is the state in the file, or None if
+    there is no file, and `checkpoint.write(state)` replaces it.
+    """
+
+    def __init__(self, path: Any, restore: Restore, *, fingerprint: bytes = b"", probe: Any = None):
+        self.path = Path(path)
+        self._restore = restore
+        self._fingerprint = fingerprint
+        self._probe = np.zeros(0) if probe is None else probe
+
+    def begin(self, rows_digest: bytes) -> Any:
+        """The state in the file if it belongs to rows with this digest; None without a file."""
+        is_there = self.open(()) > 0
+        self._digest = rows_digest
+        return self.restored() if is_there else None
+
+    def open(self, layout: tuple[int, ...]) -> int:
+        """The number of blocks in the file, if it has the same configuration and layout."""
+        if not self.path.parent.is_dir():
+            raise FileNotFoundError(f"There is no folder {self.path.parent} for the checkpoint.")
+        self._configuration = self._digest = fingerprint([self._fingerprint, layout])
+        if not self.path.exists():
+            return 0
+        self._saved = _read(self.path)
+        same = self._saved.pop("configuration").tobytes() == self._configuration
+        if not same or not _agree(self._saved.pop("probe"), self._probe):
+            raise ValueError(
+                f"The checkpoint {self.path} belongs to another configuration (features, seed, "
+                "size of chunks, or shape or mean of the data). Delete it to start over, and give "
+                "the features a random_state, so that the next run draws the same ones."
+            )
+        return int(self._saved.pop("blocks"))
+
+    def follow(self, block: Block) -> None:
+        """Take note of the next block, whether the file holds it or not."""
+        self._digest = _hash(self._digest + _block_digest(block))
+
+    def restored(self) -> Any:
+        """The state in the file, if it belongs to the rows so far."""
+        if self._saved.pop("digest").tobytes() != self._digest:
+            raise ValueError(f"{self.path} was written for other rows: delete it to start over.")
+        return self._restore(self._saved)
+
+    def write(self, state: Any, n_blocks: int = 1) -> None:
+        """Replace the file by this state of the rows so far."""
+        with atomic_write(self.path) as file:
+            np.savez(
+                file,
+                configuration=np.frombuffer(self._configuration, dtype=np.uint8),
+                digest=np.frombuffer(self._digest, dtype=np.uint8),
+                blocks=n_blocks,
+                probe=self._probe,
+                **state.arrays(),
+            )
 
 
 class Foldable:
-    """What comes in blocks of rows, and can be summed over them."""
+    """What comes in blocks of rows: `blocks(size)` is an iterator of tuples of columns.
 
-    @property
-    def n_rows(self) -> int | None:
-        """The number of rows, or None if it is not known."""
-        raise NotImplementedError
+    `n_rows` is None for a stream that has not been read.
+    """
+
+    n_rows: int | None = None
 
     def blocks(self, size: int) -> Iterator[Block]:
         """All rows in blocks of `size` (the last may be shorter)."""
@@ -36,8 +114,8 @@ class Foldable:
 
     def fold(
         self,
-        zero: Callable[[], Any],
-        add: Callable[[Any, Block, int], Any],
+        zero: Zero,
+        add: Add,
         *,
         block_rows: int,
         group_blocks: int = 1,
@@ -49,115 +127,119 @@ class Foldable:
         Parameters
         ----------
         zero : callable
-            `zero()` is a state of no rows. States are added by `+` (by `+=` where they have it).
+            `zero()` is a state of no rows. States have `+`, and `+=` if they add up in place.
         add : callable
             `add(state, block, first)` is the state with the rows of the block, of which `first` is
             the number of the first; it may change the state in place.
         block_rows, group_blocks : int
-            Rows of a block, and blocks of a group. Every group starts at `zero()`, so that groups
-            can be computed elsewhere with the same result.
+            Rows of a block, and blocks of a group. Every group starts at `zero()`, and groups are
+            added one after the other.
         checkpoint : Checkpoint or None
             Written after every group.
         progress : str or None
             What a progress bar counts; None for no bar.
         """
-        done = 0 if checkpoint is None else checkpoint.begin([block_rows, group_blocks, FAN_IN])
-        tree = Tree()
-        group: Any = None
-        number = first = 0
+        n_done = 0 if checkpoint is None else checkpoint.open((block_rows, group_blocks))
+        number, first, total = 0, 0, None
+        blocks = self.blocks(block_rows)
         with progress_bar(progress or "", self.n_rows, progress is not None) as advance:
-            for number, block in enumerate(self.blocks(block_rows), start=1):
+            for start in blocks:
+                group = None
+                for block in chain([start], islice(blocks, group_blocks - 1)):
+                    if number >= n_done:
+                        group = add(zero() if group is None else group, block, first)
+                    number, first = number + 1, first + block[0].shape[0]
+                    if checkpoint is not None:
+                        checkpoint.follow(block)
+                        if number == n_done:
+                            total = checkpoint.restored()
+                    advance(block[0].shape[0])
+                if group is None:
+                    continue
+                total = group if total is None else iadd(total, group)
                 if checkpoint is not None:
-                    checkpoint.follow(block)
-                if number > done:
-                    group = add(zero() if group is None else group, block, first)
-                    if number % group_blocks == 0:
-                        tree.add(group)
-                        group = None
-                        if checkpoint is not None:
-                            checkpoint.write(tree, number)
-                elif number == done and checkpoint is not None:
-                    tree = Tree.restored(checkpoint.saved(), checkpoint.restore)
-                first += block[0].shape[0]
-                advance(block[0].shape[0])
-        if checkpoint is not None and number < done:
-            raise ValueError(
-                f"The checkpoint {checkpoint.path} holds more rows than the data given now."
-            )
-        if group is not None:
-            tree.add(group)
-            if checkpoint is not None:
-                checkpoint.write(tree, number)
-        total = tree.total()
+                    checkpoint.write(total, number)
+        if checkpoint is not None and number < n_done:
+            raise ValueError(f"The checkpoint {checkpoint.path} has more rows than the data.")
         return zero() if total is None else total
 
 
-def most_states(n_groups: int | None) -> int:
-    """How many states a fold holds at once: that of a group, and a sum of every level of the tree.
+class Mapped(Foldable):
+    """Results of a function of blocks of rows, for many folds; `Rows.mapped` returns it."""
 
-    A single group is its own sum. An unknown number counts as one of two levels.
+    def __init__(self, rows: Foldable, function: OfBlock, size: int, most_rows: int):
+        self._rows, self._function, self._size = rows, function, size
+        self._most_rows = most_rows  # whose results are kept
+        self._kept: list[Any] | None = None
+
+    def fold(self, zero: Zero, add: Add, *, progress: str | None = None, **_: Any) -> Any:
+        """As `Rows.fold`, of the results, each of which is a group."""
+        self.n_rows = self._rows.n_rows
+        return super().fold(zero, add, block_rows=self._size, progress=progress)
+
+    def blocks(self, size: int) -> Iterator[Any]:
+        if self._kept is not None:
+            return iter(self._kept)
+        results = map(self._function, self._rows.blocks(size))
+        if self.n_rows is None or self.n_rows > self._most_rows:
+            return results
+        self._kept = list(results)
+        return iter(self._kept)
+
+
+def digest(rows: Foldable, block_rows: int) -> bytes:
+    """A digest of all rows in blocks of this size, computed where the rows are."""
+
+    def add(digests: bytes, block: Block, first: int) -> bytes:
+        return digests + _block_digest(block)
+
+    return _hash(rows.fold(bytes, add, block_rows=block_rows))
+
+
+def fingerprint(parts: Iterable[Any]) -> bytes:
+    """A digest of plain values that identifies a configuration."""
+    return _hash(repr(list(parts)).encode())
+
+
+def _block_digest(block: Block) -> bytes:
+    """A digest of the values of all columns."""
+    arrays: list[np.ndarray] = []
+    for column in block:
+        if is_sparse(column):
+            arrays += [column.indptr - column.indptr[0], column.indices, column.data]
+        else:
+            values = np.asarray(column)  # of objects: labels, or None
+            arrays.append(np.array(repr(values.tolist())) if values.dtype.hasobject else values)
+    return _hash(b"".join(repr(a.shape).encode() + a.tobytes() for a in arrays))
+
+
+def _hash(data: bytes) -> bytes:
+    return hashlib.blake2b(data, digest_size=16).digest()
+
+
+def _agree(saved: np.ndarray, probe: np.ndarray) -> bool:
+    """Whether both are the same to rounding: to half of the digits, relative to the largest entry.
+
+    Features of another seed or kernel differ in the first digit.
     """
-    if n_groups is not None and n_groups <= 1:
-        return 1
-    levels, reached = 1, FAN_IN
-    while reached < (FAN_IN**2 if n_groups is None else n_groups):
-        levels, reached = levels + 1, reached * FAN_IN
-    return 1 + levels
+    if saved.shape != probe.shape or saved.dtype != probe.dtype:
+        return False
+    digits = np.sqrt(np.finfo(probe.dtype).eps) if probe.dtype.kind in "fc" else 0.0
+    return bool(np.all(np.abs(saved - probe) <= digits * np.max(np.abs(probe), initial=0)))
 
 
-class Tree:
-    """States added in the order of a tree: every node is the sum of 16 nodes below it, in order.
-
-    The tree depends on the number of states alone, so that its nodes can be computed anywhere (see
-    `dask`). Here states come one after the other, and one unfinished node of every level is held.
-    """
-
-    def __init__(self) -> None:
-        self.counts: list[int] = []  # of the unfinished nodes, from below
-        self.sums: list[Any] = []
-
-    def add(self, state: Any) -> None:
-        """Add the next state, which becomes the tree's own."""
-        for level in range(len(self.counts) + 1):
-            if level == len(self.counts):
-                self.counts.append(0)
-                self.sums.append(None)
-            self.counts[level] += 1
-            self.sums[level] = _joined(self.sums[level], state)
-            if self.counts[level] < FAN_IN:
-                return
-            state, self.counts[level], self.sums[level] = self.sums[level], 0, None
-
-    def total(self) -> Any:
-        """The sum of all states, or None without any; the tree is used up."""
-        total: Any = None
-        for node in self.sums:
-            total = total if node is None else node if total is None else _joined(node, total)
-        return total
-
-    def arrays(self) -> dict[str, Any]:
-        """All of it by name, for a checkpoint."""
-        found: dict[str, Any] = {"counts": np.array(self.counts)}
-        for level, node in enumerate(self.sums):
-            if node is not None:
-                found |= {f"{level}.{name}": value for name, value in node.arrays().items()}
-        return found
-
-    @classmethod
-    def restored(cls, arrays: dict[str, Any], restore: Callable[[dict[str, Any]], Any]) -> Tree:
-        """The way back from `arrays`; `restore` is that of a state."""
-        tree = cls()
-        tree.counts = arrays.pop("counts").tolist()
-        nodes: list[dict[str, Any]] = [{} for _ in tree.counts]
-        for key, value in arrays.items():
-            level, name = key.split(".", 1)
-            nodes[int(level)][name] = value
-        tree.sums = [restore(node) if node else None for node in nodes]
-        return tree
-
-
-def _joined(total: Any, state: Any) -> Any:
-    if total is None:
-        return state
-    total += state  # in place where the state can: it may be large, and the fold alone knows it
-    return total
+def _read(path: Path) -> dict[str, np.ndarray]:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            members = archive.infolist()
+        # np.savez does not compress: no member is larger than the file, so no file is a bomb
+        is_stored = all(member.compress_type == zipfile.ZIP_STORED for member in members)
+        if not is_stored or sum(member.file_size for member in members) > path.stat().st_size:
+            raise ValueError("its members are compressed or overlap")
+        with np.load(path, allow_pickle=False) as file:
+            saved = dict(file)
+    except Exception as error:
+        raise ValueError(f"{path} is not a checkpoint that can be read: {error}.") from error
+    if not {"configuration", "probe", "blocks", "digest"} <= saved.keys():
+        raise ValueError(f"{path} is not a checkpoint of dotsketch.")
+    return saved

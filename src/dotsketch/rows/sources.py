@@ -1,269 +1,161 @@
-"""Rows from anywhere, in blocks of one size: arrays, memory maps, data sets on disk, generators.
+"""Rows (X, y, noise_variance, sample_weight) of arrays, files and streams, in blocks.
 
-`Rows` hides where data come from. Blocks have the same rows however the data arrive, so that a sum
-over blocks is the same for an array, a memory map of it, and a generator of any batches, up to the
-rounding of the BLAS that computes it.
+A block is a tuple of these four columns, of which all but X may be None. Blocks hold the same rows
+however the data arrive, and so does a sample: a sum over blocks is the same for an array, a memory
+map of it, and a generator of any batches, up to the rounding of the BLAS that computes it. Rows
+whose `sample_weight` is 0 are left out before anything else.
 """
 
 from __future__ import annotations
 
-import inspect
 import itertools
 import mmap
-import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 import numpy as np
 import scipy.sparse
 
-from .._arrays import Array, evenly_spaced, host, is_sparse
+from .._arrays import host, is_sparse
 from .._typing import Block as Block
-from .fold import Foldable
-from .mapped import MappedRows
+from .fold import Foldable, Mapped, OfBlock
 
-COLUMNS = ("X", "y", "noise_variance", "sample_weight")
-LIBRARIES = ("dask",)  # that compute with rows where they are: see `collections`
-SAMPLE_ROWS = 10_000  # features are fitted on so many rows of data that are not in memory
-
-
-class Output(NamedTuple):
-    """An array that a method returns of rows (n, d): (n,), or (n, columns) with their names."""
-
-    label: str
-    dtype: Any
-    names: list[str] | None = None
-
-    @property
-    def width(self) -> int | None:
-        return None if self.names is None else len(self.names)
-
-    def empty(self) -> np.ndarray:
-        """The array of no rows."""
-        shape = (0,) if self.names is None else (0, len(self.names))
-        return np.empty(shape, dtype=self.dtype)
+COLLECTIONS: dict[str, Callable[[Block], Rows]] = {}  # by library
+NO_ROWS = "The data have no rows whose weight is not zero: Found array with 0 sample(s)."
 
 
 class Rows(Foldable):
-    """Columns of rows, such as (X, y): arrays of one length, or a stream of batches of them.
+    """Columns of rows; `Rows.of` returns the right kind.
 
-    Parameters
+    Attributes
     ----------
-    columns : tuple of arrays, or of anything with `shape` and slices
-        h5py and zarr data sets, `np.memmap`, CSR matrices, data frames.
-    stream : callable that returns an iterator of batches (tuples as `columns`, or dictionaries with
-        names of `COLUMNS`), or an iterator
-        An iterator allows one pass only, a callable as many as are asked for.
+    n_rows : int or None
+        None for a stream that has not been read.
+    columns : tuple or None
+        The columns if they are in memory or can be sliced (then with rows of weight 0), else None.
+    in_memory : bool
+    repeatable : bool
+        Whether the rows can be read more than once: False for an iterator only.
     """
 
-    def __init__(self, columns: Block | None = None, stream: Any = None):
-        if (columns is None) == (stream is None):
-            raise ValueError("Give either columns or a stream.")
-        self.columns = None if columns is None else each(columns, _sliceable)
-        self._stream = stream
-        self._taken = False
-        # The generator that a repeatable stream returned last, if it still exists; its rows
-        self._given: weakref.ref[Any] | None = None
-        self._n_given: int | None = None
-        if self.columns is not None:
-            if any(c is not None and c.shape == () for c in self.columns):
-                raise ValueError("A number was given where one for every row is needed.")
-            check_lengths(self.columns)
-            if self.n_rows == 0:
-                raise ValueError("The data have no rows: Found array with 0 sample(s).")
-            if not is_on_disk(self.columns[0]):
-                self.columns = counted(self.columns)
-                if self.n_rows == 0:
-                    raise ValueError("All weights of the rows are zero: there are no rows.")
+    columns: Block | None = None
+    in_memory = False
+    repeatable = True
+    mapped_type: type[Mapped] = Mapped
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_given": None}
+    @staticmethod
+    def of(X: Any, y: Any = None, noise_variance: Any = None, sample_weight: Any = None) -> Rows:
+        """The rows of X (n, d) and of other columns of n numbers or labels each.
 
-    @property
-    def n_rows(self) -> int | None:
-        return None if self.columns is None else self.columns[0].shape[0]
+        Parameters
+        ----------
+        X : array, CSR matrix, data frame, memory map, h5py or zarr data set; a Dask array or data
+            frame; an iterator of batches, or a function that returns one
+            A batch is (X, y), (X, y, noise_variance) or (X, y, noise_variance, sample_weight), with
+            None for a column that is not there. The other arguments are then None.
+        y, noise_variance, sample_weight : arrays (n,), y also (n, outputs), or None
+        """
+        columns = (X, y, noise_variance, sample_weight)
+        if is_collection(X):
+            return COLLECTIONS[_library(X)](columns)
+        if not is_stream(X):
+            return ArrayRows(columns)
+        if any(column is not None for column in columns[1:]):
+            raise ValueError("A stream gives y, noise_variance and sample_weight: leave them out.")
+        return StreamRows(X)
 
-    @property
-    def in_memory(self) -> bool:
-        """Whether all rows are at hand, in `columns`."""
-        return self.columns is not None and not is_on_disk(self.columns[0])
+    def sample(self, size: int, rng: np.random.Generator) -> Block:
+        """At most `size` rows, drawn at random without replacement, in ascending order.
 
-    @property
-    def repeatable(self) -> bool:
-        """Whether the rows can be read more than once."""
-        return self.columns is not None or callable(self._stream)
-
-    def keep(self) -> None:
-        """Rows are read repeatedly from here on: they may be kept where they are read."""
-
-    def blocks(self, size: int) -> Iterator[Block]:
-        if self.columns is None:
-            yield from regroup(self._batches(), size)
-            return
-        for start in range(0, self.columns[0].shape[0], size):
-            block = counted(each(self.columns, _rows, start, start + size))
-            if block[0].shape[0]:
-                yield block
-            for column in self.columns:
-                release_pages(column)
-
-    def sample(self, size: int) -> Block:
-        """At most `size` rows: evenly spaced ones, or the first of a stream (which keeps them)."""
-        if self.columns is not None:
-            n = self.columns[0].shape[0]
-            if n <= size:
-                return _first(self.blocks(max(n, 1)))
-            places = evenly_spaced(n, size)
-            found = counted(each(self.columns, pick, places))
-            # all of them may have a weight of zero
-            return found if found[0].shape[0] else _first(self.blocks(size))
-        batches = self._batches()
-        kept: list[Block] = []
-        while sum(len_of(batch[0]) for batch in kept) < size:
-            batch = next(batches, None)
-            if batch is None:
-                break
-            kept.append(batch)
-        if not kept:
-            raise ValueError("The stream has no rows: Found array with 0 sample(s).")
-        if not callable(self._stream):
-            self._stream, self._taken = itertools.chain(kept, batches), False
-        return _first(regroup(iter(kept), size))
-
-    def spread(self, size: int, n_rows: int) -> Block:
-        """Evenly spaced rows of a stream of so many, in one pass over it."""
-        places, first, kept = evenly_spaced(n_rows, size), 0, []
-        for batch in self._batches():
-            last = first + len_of(batch[0])
-            own = places[slice(*np.searchsorted(places, (first, last)))] - first
-            if len(own):
-                kept.append(each(batch, pick, own))
-            first = last
-        return join(kept)
+        The same rows are drawn however the data arrive, with one exception: those of an iterator,
+        which gives its rows once, are its first rows; `blocks` returns them again. A function that
+        returns an iterator is read once more.
+        """
+        raise NotImplementedError
 
     def distinct(self, column: int) -> np.ndarray | None:
-        """The different values of a column, in order; None for a stream."""
-        return None if self.columns is None else np.unique(self.columns[column])
+        """The different values of a column in ascending order; None for a stream."""
+        return None
 
-    def mapped(
-        self, function: Callable[[Block], Block], *, block_rows: int, row_bytes: int, memory: int
-    ) -> MappedRows:
-        """Rows whose blocks are function(block), for many folds.
+    def mapped(self, function: OfBlock, *, block_rows: int, row_bytes: int, memory: int) -> Mapped:
+        """The results function(block) of all blocks, for many folds.
 
-        Results are kept after the first fold if they take no more than `memory` bytes; `row_bytes`
-        is what those of a row take.
+        They are kept after the first fold if they take at most `memory` bytes, `row_bytes` for each
+        row; otherwise every fold computes them again.
         """
-        return MappedRows(self, function, block_rows, memory)
+        return self.mapped_type(self, function, block_rows, memory // row_bytes)
+
+
+class ArrayRows(Rows):
+    """Columns that can be sliced, in memory or in a file."""
+
+    columns: Block
+    n_rows: int
+
+    def __init__(self, columns: Block):
+        columns = each(columns, _sliceable)
+        check_lengths(columns)
+        self.in_memory = not is_on_disk(columns[0])
+        self.columns = counted(columns) if self.in_memory else columns
+        self._numbers = None  # of the rows that count, where others are in a file
+        if columns[3] is not None and not self.in_memory:
+            self._numbers = counted((np.arange(length(columns)), None, None, columns[3]))[0]
+        self.n_rows = length(self.columns if self._numbers is None else (self._numbers,))
+        if self.n_rows == 0:
+            raise ValueError(NO_ROWS)
+
+    def blocks(self, size: int) -> Iterator[Block]:
+        return regroup(self._slices(size), size)
+
+    def _slices(self, size: int) -> Iterator[Block]:
+        for start in range(0, length(self.columns), size):
+            yield counted(take(self.columns, slice(start, start + size)))
+            each(self.columns, release_pages)
+
+    def sample(self, size: int, rng: np.random.Generator) -> Block:
+        numbers = drawn_numbers(self.n_rows, size, rng)
+        if self.in_memory and len(numbers) == self.n_rows:
+            return self.columns
+        return take(self.columns, numbers if self._numbers is None else self._numbers[numbers])
+
+    def distinct(self, column: int) -> np.ndarray:
+        values = np.asarray(self.columns[column])
+        return np.unique(values if self._numbers is None else values[self._numbers])
+
+
+class StreamRows(Rows):
+    """Batches of an iterator, or of a function that returns a fresh one for every pass."""
+
+    def __init__(self, stream: Any):
+        self.repeatable = not hasattr(stream, "__next__")
+        self._stream = stream
+        self._is_read = False
+
+    def blocks(self, size: int) -> Iterator[Block]:
+        return regroup(self._batches(), size)
+
+    def sample(self, size: int, rng: np.random.Generator) -> Block:
+        if self.repeatable:
+            return smallest_keys(self._batches(), size, rng)
+        batches, first = self._batches(), []
+        while sum(map(length, first)) < size and (batch := next(batches, None)) is not None:
+            first.append(batch)
+        self._stream, self._is_read = itertools.chain(first, batches), False
+        return take(join(first), slice(size))
 
     def _batches(self) -> Iterator[Block]:
-        if callable(self._stream):
-            return self._repeated()
-        if self._taken:
-            raise ValueError(
-                "The iterator is used up, and this takes another pass over the rows: give a "
-                "function that returns a fresh iterator instead."
-            )
-        self._taken = True
-        return map(as_batch, self._stream)
-
-    def _repeated(self) -> Iterator[Block]:
-        """The batches of a repeatable stream, which are the same in every pass."""
-        given, n = self._stream(), 0
-        if inspect.isgenerator(given):  # others may start again
-            if self._given is not None and self._given() is given:
-                raise ValueError(
-                    "The function returns the same iterator every time, which gives its rows only "
-                    "once: return a fresh iterator from every call."
-                )
-            self._given = weakref.ref(given)
-        for batch in map(as_batch, given):
-            n += len_of(batch[0])
+        if self._is_read and not self.repeatable:
+            raise ValueError("The iterator is used up: give a function that returns a fresh one.")
+        self._is_read, n = True, 0
+        for batch in map(_as_batch, self._stream() if self.repeatable else self._stream):
+            n += length(batch)
             yield batch
-        if self._n_given not in (None, n):
+        if self.n_rows not in (None, n):
             raise ValueError(
-                f"The function gave {self._n_given} rows in one pass and {n} in another: return "
-                "all rows, in the same order, from every call."
+                f"The function gave {self.n_rows} rows in one pass and {n} in another: return all "
+                "rows, in the same order, from a fresh iterator with every call."
             )
-        self._n_given = n
-
-
-def _first(blocks: Iterator[Block]) -> Block:
-    for block in blocks:
-        return block
-    raise ValueError("All weights of the rows are zero: there are no rows.")
-
-
-def regroup(batches: Iterator[Block], size: int) -> Iterator[Block]:
-    """Batches of any lengths as blocks of `size` rows."""
-    waiting: list[Block] = []
-    count = 0
-    for batch in batches:
-        waiting.append(batch)
-        count += len_of(batch[0])
-        if count < size:
-            continue
-        joined = join(waiting)
-        for start in range(0, count - size + 1, size):
-            yield each(joined, _rows, start, start + size)
-        done = count - count % size
-        waiting = [each(joined, _rows, done, count)]
-        count -= done
-    if count:
-        yield join(waiting)
-
-
-def as_batch(batch: Any) -> Block:
-    """A batch of a stream as a tuple of arrays of one length, without rows of weight zero."""
-    if isinstance(batch, Mapping):
-        unknown = [name for name in batch if name not in COLUMNS]
-        if unknown or not {"X", "y"} <= set(batch):
-            raise ValueError(f"A batch has columns {COLUMNS}, X and y at least; got {[*batch]}.")
-        batch = tuple(batch.get(name) for name in COLUMNS)
-    if not isinstance(batch, (tuple, list)) or len(batch) < 2:
-        raise TypeError(
-            "A stream gives batches (X, y), (X, y, noise_variance) or dictionaries of columns "
-            f"{COLUMNS}; got {type(batch).__name__}."
-        )
-    if batch[0] is None or batch[1] is None:
-        raise ValueError("A batch has rows X and targets y; got None in place of one of them.")
-    columns = each(batch, _sliceable)
-    check_lengths(columns)
-    return counted(columns)
-
-
-def each(columns: Iterable[Any], function: Callable[..., Any], *arguments: Any) -> Block:
-    """function(column, …) of every column that there is."""
-    return tuple(None if column is None else function(column, *arguments) for column in columns)
-
-
-def check_lengths(columns: Iterable[Any]) -> None:
-    """Raise unless all columns have as many rows."""
-    lengths = {len_of(column) for column in columns if column is not None}
-    if len(lengths) > 1:
-        raise ValueError(
-            f"Found input variables with inconsistent numbers of samples: {sorted(lengths)}."
-        )
-
-
-def sample_weights(block: Block) -> np.ndarray | None:
-    """How often the rows of a block count, or None if each counts once."""
-    return block[3] if len(block) > 3 else None
-
-
-def counted(block: Block) -> Block:
-    """The rows whose weight is not zero: a row of weight 3 is three rows, one of weight 0 none."""
-    if sample_weights(block) is None:
-        return block
-    weights = np.asarray(block[3], dtype=np.float64)
-    if weights.shape != (len_of(block[0]),) or not np.all((weights >= 0) & (weights < np.inf)):
-        raise ValueError(
-            "sample_weight must hold one number for every row, none of them negative, NaN or "
-            f"infinite; its shape is {weights.shape} for {len_of(block[0])} rows."
-        )
-    kept, block = np.flatnonzero(weights), (*block[:3], weights)
-    if len(kept) == 0:
-        return each(block, lambda column: column[:0])
-    return block if len(kept) == len(weights) else each(block, pick, kept)
+        self.n_rows = n
 
 
 def is_stream(X: Any) -> bool:
@@ -271,19 +163,23 @@ def is_stream(X: Any) -> bool:
     return hasattr(X, "__next__") or (callable(X) and not hasattr(X, "shape"))
 
 
-def is_on_disk(X: Any) -> bool:
-    """Whether reading all of X at once is to be avoided: a memory map, a data set of a file, or a
-    collection of another library, whose rows may be anywhere."""
-    if isinstance(X, np.ndarray):
-        return _map_of(X) is not None
-    if is_collection(X):
-        return True
-    return hasattr(X, "shape") and hasattr(X, "chunks") and hasattr(X, "dtype")
-
-
 def is_collection(X: Any) -> bool:
-    """Whether X is a collection of a library that computes with rows where they are."""
-    return type(X).__module__.partition(".")[0] in LIBRARIES
+    """Whether X is a collection of a library that computes with rows where they are: of Dask."""
+    return _library(X) in COLLECTIONS
+
+
+def _library(X: Any) -> str:
+    return type(X).__module__.partition(".")[0]
+
+
+def is_on_disk(X: Any) -> bool:
+    """Whether X is a memory map or a data set of a file, which are read block by block."""
+    return _map_of(X) is not None or all(hasattr(X, a) for a in ("shape", "chunks", "dtype"))
+
+
+def in_memory_sample(X: Any, size: int, rng: np.random.Generator) -> Any:
+    """X itself, or at most `size` rows of it, drawn at random, if it is a collection."""
+    return Rows.of(X).sample(size, rng)[0] if is_collection(X) else X
 
 
 def float_type(X: Any) -> np.dtype[Any]:
@@ -292,16 +188,143 @@ def float_type(X: Any) -> np.dtype[Any]:
     return np.dtype("float32" if all(t == np.float32 for t in types) else "float64")
 
 
+def split_target(X: Any, y: Any, target: Any) -> tuple[Any, Any]:
+    """X and y, where `target` may name the column (or a list of columns) of a frame X that is y."""
+    if target is None:
+        return X, y
+    if y is not None:
+        raise ValueError("Give y, or the name of its column in X as target=, not both.")
+    names = list(getattr(X, "columns", ()))
+    if not set(target if isinstance(target, list) else [target]) <= set(names):
+        raise ValueError(f"X must be a data frame with a column {target!r}; it has {names}.")
+    return X.drop(columns=target), X[target]
+
+
+# -- blocks ------------------------------------------------------------------------------------
+
+
+def each(columns: Iterable[Any], function: Callable[[Any], Any]) -> Block:
+    """function(column) of every column that there is."""
+    return tuple(None if column is None else function(column) for column in columns)
+
+
+def length(block: Block) -> int:
+    return int(block[0].shape[0])
+
+
+def check_lengths(columns: Iterable[Any]) -> None:
+    """Raise unless all columns have as many rows."""
+    lengths = sorted({column.shape[0] for column in columns if column is not None})
+    if len(lengths) > 1:
+        raise ValueError(f"Found columns with inconsistent numbers of samples: {lengths}.")
+
+
+def counted(block: Block) -> Block:
+    """The rows of a block whose weight is not zero."""
+    if block[3] is None:
+        return block
+    weights = np.asarray(block[3], dtype=np.float64)
+    if weights.ndim != 1 or not np.all((weights >= 0) & (weights < np.inf)):
+        raise ValueError(
+            "sample_weight must be one number for every row, none of them negative, NaN or "
+            f"infinite; got an array of shape {weights.shape}."
+        )
+    block, numbers = (*block[:3], weights), np.flatnonzero(weights)
+    return block if len(numbers) == len(weights) else take(block, numbers)
+
+
+def take(block: Block, rows: slice | np.ndarray) -> Block:
+    """Some rows of a block, in memory: a slice, or their numbers in ascending order."""
+    return each(block, lambda column: _taken(column, rows))
+
+
+def _taken(column: Any, rows: slice | np.ndarray) -> Any:
+    if hasattr(column, "iloc"):
+        return column.iloc[rows]
+    if _map_of(column) is None:
+        return column[rows]
+    if isinstance(rows, slice):
+        return np.array(column[rows])  # so that its pages can be released
+    parts = []
+    for start in range(0, len(rows), 256):  # a page brings its neighbours: released in between
+        parts.append(np.array(column[rows[start : start + 256]]))
+        release_pages(column)
+    return np.concatenate(parts)
+
+
+def join(batches: list[Block]) -> Block:
+    """Batches one below the other."""
+    if not batches:
+        raise ValueError(NO_ROWS)
+    return batches[0] if len(batches) == 1 else tuple(map(_joined, zip(*batches, strict=True)))
+
+
+def _joined(columns: tuple[Any, ...]) -> Any:
+    kinds = {None if column is None else column.shape[1:] for column in columns}
+    if all(hasattr(column, "columns") for column in columns):
+        kinds = {tuple(frame.columns) for frame in columns}
+    if len(kinds) > 1:
+        raise ValueError(f"Batches have different columns or shapes of rows: {kinds}.")
+    if columns[0] is None:
+        return None
+    if any(map(is_sparse, columns)):
+        return scipy.sparse.vstack(columns, format="csr")
+    if all(hasattr(column, "iloc") for column in columns):
+        import pandas
+
+        return pandas.concat(columns)
+    return np.concatenate([np.asarray(column) for column in columns])
+
+
+def regroup(batches: Iterable[Block], size: int) -> Iterator[Block]:
+    """Batches of any lengths as blocks of `size` rows."""
+    waiting: list[Block] = []
+    count = 0
+    for batch in filter(length, batches):
+        waiting.append(batch)
+        count += length(batch)
+        if count >= size:
+            joined, whole = join(waiting), count - count % size
+            for start in range(0, whole, size):
+                yield take(joined, slice(start, start + size))
+            count -= whole
+            waiting = [take(joined, slice(whole, None))] if count else []
+    if count:
+        yield join(waiting)
+
+
+def smallest_keys(batches: Iterable[Block], size: int, rng: np.random.Generator) -> Block:
+    """`size` random rows of all batches, in order: those with the smallest of random keys.
+
+    This takes one pass, and the lengths of the batches do not matter.
+    """
+    kept: list[Block] = []
+    keys, largest = np.empty(0), np.inf
+    for batch in batches:
+        new = rng.random(length(batch))
+        places = np.flatnonzero(new < largest)
+        if len(places):
+            kept.append(take(batch, places))
+            keys = np.concatenate([keys, new[places]])
+        if len(keys) > size:
+            places = np.sort(np.argpartition(keys, size - 1)[:size])
+            kept, keys = [take(join(kept), places)], keys[places]
+            largest = np.max(keys)
+    return join(kept)
+
+
+def drawn_numbers(n: int, size: int, rng: np.random.Generator) -> np.ndarray:
+    """The numbers of the rows that `smallest_keys` draws of n rows."""
+    step = 1 << 16  # half a megabyte of keys at a time
+    numbers = ((np.arange(a, min(a + step, n)),) for a in range(0, n, step))
+    return np.asarray(smallest_keys(numbers, size, rng)[0])
+
+
 def release_pages(X: Any) -> None:
-    """Let go of the pages of a read-only memory map: they count as this process's memory."""
-    source = _map_of(X) if isinstance(X, np.ndarray) else None
-    if source is None or not hasattr(source, "madvise") or X.flags.writeable:
-        return
-    source.madvise(mmap.MADV_DONTNEED)
-
-
-def len_of(column: Array) -> int:
-    return column.shape[0]
+    """Release the pages of a read-only memory map: they count as this process's memory."""
+    source = _map_of(X)
+    if source is not None and hasattr(source, "madvise") and not X.flags.writeable:
+        source.madvise(mmap.MADV_DONTNEED)
 
 
 def _map_of(X: Any) -> mmap.mmap | None:
@@ -312,64 +335,20 @@ def _map_of(X: Any) -> mmap.mmap | None:
 
 
 def _sliceable(column: Any) -> Any:
-    if is_on_disk(column):
-        return column
-    if is_sparse(column):
-        return column.tocsr()
-    column = host(column)
-    return column if hasattr(column, "shape") else np.asarray(column)
+    column = column.tocsr() if is_sparse(column) else host(column)
+    if not hasattr(column, "shape") or is_collection(column):
+        column = np.asarray(column)
+    if column.shape == ():
+        raise ValueError(f"One number for every row is needed; got {column}.")
+    return column
 
 
-def _rows(column: Any, start: int, stop: int) -> Any:
-    if hasattr(column, "iloc"):
-        return column.iloc[start:stop]
-    part = column[start:stop]
-    # rows of a memory map are copied, so that its pages can be let go
-    return np.array(part) if is_on_disk(part) else part
-
-
-def pick(column: Any, places: np.ndarray) -> Any:
-    """Some rows of a column, in memory."""
-    if hasattr(column, "iloc"):
-        return column.iloc[places]
-    if not isinstance(column, np.ndarray) or not is_on_disk(column):
-        part = column[places]
-        return np.array(part) if is_on_disk(part) else part
-    parts = []
-    for start in range(0, len(places), 256):  # a page brings its neighbours: let go in between
-        parts.append(np.array(column[places[start : start + 256]]))
-        release_pages(column)
-    return np.concatenate(parts)
-
-
-def join(batches: list[Block]) -> Block:
-    """Batches one below the other."""
-    if len(batches) == 1:
-        return batches[0]
-    if len({len(batch) for batch in batches}) > 1:
-        raise ValueError("All batches must be (X, y), or all (X, y, noise_variance).")
-    joined: list[Any] = []
-    for columns in zip(*batches, strict=True):
-        shapes = {None if c is None else c.shape[1:] for c in columns}
-        if len(shapes) > 1:
-            raise ValueError(f"The rows of all batches must be of one shape; got {shapes}.")
-        if all(c is None for c in columns):
-            joined.append(None)
-        elif any(is_sparse(c) for c in columns):
-            joined.append(scipy.sparse.vstack(columns, format="csr"))
-        elif all(hasattr(c, "iloc") for c in columns):
-            joined.append(_join_frames(columns))
-        else:
-            joined.append(np.concatenate([np.asarray(c) for c in columns]))
-    return tuple(joined)
-
-
-def _join_frames(frames: Any) -> Any:
-    """Data frames one below the other, with the names of their columns."""
-    import pandas
-
-    names = [list(frame) if frame.ndim == 2 else [frame.name] for frame in frames]
-    for other in names[1:]:
-        if other != names[0]:
-            raise ValueError(f"The batches have different columns: {names[0]} and {other}.")
-    return pandas.concat(frames)
+def _as_batch(batch: Any) -> Block:
+    """A batch of a stream as a block, without rows of weight zero."""
+    if not isinstance(batch, (tuple, list)) or not 2 <= len(batch) <= 4:
+        raise TypeError(f"A stream gives batches (X, y) of arrays; got {type(batch).__name__}.")
+    if batch[0] is None or batch[1] is None:
+        raise ValueError("A batch has rows X and targets y; got None instead of one of them.")
+    columns = each((*batch, *[None] * (4 - len(batch))), _sliceable)
+    check_lengths(columns)
+    return counted(columns)

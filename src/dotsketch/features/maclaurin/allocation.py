@@ -106,32 +106,6 @@ def evaluate(
     )
 
 
-def least_squared_error(
-    moments: ExpansionMoments, budget: int, exact_monomials: bool | int = True
-) -> float:
-    """A lower bound of the squared error of every allocation and all coefficients.
-
-    Every block is given the whole budget, or no variance where its monomials fit into it. With
-    these variances V the least error over δ = 1 − θ of any sign is a linear system,
-
-        E[R²] + 2 δᵀ E[t R] + δᵀ G δ + (1 − δ)ᵀ V (1 − δ) = min at (G + V) δ = V − E[t R].
-    """
-    variances = np.zeros(len(moments.degrees))
-    highest = highest_exact(moments, exact_monomials)
-    counts = np.arange(1, max(budget, 1) + 1)
-    for b, n in enumerate(moments.degrees.tolist()):
-        if n > 0 and not (n <= highest and moments.exact_projections(n) <= budget):
-            variances[b] = np.min(moments.variance(b, counts))
-    most = moments.tail_square + float(variances.sum())  # the error at δ = 0
-    diagonal = np.diag(moments.gram) + variances
-    scale = 1 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
-    w, U = np.linalg.eigh(scale[:, None] * (moments.gram + np.diag(variances)) * scale)
-    linear = U.T @ (scale * (variances - moments.tail))
-    gained = float(np.sum(linear**2 / np.maximum(w, np.finfo(float).eps * w.max())))
-    # Powers are nearly dependent, and small eigenvalues rounding: a tenth of the bound is left off
-    return max(0.9 * (most - gained) - 1e-12 * most, 0.0)
-
-
 def highest_exact(moments: ExpansionMoments, exact: bool | int) -> int:
     """The largest degree that may be written out."""
     if isinstance(exact, (bool, np.bool_)):

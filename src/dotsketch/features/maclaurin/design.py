@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -69,15 +68,6 @@ def _first_name(study: Study, rows: str) -> str:
     """One name for rows that are the same."""
     names = ("fitting", "sample", "outermost")
     return next(name for name in names if getattr(study, name) is getattr(study, rows))
-
-
-def prepare_moments(study: Study, chosen: Iterable[SeriesOptions], *names: str) -> None:
-    """The moments of all for rows of these names, in one pass over the pairs per expansion."""
-    options = sorted(set(chosen))
-    for rows in names:
-        missing = [one for one in options if not one.knows_moments(study, rows)]
-        for expansion in sorted({one[2:] for one in missing}):
-            _add_moments(study, rows, [one for one in missing if one[2:] == expansion])
 
 
 def _add_moments(study: Study, rows: str, chosen: list[SeriesOptions]) -> None:

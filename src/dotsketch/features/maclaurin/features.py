@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from copy import copy
 from dataclasses import replace
 from typing import Any
@@ -14,16 +13,12 @@ from ..._arrays import OUTPUTS, Array, ArrayT, as_generator
 from ..._backends.chunks import map_rows
 from ..._support.parameters import one_of
 from ...kernels import ExpandedKernel
-from ...sketches import (
-    SKETCHES,
-    SeparableSketch,
-    separable_sketch,
-)
-from ..base import FeatureMap, Floor, owned, suited
+from ...sketches import separable_sketch
+from ..base import FeatureMap, owned, suited
 from ..degenerate import warn_if_degenerate
-from ..errors import ExpectedError, Unsuited, relative_error
+from ..errors import ExpectedError, Unsuited
 from ..study import FitStudy, Study
-from .allocation import Allocation, evaluate, least_squared_error
+from .allocation import Allocation, evaluate
 from .blocks import BlockColumns, SketchedBlock, blocks_cost, blocks_diagonal, draw_blocks
 from .design import (
     MaclaurinDesign,
@@ -31,11 +26,10 @@ from .design import (
     drawn_degrees,
     given_projections,
     median_share,
-    prepare_moments,
 )
 from .moments import ExpansionMoments
 from .parameters import check_parameters
-from .search import COEFFICIENTS, allocate
+from .search import allocate
 
 
 class MaclaurinFeatures(FeatureMap):
@@ -105,8 +99,6 @@ class MaclaurinFeatures(FeatureMap):
     """
 
     family = "maclaurin"
-    timed_options = "sketch", "output"
-    is_monotone = False  # the variance of structured sketches is not quite monotone
 
     def __init__(
         self,
@@ -147,13 +139,6 @@ class MaclaurinFeatures(FeatureMap):
         study = FitStudy(
             self.kernel, X, n_pairs_sample=self.n_pairs_sample, random_state=sample_rng
         )
-        share = self._fit_study(study, *rngs)
-        warn_if_degenerate(study.kernel, X, share, degree=self.allocation_.max_degree)
-        return self
-
-    def fit_planned(self, X: Array, study: Study) -> MaclaurinFeatures:
-        """`fit` with the allocation that the plan has found."""
-        X, (_, *rngs) = self._begin(X)
         share = self._fit_study(study, *rngs)
         warn_if_degenerate(study.kernel, X, share, degree=self.allocation_.max_degree)
         return self
@@ -233,40 +218,7 @@ class MaclaurinFeatures(FeatureMap):
             draws = [drawn_degrees(moments, self._count_projections(), rng) for _ in range(16)]
             return self._error(study, moments, draws)
         allocation = _evaluated(moments, self.design(study).allocation)
-        if self.coefficients == "fitted":
-            study.known[self._fitted_key] = allocation.expected_relative_error
         return self._error(study, moments, [allocation])
-
-    @property
-    def _fitted_key(self) -> tuple[Any, ...]:
-        searched = self.min_degree, self.solver, self.exact_monomials
-        return "maclaurin fitted error", self._series, *searched, self.n_components
-
-    def floor(self, study: Study) -> Floor:
-        """The error if every degree had all columns; that of fitted coefficients, once known.
-
-        It is that of the outermost rows alone, which have most of it, until `prepare` has averaged
-        over the whole sample.
-        """
-        cost = float(self.n_components)
-        if not isinstance(self.allocation, str):
-            return Floor(0.0, cost)
-        exact = self.exact_monomials if self.allocation == "optimal" else False
-        rows = "sample" if self._series.knows_moments(study, "sample") else "outermost"
-
-        def compute() -> float:
-            moments = self._series.moments(study, rows)
-            least = least_squared_error(moments, self._count_projections(), exact)
-            m = len(getattr(study, rows))
-            share = max(m * (m - 1) // 2, 1) / len(study.kernel_values)
-            return relative_error(share * least, study.kernel_square)
-
-        key = "maclaurin floor", self._series, rows, self.n_components, type(exact), exact
-        error = study.once(key, compute)
-        if self.coefficients == "taylor":
-            # Less by a hair: equal errors differ by their roundings
-            error = max(error, (1 - 1e-6) * study.known.get(self._fitted_key, 0.0))
-        return Floor(error, cost)
 
     def expected_error_on(self, X: Array, *, n_pairs_sample: int = 500) -> ExpectedError:
         check_is_fitted(self)
@@ -291,38 +243,14 @@ class MaclaurinFeatures(FeatureMap):
 
     @classmethod
     def variants(cls, study: Study) -> list[FeatureMap]:
-        known = [name for name, kind in SKETCHES.items() if issubclass(kind, SeparableSketch)]
-        choices: list[dict[str, Any]] = [{"allocation": "random"}]
-        choices += [
-            {"coefficients": coefficients, "mean_split": mean_split}
-            for coefficients in COEFFICIENTS
-            for mean_split in (False, True)
-        ]
         return suited(
             (
-                cls(
-                    study.kernel,
-                    sketch=sketch,
-                    output=output,
-                    max_degree=study.max_degree,
-                    **choice,
-                )
-                for output in ("real", "complex_to_real")
-                for sketch in known
-                for choice in choices
+                cls(study.kernel, sketch=sketch, coefficients="fitted", mean_split=mean_split)
+                for sketch in ("tensor_srht", "balanced_tensor_sketch")
+                for mean_split in (False, True)
             ),
             study,
         )
-
-    @classmethod
-    def prepare(cls, study: Study, chosen: Sequence[MaclaurinFeatures]) -> None:
-        """The moments of all candidates: one pass over the pairs for each expansion."""
-        prepare_moments(study, (one._series for one in chosen), "fitting", "sample")
-
-    @classmethod
-    def prepare_floors(cls, study: Study, chosen: Sequence[MaclaurinFeatures]) -> None:
-        bounded = (one._series for one in chosen if isinstance(one.allocation, str))
-        prepare_moments(study, bounded, "outermost")
 
     def expected_diagonal(self, X: Array, Z: Array) -> np.ndarray:  # (n, d), (n, D) -> (n,)
         return blocks_diagonal(self.expansion_, self.blocks_, X)

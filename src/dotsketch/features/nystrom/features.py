@@ -10,17 +10,14 @@ import numpy as np
 from ..._arrays import Array, ArrayT, as_generator
 from ..._support.threads import suited_blas_threads
 from ...kernels import Kernel
-from ..base import FeatureMap, Floor, Setup, fitted_kernel, suited
+from ..base import FeatureMap, fitted_kernel, suited
 from ..degenerate import warn_if_degenerate
 from ..errors import ExpectedError, Unsuited
-from ..landmarks import CLUSTERS, landmark_rule, n_candidates, uniform_rows
+from ..landmarks import CLUSTERS, landmark_rule
 from ..study import Study, check_kernel
 from .basis import count_landmarks, fitted_basis, given_rows, unit_kernel
 from .columns import NystromColumns
-from .measured import eigen_operations, has_finite_diagonal, measured
-from .moment import n_moment_rows
-
-_ROUNDING = 1e-15  # a measured error is never less
+from .measured import has_finite_diagonal, measured
 
 
 class NystromFeatures(FeatureMap):
@@ -202,9 +199,13 @@ class NystromFeatures(FeatureMap):
         if not study.once("finite diagonal", lambda: has_finite_diagonal(study)):
             raise Unsuited("k(x, x)² overflows for some rows")
 
-    def most_components(self, study: Study) -> int | None:
-        """One column per row: every row is then a landmark, and the kernel matrix exact."""
-        return study.n_rows
+    def columns_up_to(self, n_components: int, n_rows: int) -> int:
+        """At most one column per row."""
+        return min(n_components, n_rows)
+
+    def cost(self, study: Study) -> float:
+        m = min(self._count_landmarks(self.n_components), study.n_rows)
+        return 2.0 * m * (study.dimension + self.n_components)
 
     def expected_error(self, study: Study) -> ExpectedError:
         """Measured with as many landmarks as X leaves beside the rows held out; 0 with all rows."""
@@ -220,32 +221,6 @@ class NystromFeatures(FeatureMap):
             found = study.once(key, lambda: measured(study, rule, D, m))
         fewer = found.n_fitting if found.n_fitting < m else None
         return found.error(2.0 * m * (d + D), fewer)
-
-    def floor(self, study: Study) -> Floor:
-        """Nothing but rounding, which orders the candidates: the cheaper rule first.
-
-        More landmarks are no bound for fewer: the D columns are then those of the largest second
-        moment of the rows fitted to, and rows held out may be longer, or in other clusters.
-        """
-        D = self.n_components
-        m = min(self._count_landmarks(D), study.n_rows)
-        cost = 2.0 * m * (study.dimension + D)
-        if study.n_rows <= D:
-            return Floor(0.0, cost)
-        is_uniform = landmark_rule(self._rule) is uniform_rows
-        return Floor(_ROUNDING if is_uniform else 2 * _ROUNDING, cost)
-
-    def setup(self, dimension: int) -> Setup:
-        """A factor of a matrix (m, m), and its inverse or its second moment and eigenvectors."""
-        D, d = self.n_components, dimension
-        m = float(self._count_landmarks(D))
-        operations = m**3 + 2 * m * m * d
-        if m > D:
-            operations += eigen_operations(m) + 2.0 * n_moment_rows(m) * m * (m + d)
-        pivots = isinstance(self.landmarks, str) and self._rule == "rpcholesky"
-        n = n_candidates(int(m)) if pivots else 0
-        operations += n * m * (m + 2 * d)
-        return Setup(operations, 8 * (3 * m * m + m * d + n * (m + d)))
 
     @classmethod
     def variants(cls, study: Study) -> list[FeatureMap]:

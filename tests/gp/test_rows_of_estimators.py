@@ -1,0 +1,312 @@
+"""Estimators fitted to rows of any source: the same model, also after a kill or a lost worker."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse
+
+from dotsketch import (
+    DirichletGPClassifier,
+    FeatureGPClassifier,
+    FeatureGPRegressor,
+    Gaussian,
+    NystromFeatures,
+    PolynomialSketch,
+)
+
+dask = pytest.importorskip("dask")
+da = pytest.importorskip("dask.array")
+dd = pytest.importorskip("dask.dataframe")
+pandas = pytest.importorskip("pandas")
+
+N, CHUNK = 430, 10
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((N, 3))
+    y = np.sin(X[:, 0]) + 0.1 * rng.standard_normal(N)
+    return X, y, np.where(y > 0.3, "high", np.where(y < -0.3, "low", "middle"))
+
+
+@pytest.fixture(scope="module")
+def frame(data):
+    X, y, labels = data
+    return pandas.DataFrame(X, columns=[*"abc"], index=0.5 * np.arange(N)).assign(y=y, z=labels)
+
+
+def landmarks():
+    return NystromFeatures(Gaussian(lengthscale=2.0), n_components=12, random_state=0)
+
+
+def regressor(**options):
+    return FeatureGPRegressor(landmarks(), chunk_rows=CHUNK, **options)
+
+
+def chunked(*columns, rows=CHUNK):
+    return tuple(da.from_array(c, chunks=(rows, *c.shape[1:])) for c in columns)
+
+
+def batches(*columns, size=7):
+    for start in range(0, len(columns[0]), size):
+        yield tuple(c[start : start + size] for c in columns)
+
+
+def assert_same_bits(model, expected):
+    for name, value in expected.statistics_.arrays().items():
+        np.testing.assert_array_equal(model.statistics_.arrays()[name], value, err_msg=name)
+
+
+# -- files and streams -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("source", ["generator", "function", "memory map", "h5py", "Parquet"])
+def test_sources_give_the_model_of_an_array(data, frame, source, tmp_path):
+    X, y, _ = data
+    whole = regressor().fit(X, y)
+    if source == "generator":
+        model = regressor().fit(batches(X, y))
+    elif source == "function":
+        model = regressor().fit(lambda: batches(X, y, size=40))
+    elif source == "memory map":
+        np.save(tmp_path / "X.npy", X)
+        model = regressor().fit(np.load(tmp_path / "X.npy", mmap_mode="r"), y)
+    elif source == "h5py":
+        h5py = pytest.importorskip("h5py")
+        with h5py.File(tmp_path / "X.h5", "w") as file:
+            model = regressor().fit(file.create_dataset("X", data=X), y)
+    else:  # the generator of docs/guide/scaling.md
+        parquet = pytest.importorskip("pyarrow.parquet")
+        frame.to_parquet(tmp_path / "rows.parquet")
+
+        def rows():
+            for batch in parquet.ParquetFile(tmp_path / "rows.parquet").iter_batches(50):
+                table = batch.to_pandas()
+                yield table[[*"abc"]], table["y"]
+
+        model = regressor().fit(rows)
+        np.testing.assert_array_equal(model.feature_names_in_, [*"abc"])
+    inputs = frame[[*"abc"]] if source == "Parquet" else X
+    np.testing.assert_allclose(model.predict(inputs), whole.predict(X), rtol=1e-6, atol=1e-9)
+
+
+def test_labels_of_a_stream(data):
+    X, _, labels = data
+    model = DirichletGPClassifier(landmarks()).fit(batches(X, labels))
+    whole = DirichletGPClassifier(landmarks()).fit(X, labels)
+    assert model.classes_.tolist() == ["high", "low", "middle"]
+    np.testing.assert_allclose(model.predict_proba(X), whole.predict_proba(X), rtol=1e-6)
+
+
+def test_weights_in_a_stream(data):
+    """Batches (X, y, noise_variance, sample_weight); rows of weight zero are left out."""
+    X, y, _ = data
+    weights = (np.arange(N) % 3).astype(float)
+    stream = ((A, b, None, w) for A, b, w in batches(X, y, weights))
+    kept = weights > 0
+    whole = regressor().fit(X[kept], y[kept], weights[kept])
+    np.testing.assert_allclose(
+        regressor().fit(stream).predict(X), whole.predict(X), rtol=1e-6, atol=1e-9
+    )
+
+
+KILLED = """
+import os, signal
+import numpy as np
+from dotsketch import FeatureGPRegressor, PolynomialSketch
+
+class Killed(PolynomialSketch):
+    calls = 0
+
+    def transform(self, X):
+        type(self).calls += 1
+        if self.calls == 4:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().transform(X)
+
+X, y = np.load("X.npy"), np.load("y.npy")
+FeatureGPRegressor(Killed(2, n_components=5, random_state=0), chunk_rows=16).fit(
+    X, y, checkpoint="sums.npz"
+)
+"""
+
+
+def test_a_killed_fit_goes_on(tmp_path):
+    """The sums of an uninterrupted fit, without the rows that were added before the kill."""
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((60, 3)), rng.standard_normal(60)
+    np.save(tmp_path / "X.npy", X)
+    np.save(tmp_path / "y.npy", y)
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
+    process = subprocess.run(
+        [sys.executable, "-c", KILLED], cwd=tmp_path, env=environment, check=False
+    )
+    assert process.returncode == -signal.SIGKILL
+    assert (tmp_path / "sums.npz").exists()
+    features = PolynomialSketch(2, n_components=5, random_state=0)
+    model = FeatureGPRegressor(features, chunk_rows=16)
+    expected = FeatureGPRegressor(features, chunk_rows=16).fit(X, y)
+    assert_same_bits(model.fit(X, y, checkpoint=tmp_path / "sums.npz"), expected)
+    changed = X.copy()
+    changed[3, 0] += 1e-9
+    with pytest.raises(ValueError, match="other rows"):
+        model.fit(changed, y, checkpoint=tmp_path / "sums.npz")
+
+
+# -- Dask --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scheduler", ["threads", "synchronous"])
+def test_regression_has_the_bits_of_the_local_loop(data, scheduler):
+    X, y, _ = data
+    local = regressor().fit(X, y)
+    with dask.config.set(scheduler=scheduler):
+        model = regressor().fit(*chunked(X, y))
+    assert_same_bits(model, local)
+    assert model.noise_variance_ == local.noise_variance_
+    np.testing.assert_array_equal(model.predict(X[:5]), local.predict(X[:5]))
+
+
+@pytest.mark.parametrize("kind", [FeatureGPClassifier, DirichletGPClassifier])
+def test_classification_of_dask_arrays(data, kind):
+    X, _, labels = data
+    local, model = (kind(landmarks()).fit(*given) for given in ((X, labels), chunked(X, labels)))
+    np.testing.assert_array_equal(model.classes_, local.classes_)
+    np.testing.assert_allclose(model.predict_proba(X), local.predict_proba(X), rtol=1e-8)
+
+
+def test_iterations_have_the_bits_of_the_local_loop(data):
+    X, y, _ = data
+    variances = {"noise_variance": 0.05, "prior_variance": 1.0}
+    local = regressor(solver="cg", **variances).fit(X, y)
+    model = regressor(solver="cg", **variances).fit(*chunked(X, y))
+    np.testing.assert_array_equal(model.predict(X), local.predict(X))
+
+
+def test_weights_and_noise(data):
+    X, y, _ = data
+    rng = np.random.default_rng(1)
+    weights, noise = rng.integers(1, 3, N), rng.uniform(0.1, 1, N)
+    local = regressor().fit(X, y, weights, noise_variance=noise)
+    model = regressor().fit(*chunked(X, y, weights), noise_variance=noise)
+    assert_same_bits(model, local)
+
+
+def test_sparse_blocks(data):
+    X, y, _ = data
+    sparse = scipy.sparse.csr_matrix(np.where(X > 0, X, 0.0))
+    blocks = da.from_array(sparse.toarray(), chunks=(CHUNK, 3)).map_blocks(scipy.sparse.csr_matrix)
+    features = PolynomialSketch(2, n_components=20, random_state=0)
+    local = FeatureGPRegressor(features, chunk_rows=CHUNK).fit(sparse, y)
+    model = FeatureGPRegressor(features, chunk_rows=CHUNK).fit(blocks, *chunked(y))
+    assert_same_bits(model, local)
+
+
+def test_data_frames_with_a_target_or_a_series(frame):
+    lazy = dd.from_pandas(frame, npartitions=7)
+    by_name = regressor().fit(lazy[[*"abc", "y"]], target="y")
+    by_series = regressor().fit(lazy[[*"abc"]], lazy["y"])
+    assert_same_bits(by_name, by_series)
+    np.testing.assert_array_equal(by_name.feature_names_in_, [*"abc"])
+    local = regressor().fit(frame[[*"abc", "y"]], target="y")
+    np.testing.assert_allclose(by_name.predict(frame[[*"abc"]]), local.predict(frame[[*"abc"]]))
+    both = regressor().fit(lazy[[*"abc", "y"]].assign(w=lazy["y"] ** 2), target=["y", "w"])
+    assert both.predict(frame[[*"abc"]]).shape == (N, 2)
+
+
+def test_an_error_names_the_partition_and_leaves_the_model(data):
+    X, y = data[0].copy(), data[1]
+    model = regressor()
+    X[123] = np.nan
+    with pytest.raises(ValueError, match="NaN"):
+        model.fit(*chunked(X, y))
+    assert not hasattr(model, "posterior_")
+
+
+def test_mistakes_are_explained(data, frame, tmp_path):
+    X, y, _ = data
+    rows, targets = chunked(X, y)
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        regressor().fit(rows, targets[:-1])
+    with pytest.raises(ValueError, match="requires y to be passed"):
+        regressor().fit(rows)
+    with pytest.raises(ValueError, match="leave checkpoint out"):
+        regressor().fit(rows, targets, checkpoint=tmp_path / "sums.npz")
+    assert not list(tmp_path.iterdir())
+    with pytest.raises(ValueError, match="at least two classes"):
+        FeatureGPClassifier(landmarks()).fit(rows, da.zeros(N, chunks=CHUNK, dtype=int))
+    lazy = dd.from_pandas(frame, npartitions=3)
+    with pytest.raises(ValueError, match="column 'price'"):
+        regressor().fit(lazy, target="price")
+    with pytest.raises(ValueError, match="have no rows"):
+        regressor().fit(lazy[lazy["a"] > 99][[*"abc", "y"]], target="y")
+
+
+def test_predictions_are_lazy(data, frame):
+    X, y, labels = data
+    rows = da.from_array(X, chunks=(100, 2))
+    model = regressor().fit(X, y)
+    mean, std = model.predict(rows, return_std=True, include_noise=True)
+    assert isinstance(mean, da.Array)
+    assert mean.chunks == std.chunks == (rows.chunks[0],)
+    for lazy, expected in zip(
+        dask.compute(mean, std), model.predict(X, return_std=True, include_noise=True), strict=True
+    ):
+        np.testing.assert_allclose(lazy, expected, rtol=1e-12)
+    classes = DirichletGPClassifier(landmarks()).fit(X, labels)
+    np.testing.assert_array_equal(classes.predict(rows).compute(), classes.predict(X))
+    assert classes.predict_proba(rows).shape == (N, 3)
+    inputs = dd.from_pandas(frame[[*"abc"]], npartitions=4)
+    named = regressor().fit(frame[[*"abc"]], y)
+    mean, std = named.predict(inputs, return_std=True)
+    assert mean.divisions == inputs.divisions
+    together = inputs.assign(mean=mean, std=std).compute()
+    np.testing.assert_allclose(together["mean"], named.predict(frame[[*"abc"]]), rtol=1e-10)
+    named = DirichletGPClassifier(landmarks()).fit(frame[[*"abc"]], labels)
+    assert list(named.predict_proba(inputs).columns) == ["high", "low", "middle"]
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_killed_worker_changes_nothing(data):
+    distributed = pytest.importorskip("distributed", reason="needs distributed")
+    X, y, _ = data
+    rows, targets = chunked(X, y)
+
+    def slow(block):
+        time.sleep(0.03)
+        return block
+
+    settings = {"distributed.comm.timeouts.connect": "60s", "logging.distributed": "error"}
+    options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": ":0"}
+    with (
+        dask.config.set(settings),
+        distributed.LocalCluster(processes=True, **options) as cluster,
+        distributed.Client(cluster, timeout="60s") as client,
+    ):
+        prefixes = cluster.scheduler.task_prefixes
+        victim = client.submit(os.getpid, pure=False).result()
+
+        def kill():
+            end = time.monotonic() + 60
+            while time.monotonic() < end:
+                sums = prefixes.get("dotsketch-sums")
+                if sums is not None and sums.states["memory"] > 3:
+                    break
+                time.sleep(0.005)
+            os.kill(victim, signal.SIGKILL)
+
+        killer = threading.Thread(target=kill)
+        killer.start()
+        slowly = rows.map_blocks(slow, dtype=float, meta=np.empty((0, 3)))
+        model = regressor().fit(slowly, targets)
+        killer.join()
+    assert_same_bits(model, regressor().fit(X, y))
