@@ -174,7 +174,7 @@ def test_models_are_as_good_only_where_the_rows_can_tell():
     text = recommendation(Comparison(None, [default, equal, noisy], []))
     assert text == (
         "Recommended: default: no other features are better by more than chance. As good: fourier "
-        "(0.5 µs per row), and not 1.0."
+        "(0.5 µs per row); default takes 1.0."
     )
 
 

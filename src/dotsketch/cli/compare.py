@@ -331,7 +331,7 @@ def recommendation(comparison: Comparison) -> str:
     equal = [model for difference, model in others if difference and difference.is_as_good]
     if equal:
         times = (f"{model.name} ({model.microseconds:.1f} µs per row)" for model in equal)
-        text += f". As good: {list_names(times)}, and not {best.microseconds:.1f}"
+        text += f". As good: {list_names(times)}; {best.name} takes {best.microseconds:.1f}"
     text += "."
     baselines = [model for model in comparison.references if model.model is None]
     for model in sorted(baselines, key=lambda model: model.error)[:1]:

@@ -69,8 +69,7 @@ def fit(data: str, path: str, features: str, test: str | None, **options: Any) -
             gp = models.fit_all(request, first, rows, advance)
         if test_table is not None:
             score = score_on(test_table, gp, rows)
-    process = models.process_of(gp)
-    kernel = getattr(process, "kernel_", first.kernel_)
+    kernel = models.process_of(gp).kernel_
     known = {
         "task": schema.task,
         "target": schema.target.name,
@@ -82,7 +81,7 @@ def fit(data: str, path: str, features: str, test: str | None, **options: Any) -
         "kernel": source_of(rounded(kernel)),
         "features": models.describe_features(gp, split.X),
         "score": score,
-        "python": source_of(process),
+        "python": source_of(first),
         "seed": request.seed,
     }
     save_model(path, rows.encoder, gp, known)

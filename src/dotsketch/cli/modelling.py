@@ -34,7 +34,6 @@ from .schema import RowSample
 from .tables import Table
 from .words import parse_kernel
 
-COLUMNS = 1000  # of a kernel that is given, unless --components says otherwise
 TRAIN_ROWS = 10_000  # of the sample
 TEST_ROWS = 2_000
 TEST_SHARE = 0.2
@@ -116,21 +115,23 @@ def is_nonnegative(request: Request) -> bool:
     return request.kernel != "auto" and parse_kernel(request.kernel, 1)[0].nonnegative
 
 
-def make_gp(task: str, features: Any, optimize: bool = False) -> Any:
+def make_gp(task: str, features: Any, optimize: bool | str = "auto", seed: int = 0) -> Any:
     """An unfitted Gaussian process."""
     make = FeatureGPRegressor if task == "regression" else FeatureGPClassifier
-    return make(features, optimize=optimize)
+    return make(features, optimize=optimize, random_state=seed)
 
 
 def base_model(request: Request, X: np.ndarray) -> Any:
     """The unfitted model on landmarks: the library's default, or one with the kernel asked for."""
-    n_rows, n_inputs = X.shape
-    columns = min(request.components or COLUMNS, n_rows)
+    task, components, seed = request.task, request.components, request.seed
     if request.kernel == "auto":
-        return make_gp(request.task, "auto")
-    kernel, is_free = parse_kernel(request.kernel, n_inputs)
-    features = NystromFeatures(kernel, n_components=columns, random_state=request.seed)
-    return make_gp(request.task, features, optimize=is_free)
+        return make_gp(task, components or "auto", seed=seed)
+    kernel, is_free = parse_kernel(request.kernel, X.shape[1])
+    features: Any = kernel
+    if components is not None:
+        columns = min(components, len(X))
+        features = NystromFeatures(kernel, n_components=columns, random_state=seed)
+    return make_gp(task, features, is_free, seed)
 
 
 def family_model(request: Request, kernel: Kernel, columns: int) -> Any:
@@ -138,7 +139,7 @@ def family_model(request: Request, kernel: Kernel, columns: int) -> Any:
     features = AutoFeatures(
         kernel, n_components=columns, candidates=request.features, random_state=request.seed
     )
-    return make_gp(request.task, features)
+    return make_gp(request.task, features, seed=request.seed)
 
 
 def chosen_model(request: Request, split: HeldOut) -> Any:
@@ -163,19 +164,12 @@ def filled(X: np.ndarray, imputation: Imputation | None) -> np.ndarray:
     return X if imputation is None else np.asarray(imputation.imputer.transform(X))
 
 
-class FittedFeatures(FrozenEstimator):
-    """Features that stay as they are when a process fits them, and need no targets for it."""
-
-    def fit(self, X: Any, y: Any = None) -> FittedFeatures:
-        return self
-
-
 def with_gaps(gp: Any, split: HeldOut) -> Any:
     """A process like `gp`, which is fitted to filled rows, for rows with gaps."""
     if split.imputation is None or hasattr(gp, "classes_"):
         return with_imputer(gp, split.imputation)
     features = getattr(gp, "features_", None)
-    plain = make_gp("regression", FittedFeatures(features)) if features is not None else clone(gp)
+    plain = make_gp("regression", FrozenEstimator(features)) if features is not None else clone(gp)
     return imputed(plain, split.imputation).fit(split.rows, split.y)
 
 
@@ -201,23 +195,15 @@ def fit_all(
             done += len(y)
             advance(done / rows.schema.n_rows)
 
-    model = clone(first)
     if rows.is_whole:
         X = filled(rows.X, imputation)
-        model = base_model(request, X) if request.features == "auto" else model
-        first = clone(model).fit(X, rows.y)
-    gp: Any = make_gp(rows.schema.task, FittedFeatures(first.features_))
+        model = base_model(request, X) if request.features == "auto" else clone(first)
+        whole = HeldOut(rows.X, rows.y, rows.X, rows.y, imputation)
+        return with_gaps(model.fit(X, rows.y), whole)
+    gp = make_gp(rows.schema.task, FrozenEstimator(first.features_), seed=request.seed)
     if classes is None and imputation is not None:
-        gp = imputed(gp, imputation).fit(stream, sample=(rows.X, rows.y))
-        gp.regressor = clone(model)
-    elif rows.is_whole:
-        gp = first
-    else:
-        gp.fit(stream, **({} if classes is None else {"classes": classes}))
-    # Without the frame again: the model is what a fit from the start would have made
-    process = process_of(gp)
-    process.features, process.features_ = model.features, first.features_
-    return gp if classes is None else with_imputer(gp, imputation)
+        return imputed(gp, imputation).fit(stream, sample=(rows.X, rows.y))
+    return with_imputer(gp.fit(stream), imputation)
 
 
 def with_imputer(gp: Any, imputation: Imputation | None) -> Any:
@@ -236,7 +222,8 @@ def process_of(gp: Any) -> Any:
 
 def describe_features(gp: Any, X: np.ndarray) -> str:
     """The features of a fitted process in a few words."""
-    features = process_of(gp).features_
+    process = process_of(gp)
+    features = getattr(process.features_, "estimator", process.features_)  # of a frozen one
     chosen = getattr(features, "chosen_", None)
     name = "landmarks" if chosen is None else chosen.label
-    return f"{name}, {n_columns(process_of(gp), X)} columns"
+    return f"{name}, {n_columns(process, X)} columns"

@@ -80,16 +80,18 @@ def number(text: str, name: str, kind: type = float) -> Any:
 
 
 def rounded(kernel: Kernel) -> Kernel:
-    """The kernel with lengthscales of four digits, which a line of Python can show.
+    """The kernel with numbers of four digits, which a line of Python can show.
 
     >>> rounded(Gaussian(lengthscale=np.array([0.5, 12.345678])))
     Gaussian(lengthscale=[0.5, 12.35])
     """
-    values: Any = getattr(kernel, "lengthscale", None)
-    if values is None or isinstance(values, str):
-        return kernel
-    digits = [float(f"{value:.4g}") for value in np.atleast_1d(values)]
-    result: Kernel = clone(kernel).set_params(lengthscale=digits if np.ndim(values) else digits[0])
+    numbers: dict[str, Any] = {}
+    for name in ("lengthscale", "variance"):
+        value: Any = getattr(kernel, name, None)
+        if value is not None and not isinstance(value, str):
+            digits = [float(f"{part:.4g}") for part in np.atleast_1d(value)]
+            numbers[name] = digits if np.ndim(value) else digits[0]
+    result: Kernel = clone(kernel).set_params(**numbers)
     return result
 
 
@@ -102,7 +104,7 @@ def describe_kernel(kernel: Kernel) -> str:
     values: Any = getattr(kernel, "lengthscale", 1.0)
     if np.ndim(values) == 0:
         return source_of(rounded(kernel))
-    name = source_of(clone(kernel).set_params(lengthscale="median")).removesuffix("()")
+    name = source_of(rounded(kernel).set_params(lengthscale="median")).removesuffix("()")
     return f"{name}, one lengthscale per input ({min(values):.4g} to {max(values):.4g})"
 
 
