@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-from sklearn.preprocessing import Binarizer, PolynomialFeatures
+from sklearn.preprocessing import StandardScaler
 
 from dotsketch import FourierFeatures, Gaussian, PolynomialSketch
 
@@ -24,12 +24,15 @@ def files(path: Path) -> Iterator[str]:
     changes = [
         (sketch, {"sketch_": changed(sketch.sketch_, n_projections=1 << 40)}),
         (waves, {"map_": changed(waves.map_, n_components=10**9)}),
-        (PolynomialFeatures(2).fit(X), {"n_features_in_": 1 << 20}),
-        (Binarizer().fit(X), {"n_features_in_": (1 << 31) - 1}),
+        (StandardScaler().fit(X), {"n_features_in_": 1 << 20}),
+        (
+            StandardScaler(with_mean=False, with_std=False).fit(X),
+            {"n_features_in_": (1 << 31) - 1},
+        ),
     ]
     for estimator, change in changes:
         write_changed(path, estimator, **change)
-        yield f"{type(estimator).__name__}.{next(iter(change))}"
+        yield f"{estimator}.{next(iter(change))}"
 
 
 if __name__ == "__main__":

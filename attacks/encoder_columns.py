@@ -1,7 +1,7 @@
-"""A OneHotEncoder that claims fewer columns than its categories have.
+"""A OneHotEncoder whose columns do not fit its categories.
 
-scikit-learn allocates by `_n_features_outs` and writes by `categories_`: transform wrote beyond an
-array (SIGABRT). The columns are counted from the categories, and not read from the file.
+scikit-learn allocates by a private count of columns and writes by the categories: a file that held
+both wrote beyond an array (SIGABRT). A file holds the categories alone, and `fit` counts.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from sklearn.preprocessing import OneHotEncoder
 
 from dotsketch import load
 
-from .forging import write_changed
+from .forging import write_changed, write_tree
 from .harness import show
 
 COLORS = np.array([["red"], ["green"], ["blue"]] * 50, dtype=object)
@@ -22,7 +22,10 @@ COLORS = np.array([["red"], ["green"], ["blue"]] * 50, dtype=object)
 
 def files(path: Path) -> Iterator[str]:
     write_changed(path, OneHotEncoder().fit(COLORS), _n_features_outs=[0])
-    yield "_n_features_outs = [0]"
+    yield "_n_features_outs = [0] is not stored"
+    state = {"categories_": [], "_n_features_outs": [0]}
+    write_tree(path, {"kind": "object", "class": "sklearn.OneHotEncoder", "state": state})
+    yield "_n_features_outs = [0] in the file"
 
 
 def attempt(path: Path) -> str:

@@ -1,36 +1,51 @@
-"""Encoders whose indices, mappings and bins point outside of their categories.
+"""Estimators of scikit-learn whose indices and categories point outside of their columns.
 
-Indices are compared with the arrays that they point into, and categories with the bins.
+They are rebuilt by their constructors and `fit`; what does not fit is refused.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-from sklearn.preprocessing import KBinsDiscretizer, OneHotEncoder
+from sklearn.impute import SimpleImputer
+from sklearn.preprocessing import OneHotEncoder
 
-from .forging import write_changed
+from dotsketch.persistence.objects import known_classes
+from dotsketch.persistence.values import Encoder
+
+from .forging import forge, npy, tree_of
 from .harness import show
 
 COLORS = np.array([["red"], ["green"], ["blue"]], dtype=object)
-NUMBERS = np.linspace(0, 1, 30).reshape(10, 3)
+GAPS = np.array([[1.0, np.nan], [2.0, 3.0]])
+
+
+def write_state(path: Path, estimator: Any, **changes: Any) -> None:
+    """A file of the estimator whose state has other values."""
+    encoder = Encoder(known_classes())
+    tree = encoder.encode(estimator, "estimator")
+    tree["state"] |= {name: encoder.encode(value, name) for name, value in changes.items()}
+    members = [(f"arrays/{k}.npy", npy(array)) for k, array in enumerate(encoder.arrays)]
+    forge(path, [("model.json", tree_of(tree)), *members])
 
 
 def files(path: Path) -> Iterator[str]:
-    grouped = OneHotEncoder(max_categories=2).fit(COLORS)
-    bins = KBinsDiscretizer(n_bins=3, quantile_method="averaged_inverted_cdf").fit(NUMBERS)
-    changes = [
-        (OneHotEncoder().fit(COLORS), {"drop_idx_": np.array([7], dtype=object)}),
-        (grouped, {"_infrequent_indices": [np.array([0, 9])]}),
-        (grouped, {"_default_to_infrequent_mappings": [np.array([0, 1, 1 << 40])]}),
-        (bins, {"_encoder": OneHotEncoder().fit(COLORS)}),
-        (bins, {"n_bins_": np.array([3, 3, 9])}),
-    ]
-    for estimator, change in changes:
-        write_changed(path, estimator, **change)
-        yield f"{type(estimator).__name__}.{next(iter(change))}"
+    encoder = OneHotEncoder().fit(COLORS)
+    imputer = SimpleImputer(add_indicator=True).fit(GAPS)
+    for estimator, change in (
+        (encoder, {"categories_": [np.empty(0, dtype=object)]}),
+        (encoder, {"categories_": [np.array([3.0, 1.0, 2.0])]}),
+        (encoder, {"categories_": [np.array([["red"]], dtype=object)]}),
+        (encoder, {"drop": np.array([7])}),
+        (imputer, {"indicated_": np.array([0, 1 << 40])}),
+        (imputer, {"indicated_": np.array([-1])}),
+        (imputer, {"statistics_": np.zeros((2, 2))}),
+    ):
+        write_state(path, estimator, **change)
+        yield f"{type(estimator).__name__}.{change}".replace("\n", " ")
 
 
 if __name__ == "__main__":

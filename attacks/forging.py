@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 
 from dotsketch.persistence import FORMAT, container
-from dotsketch.persistence.encoding import Encoder
 from dotsketch.persistence.files import written_versions
-from dotsketch.persistence.registry import Registry, is_named_tuple
+from dotsketch.persistence.objects import is_named_tuple, known_classes, state_of
+from dotsketch.persistence.values import Encoder
 
+__all__ = ["Encoder", "known_classes", "state_of"]  # for the tests
 ARRAY = {"kind": "array", "number": 0}  # in a tree: the first array of the file
 VERSIONS = written_versions()
 UNSEALED = b"dotsketch-model format=%04d sha256=" % FORMAT + b"0" * container.DIGITS
@@ -74,7 +75,7 @@ def obj(name: Any, **state: Any) -> dict[str, Any]:
 
 def write(path: Path, value: Any) -> None:
     """Write a file of the value, without the checks of `save`."""
-    path.write_bytes(bytes_of(value, Encoder(Registry())))
+    path.write_bytes(bytes_of(value, Encoder(known_classes())))
 
 
 def bytes_of(value: Any, encoder: Encoder) -> bytes:
@@ -103,6 +104,6 @@ def changed(value: Any, **changes: Any) -> Any:
     if is_named_tuple(type(value)):
         return value._replace(**changes)
     result = copy.copy(value)
-    for name, found in changes.items():
-        object.__setattr__(result, name, found)
+    for name, change in changes.items():
+        object.__setattr__(result, name, change)
     return result

@@ -10,15 +10,15 @@ from pathlib import Path
 
 import numpy as np
 
-from dotsketch.persistence.encoding import Encoder
-from dotsketch.persistence.registry import Registry
+from dotsketch.persistence.objects import known_classes
+from dotsketch.persistence.values import Encoder
 
 from .forging import forge, npy, tree_of
 from .harness import show
 
 
 def write_position(path: Path, position: int) -> None:
-    encoder = Encoder(Registry())
+    encoder = Encoder(known_classes())
     state = np.random.RandomState(0).get_state(legacy=False)
     state["state"]["pos"] = position
     node = {"kind": "random_state", "state": encoder.encode(state, "state")}

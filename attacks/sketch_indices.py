@@ -20,10 +20,11 @@ def files(path: Path) -> Iterator[str]:
     X = np.linspace(0, 1, 30).reshape(10, 3)
     for sketch, field, change in (
         ("tensor_sketch", "buckets", 1 << 20),
+        ("tensor_sketch", "buckets", 1),  # the largest bucket is one beyond the array
         ("tensor_sketch", "turns", 9),
         ("tensor_srht", "places", -1000),
     ):
-        features = PolynomialSketch(3, sketch=sketch, n_components=8, random_state=0).fit(X)
+        features = PolynomialSketch(3, sketch=sketch, n_components=2, random_state=0).fit(X)
         forged = {field: getattr(features.weights_, field) + change}
         write_changed(path, features, weights_=features.weights_._replace(**forged))
         yield f"{sketch}: {field} + {change}"

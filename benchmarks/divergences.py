@@ -29,8 +29,7 @@ import numpy as np
 import scipy.linalg
 
 from dotsketch import Polynomial, gaussian_kl, mean_negative_log_likelihood
-from dotsketch.datasets import train_test_split
-from experiments.harness.data import Prepared, loaded, prepare, preprocess
+from experiments.harness.data import Prepared, loaded, prepare, preprocess, train_test_split
 from experiments.harness.methods import METHODS
 from experiments.harness.processes import (
     NOISE_VARIANCES,

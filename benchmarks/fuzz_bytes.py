@@ -60,7 +60,7 @@ Change = Callable[[bytes, random.Random], bytes]
 def one_file(data: bytes) -> str:
     """Load and use a file; raises for a finding."""
     try:
-        model, _, _ = load_bytes(data, "the file")
+        model = load_bytes(data, "the file")
     except dotsketch.PersistenceError as error:
         if isinstance(error.__cause__, MemoryError):
             raise

@@ -23,17 +23,15 @@ from typing import Any
 
 import numpy as np
 
-from attacks.forging import bytes_of
+from attacks.forging import Encoder, bytes_of, known_classes
 from attacks.harness import limit_memory
 from dotsketch import PersistenceError
-from dotsketch.persistence.encoding import Encoder
 from dotsketch.persistence.files import load_bytes
-from dotsketch.persistence.registry import Registry, state_of
 
 from .fuzz_subjects import by_class, subjects
 
 SECONDS = 20  # of CPU for one file
-REGISTRY = Registry()
+CLASSES = known_classes()
 FAILURES = ("DIED", "MEMORY")
 INTEGERS = (-1, 0, 1, 2, 7, 63, 1000, 2**16, 2**20, 2**31 - 1, 2**31, 2**53, 2**63, -(2**63), 2**70)
 VALUES: tuple[Any, ...] = (
@@ -95,15 +93,14 @@ def changed_value(value: Any, rng: np.random.Generator) -> Any:
 class Mutator(Encoder):
     """An encoder that changes one attribute of the objects of one class."""
 
-    def __init__(self, registry: Registry, target: str, rng: np.random.Generator):
-        super().__init__(registry)
+    def __init__(self, target: str, rng: np.random.Generator):
+        super().__init__(CLASSES)
         self.target, self.rng = target, rng
 
-    def _object(self, value: Any, where: str, depth: int) -> Any:
-        name = self.registry.names[type(value)]
+    def state_of(self, name: str, value: Any) -> dict[str, Any]:
+        state = dict(super().state_of(name, value))
         if name != self.target:
-            return super()._object(value, where, depth)
-        state = dict(state_of(value))
+            return state
         for _ in range(int(self.rng.integers(1, 3))):
             names = list(state)
             if names:
@@ -115,8 +112,7 @@ class Mutator(Encoder):
                     state[first], state[second] = state[second], state[first]
                 else:
                     state[first] = changed_value(state[first], self.rng)
-        nodes = {key: self.encode(v, f"{where}.{key}", depth + 1) for key, v in state.items()}
-        return {"kind": "object", "class": name, "state": nodes}
+        return state
 
 
 def use(model: Any, rows: np.ndarray) -> None:
@@ -136,13 +132,13 @@ def one(target: str, number: int, seed: int, found: list) -> str:
     key = [seed, number, *target.encode()]
     rng = np.random.default_rng(key)
     model, rows = found[number % len(found)]
-    encoder = Mutator(REGISTRY, target, rng)
+    encoder = Mutator(target, rng)
     try:
         data = bytes_of(model, encoder)
     except Exception:  # the change has no plain form
         return "not made"
     try:
-        loaded, _, _ = load_bytes(data, "the file")
+        loaded = load_bytes(data, "the file")
     except PersistenceError as error:
         return "MEMORY" if isinstance(error.__cause__, MemoryError) else "refused"
     try:
@@ -199,7 +195,7 @@ def main() -> int:
     parser.add_argument("--only", nargs="*", help="names of classes, such as sklearn.PCA")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
-    targets = options.only or sorted(Registry().classes)
+    targets = options.only or sorted(by_class(subjects()))
     if options.worker:
         work(targets, options.first, options.count, options.seed)
         return 0

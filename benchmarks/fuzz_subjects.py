@@ -5,22 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn import (
-    compose,
-    decomposition,
-    frozen,
-    impute,
-    linear_model,
-    pipeline,
-    preprocessing,
-    svm,
-)
+from sklearn import compose, frozen, impute, pipeline, preprocessing
 
 import dotsketch
-from dotsketch.gp import ConjugateGradients, ImputedGPRegressor
-from dotsketch.persistence.encoding import Encoder
-from dotsketch.persistence.registry import Registry
-from dotsketch.planning import BestPossible, ComplexAdvantage
+from attacks.forging import Encoder, known_classes
+from dotsketch.planning.bounds import ComplexAdvantage
+from dotsketch.planning.limit import BestPossible
 from dotsketch.sketches import SKETCHES
 
 X = np.random.default_rng(1).random((24, 5))
@@ -41,7 +31,7 @@ def by_class(found: list[Subject]) -> dict[str, list[Subject]]:
     """The models that hold an object of a class, for every class in them."""
     result: dict[str, list[Subject]] = {}
     for subject in found:
-        encoder = Encoder(Registry())
+        encoder = Encoder(known_classes())
         encoder.encode(subject[0], "model")
         for name in encoder.names:
             result.setdefault(name, []).append(subject)
@@ -82,20 +72,6 @@ def own_subjects() -> list[Subject]:
         dotsketch.PositiveFeatures(gaussian, n_components=8, **options),
         dotsketch.SphericalFeatures(sphere, n_components=8, normalize=True, **options),
         dotsketch.AutoFeatures(gaussian, n_components=12, **options),
-        dotsketch.AutoFeatures(gaussian, n_components=12, objective="posterior", **options),
-    ]
-    features = dotsketch.MaclaurinFeatures(gaussian, n_components=8, **options)
-    process = dotsketch.FeatureGPRegressor(features).fit(X, Y)
-    models = [
-        process,
-        process.sample_functions(3, random_state=0),
-        dotsketch.FeatureGPRegressor(features, solver=ConjugateGradients()).fit(X, Y),
-        dotsketch.FeatureGPClassifier(features, solver="cg", **options).fit(X, LABELS),
-        dotsketch.FeatureGPRegressor(features, optimize=True).fit(X, Y),
-        ImputedGPRegressor(dotsketch.FeatureGPRegressor(features)).fit(GAPS, Y),
-        dotsketch.FeatureGPClassifier(features, **options).fit(X, LABELS),
-        dotsketch.ExactGPRegressor(gaussian).fit(X, Y),
-        dotsketch.ExactGPClassifier(gaussian, **options).fit(X, LABELS),
     ]
     plain = [  # what plans hold that are timed, or made on more rows
         BestPossible(
@@ -108,41 +84,46 @@ def own_subjects() -> list[Subject]:
         ),
         ComplexAdvantage(0.5, 1.5),
     ]
-    return [*((m.fit(X, Y), X) for m in maps), *((m, X) for m in models), (plain, X)]
+    return [*((m.fit(X, Y), X) for m in maps), (plain, X)]
+
+
+def process_subjects() -> list[Subject]:
+    """Gaussian processes of every kind."""
+    gaussian, options = dotsketch.Gaussian(), {"random_state": 0}
+    features = dotsketch.MaclaurinFeatures(gaussian, n_components=8, **options)
+    process = dotsketch.FeatureGPRegressor(features, optimize=False).fit(X, Y)
+    models = [
+        process,
+        process.sample_functions(3, random_state=0),
+        dotsketch.FeatureGPRegressor(features, optimize=False, solver="cg").fit(X, Y),
+        dotsketch.FeatureGPRegressor(features, optimize=True).fit(X, Y),
+        dotsketch.FeatureGPClassifier(features, **options).fit(X, LABELS),
+        dotsketch.DirichletGPClassifier(features).fit(X, LABELS),
+        dotsketch.ExactGPRegressor(gaussian).fit(X, Y),
+        dotsketch.ExactGPClassifier(gaussian, **options).fit(X, LABELS),
+    ]
+    return [(model, X) for model in models]
 
 
 def scikit_learn_subjects() -> list[Subject]:
+    import pandas
+
     p = preprocessing
-    unsupervised = [
-        p.Binarizer(), p.KBinsDiscretizer(3, quantile_method="averaged_inverted_cdf"),
-        p.MaxAbsScaler(), p.MinMaxScaler(), p.Normalizer(), p.PolynomialFeatures(2),
-        p.PowerTransformer(), p.QuantileTransformer(n_quantiles=10), p.RobustScaler(),
-        p.StandardScaler(), decomposition.PCA(3),
-        compose.ColumnTransformer([("a", p.StandardScaler(), [0, 1]), ("b", "drop", [2])]),
-        pipeline.make_union(p.StandardScaler(), p.MinMaxScaler()),
-        frozen.FrozenEstimator(p.StandardScaler().fit(X)),
-    ]  # fmt: skip
-    regressors = [
-        linear_model.LinearRegression(), linear_model.Ridge(), svm.LinearSVR(random_state=0),
-        compose.TransformedTargetRegressor(linear_model.Ridge(), transformer=p.StandardScaler()),
-        pipeline.make_pipeline(p.StandardScaler(), linear_model.Ridge()),
-    ]  # fmt: skip
-    classifiers = [
-        linear_model.LogisticRegression(), linear_model.RidgeClassifier(),
-        svm.LinearSVC(random_state=0),
-    ]  # fmt: skip
-    encoders = [
-        p.OneHotEncoder(), p.OneHotEncoder(max_categories=2, handle_unknown="infrequent_if_exist"),
-        p.OneHotEncoder(drop="first"), p.OrdinalEncoder(),
-    ]  # fmt: skip
-    gaps = [impute.SimpleImputer(), impute.SimpleImputer(add_indicator=True)]
-    gaps.append(impute.MissingIndicator())
-    labels = [p.LabelEncoder(), p.LabelBinarizer()]
+    table = pandas.DataFrame(X[:, :2], columns=["a", "b"]).assign(c=WORDS[:, 0])
+    columns = compose.ColumnTransformer(
+        [
+            ("numbers", p.StandardScaler(), ["a", "b"]),
+            ("words", p.OneHotEncoder(handle_unknown="ignore", sparse_output=False), ["c"]),
+        ]
+    )
+    waves = dotsketch.FourierFeatures(dotsketch.Gaussian(), n_components=8, random_state=0)
     return [
-        *((m.fit(X, None), X) for m in unsupervised),
-        *((m.fit(X, Y), X) for m in regressors),
-        *((m.fit(X, LABELS), X) for m in classifiers),
-        *((m.fit(WORDS), WORDS) for m in encoders),
-        *((m.fit(GAPS), GAPS) for m in gaps),
-        *((m.fit(WORDS.ravel()), WORDS.ravel()) for m in labels),
+        (p.StandardScaler().fit(X), X),
+        (frozen.FrozenEstimator(p.StandardScaler().fit(X)), X),
+        (pipeline.make_union(p.StandardScaler(), waves).fit(X), X),
+        (pipeline.make_pipeline(p.StandardScaler(), waves).fit(X), X),
+        (p.OneHotEncoder().fit(WORDS), WORDS),
+        (impute.SimpleImputer().fit(GAPS), GAPS),
+        (impute.SimpleImputer(add_indicator=True).fit(GAPS), GAPS),
+        (columns.fit(table), table),
     ]

@@ -26,7 +26,8 @@ from typing import Any
 import numpy as np
 
 from dotsketch import FeatureGPRegressor, FourierFeatures, Gaussian
-from dotsketch.datasets import load_dataset, train_test_split
+from dotsketch.datasets import load_dataset
+from experiments.harness.data import train_test_split
 
 from .common import data_parser, peak_mebibytes
 

@@ -33,10 +33,10 @@ def run(config: Config, seed: int) -> list[Row]:
         data = loaded(config.dataset)
         return {
             "task": data.task,
-            "rows": data.n_rows,
-            "dimension": data.dimension,
-            "padded_dimension": padded(data.dimension),
-            "classes": data.n_classes or 0,
+            "rows": len(data.X) + (0 if data.X_test is None else len(data.X_test)),
+            "dimension": data.X.shape[1],
+            "padded_dimension": padded(data.X.shape[1]),
+            "classes": 0 if data.task == "regression" else int(data.y.max()) + 1,
             "predefined_split": data.X_test is not None,
         }
 

@@ -7,13 +7,11 @@ from sklearn.preprocessing import StandardScaler
 
 pytest.importorskip("resource", reason="the fuzz targets limit the memory")
 
-from attacks.forging import bytes_of, sealed
+from attacks.forging import Encoder, bytes_of, known_classes, sealed
 from benchmarks import fuzz_bytes
 from benchmarks.fuzz_subjects import X
-from dotsketch.persistence.encoding import Encoder
-from dotsketch.persistence.registry import Registry
 
-MODEL = bytes_of(StandardScaler().fit(X), Encoder(Registry()))
+MODEL = bytes_of(StandardScaler().fit(X), Encoder(known_classes()))
 
 
 def test_mutations_have_right_checksums_and_are_refused_or_used():

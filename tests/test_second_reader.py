@@ -9,12 +9,12 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import second_reader
-from dotsketch import FeatureGPRegressor, Gaussian, NystromFeatures, PolynomialSketch, save
-from dotsketch.persistence.registry import state_of
+from attacks.forging import state_of
+from dotsketch import Gaussian, NystromFeatures, PolynomialSketch, save
 from second_reader import Array, Refused
 
 rng = np.random.default_rng(0)
-X, y = rng.standard_normal((60, 3)), rng.standard_normal(60)
+X = rng.standard_normal((60, 3))
 
 
 def same(read, value):
@@ -41,10 +41,9 @@ def same(read, value):
 MODELS = {
     "sketch": lambda: PolynomialSketch(3, n_components=8, random_state=0).fit(X),
     "pipeline": lambda: make_pipeline(
-        StandardScaler(),
-        FeatureGPRegressor(NystromFeatures(Gaussian(), n_components=10, random_state=0)),
-    ).fit(X, y),
-    "values": lambda: [1, 2.5, math.nan, 3j, "text", None, True, {"a": (1, X)}, np.float32(2)],
+        StandardScaler(), NystromFeatures(Gaussian(), n_components=10, random_state=0)
+    ).fit(X),
+    "values": lambda: [1, 2.5, math.nan, "text", None, True, {"a": (1, X)}, np.float32(2)],
     "order": lambda: [np.asfortranarray(X), np.arange(6, dtype=np.int8), np.array(["a", "bc"])],
 }
 
@@ -64,7 +63,7 @@ def test_another_value_is_not_the_same(tmp_path):
     model = MODELS["pipeline"]()
     save(model, tmp_path / "model")
     _, value = second_reader.read(tmp_path / "model")
-    model[-1].posterior_.weights[0, 0] += 1e-9
+    model[0].mean_[0] += 1e-9
     assert not same(value, model)
 
 

@@ -1,5 +1,10 @@
 """Files are replaced at once, or not at all."""
 
+import os
+import subprocess
+import sys
+import threading
+
 import pytest
 
 from dotsketch._support.files import atomic_write
@@ -52,3 +57,47 @@ def test_a_new_file_has_the_usual_permissions(tmp_path):
 def test_in_no_folder(tmp_path):
     with pytest.raises(FileNotFoundError), atomic_write(tmp_path / "missing" / "file"):
         pass
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes, pipes and processes of POSIX")
+class TestPosix:
+    def test_the_mode_of_a_file_stays(self, tmp_path):
+        path = tmp_path / "file"
+        path.write_bytes(b"secret")
+        path.chmod(0o600)
+        with atomic_write(path) as file:
+            file.write(b"new")
+            [part] = tmp_path.glob("*.part")
+            assert part.stat().st_mode & 0o777 == 0o600  # nobody else reads it meanwhile
+        assert path.stat().st_mode & 0o777 == 0o600
+
+    def test_a_pipe_is_written_to_and_stays_one(self, tmp_path):
+        path = tmp_path / "pipe"
+        os.mkfifo(path)
+        received = []
+        reader = threading.Thread(target=lambda: received.append(path.read_bytes()))
+        reader.start()
+        with atomic_write(path) as file:
+            file.write(b"text")
+        reader.join()
+        assert received == [b"text"]
+        assert path.is_fifo()
+        assert list(tmp_path.iterdir()) == [path]
+
+    def test_what_a_killed_process_left_is_removed(self, tmp_path):
+        path = tmp_path / "file"
+        script = (
+            "import os, sys\n"
+            "from dotsketch._support.files import atomic_write\n"
+            "with atomic_write(sys.argv[1]) as file:\n"
+            "    file.write(b'half')\n"
+            "    os.kill(os.getpid(), 9)\n"
+        )
+        subprocess.run([sys.executable, "-c", script, str(path)], check=False)
+        assert len(list(tmp_path.glob("file.*.part"))) == 1
+        other = tmp_path / "file.elsewhere-1-0123456789ab.part"  # of another machine
+        other.touch()
+        with atomic_write(path) as first, atomic_write(path):  # one that is alive stays
+            first.write(b"new")
+        assert sorted(tmp_path.iterdir()) == sorted([path, other])
+        assert path.read_bytes() == b"new"

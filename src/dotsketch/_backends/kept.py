@@ -21,7 +21,7 @@ Weights = TypeVar("Weights")
 Form = TypeVar("Form")
 
 
-class _Owner:
+class Owner:
     """What gives a named tuple room for its prepared forms."""
 
     def __getstate__(self) -> None:
@@ -31,7 +31,7 @@ class _Owner:
 def keeps_prepared(cls: type[Weights]) -> type[Weights]:
     """A named tuple of arrays, as a class whose instances own their prepared forms."""
     names = {"__module__": cls.__module__, "__qualname__": cls.__qualname__, "__doc__": cls.__doc__}
-    return type(cls.__name__, (_Owner, cls), names)
+    return type(cls.__name__, (Owner, cls), names)
 
 
 def kept(weights: Any, key: Hashable, rows: Array, make: Callable[[], Form]) -> Form:
@@ -40,7 +40,7 @@ def kept(weights: Any, key: Hashable, rows: Array, make: Callable[[], Form]) -> 
     Only forms of NumPy weights for NumPy or CSR rows are kept: those of other libraries may have
     gradients, or live on devices.
     """
-    if not isinstance(weights, _Owner) or not (is_numpy_array(rows) or is_sparse(rows)):
+    if not isinstance(weights, Owner) or not (is_numpy_array(rows) or is_sparse(rows)):
         return make()
     # Operations of dictionaries are atomic: two threads may make a form, and one of them is kept.
     forms: dict[Any, Any] = vars(weights)

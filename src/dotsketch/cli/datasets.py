@@ -38,15 +38,11 @@ def list_command(as_json: bool, verbose: bool) -> None:
     """
     known = list_datasets()
     table = Table()
-    for heading in ("name", "task"):
-        table.add_column(heading, no_wrap=True)
-    for heading in ("rows", "columns", "classes"):
-        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("name", no_wrap=True)
     table.add_column("where")
     for info in known:
-        sizes = (f"{n:,}" if n else "" for n in (info.rows, info.dimension, info.classes))
         where = info.where if info.available else f"{info.where}, to be fetched"
-        table.add_row(info.name, info.task, *sizes, where)
+        table.add_row(info.name, where)
     Output(as_json, verbose).result({"datasets": [asdict(info) for info in known]}, table)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from copy import copy
 from functools import cache
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 from sklearn import get_config
@@ -31,6 +31,7 @@ from .._arrays import (
 )
 from .._backends import host_view
 from .._support.parameters import check_even, one_of, positive_integer
+from .._support.stored import MOST_COLUMNS, Count
 from ..kernels import Kernel
 from ..rows import float_type, in_memory_sample, is_collection, lazy
 from .errors import ExpectedError, Unsuited
@@ -55,6 +56,7 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
 
     family: ClassVar[str]  # the name that plans and the command line use
     n_components: int
+    n_projections_: Annotated[int, Count(MOST_COLUMNS)]
     output: str = "real"
     random_state: Any
     kernel_: Kernel

@@ -24,6 +24,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._arrays import Array, ArrayT, as_generator, dense, double, host, like, plain, square_root
 from .._support.parameters import one_of
+from .._support.stored import stored
 from ..kernels import DistanceKernel, Gaussian, Kernel, Matern
 from ..projections import PROJECTIONS, orthogonal_covariance, sphere_mean
 from .base import FeatureMap, check_part, fitted_kernel, namespaced, suited
@@ -35,6 +36,7 @@ from .waves import FrequencyFeatures, Waves, WaveWeights, output_suffix
 NORMS = ("auto", "random", "constant")
 
 
+@stored
 @dataclass(frozen=True)
 class FourierMap(Waves):
     """A random feature map z with E[z(x)·conj z(y)] = exp(−|x − y|²/2), or a Matérn kernel.

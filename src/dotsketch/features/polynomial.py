@@ -171,6 +171,10 @@ class PolynomialSketch(FeatureMap):
         """The variance of the kernel value that the user gets."""
         return sketch.variance if self.output == "complex" else sketch.real_part_variance
 
+    def check_stored(self) -> None:
+        if hasattr(self, "weights_"):
+            self.sketch_.check_weights(self.weights_, self._dimension)
+
     def _make_sketch(self, n_projections: int) -> Sketch:
         return make_sketch(
             self.sketch,

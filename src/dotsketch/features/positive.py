@@ -15,7 +15,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -37,6 +37,7 @@ from .._arrays import (
 )
 from .._backends.chunks import map_rows
 from .._support.parameters import check_even, one_of
+from .._support.stored import array, stored
 from ..kernels import DotProductKernel, Exponential, Gaussian
 from ..projections import PROJECTIONS, Frequencies, orthogonal_covariance
 from .base import FeatureMap, fitted_kernel, suited
@@ -47,6 +48,7 @@ from .study import Study
 from .waves import FrequencyFeatures
 
 
+@stored
 @dataclass(frozen=True)
 class PositiveMap:
     """A random feature map z > 0 with E[z(x)·z(y)] = exp(x·y).
@@ -163,10 +165,11 @@ class PositiveMap:
         return self.frequencies.cost(dimension) + 20.0 * self.n_components
 
 
+@stored
 class Shift(NamedTuple):
     """Arrays that stay on the host stand in named tuples, as the weights do."""
 
-    centre: np.ndarray  # (d,)
+    centre: Annotated[np.ndarray, array("f", "d")]
 
 
 class PositiveFeatures(FrequencyFeatures):

@@ -11,13 +11,14 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple, Self
+from typing import Annotated, Any, NamedTuple, Self
 
 import numpy as np
 
 from .._arrays import OUTPUTS, Array, ArrayT, as_generator, is_foreign
 from .._backends import Prepared, WaveFactors, backend_of, keeps_prepared, kept
 from .._support.parameters import check_even, one_of
+from .._support.stored import array
 from ..projections import Frequencies
 from .base import FeatureMap
 
@@ -25,7 +26,8 @@ from .base import FeatureMap
 @keeps_prepared
 class WaveWeights(NamedTuple):
     frequencies: Any  # named tuple of arrays, see `frequencies`; prepared, a function of rows
-    phase: np.ndarray  # (1,), of the last column if the number of real columns is odd, or (0,)
+    # (1,), of the last column if the number of real columns is odd, or (0,)
+    phase: Annotated[np.ndarray, array("f", "phases")]
 
 
 @dataclass(frozen=True)
@@ -130,6 +132,16 @@ class FrequencyFeatures(FeatureMap):
 
     projection: str
     map_: Any
+
+    def check_stored(self) -> None:
+        if not hasattr(self, "weights_"):
+            return
+        weights = self.weights_
+        if type(weights) is WaveWeights:
+            if len(weights.phase) != self.map_.has_phase:
+                raise ValueError("WaveWeights.phase does not fit the number of columns.")
+            weights = weights.frequencies
+        self.map_.frequencies.check_weights(weights, self.n_features_in_)
 
     def redrawn(self, X: Array | None, random_state: Any) -> Self:
         weights = self.map_.sample(self.n_features_in_, as_generator(random_state))

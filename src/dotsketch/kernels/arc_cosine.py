@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from scipy.special import gammaln
 
 from .._arrays import ArrayT, FloatArray, namespace, plain
+from .._support.stored import MOST_DEGREE, Count
 from .base import DotProductKernel, check_number
 from .inputs import directions
 
@@ -33,6 +34,8 @@ class ArcCosine(DotProductKernel):
     array([[1.  , 0.75],
            [0.75, 1.  ]])
     """
+
+    order: Annotated[int, Count(MOST_DEGREE)]
 
     def __init__(self, order: int = 1, *, variance: float = 1.0):
         self.order = order

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from typing import Annotated
 
 import numpy as np
 
 from .._arrays import ArrayT, FloatArray, host, plain
 from .._support.parameters import positive_integer
+from .._support.stored import MOST_DEGREE, Count
 from .base import check_number
 from .gamma import GammaKernel
 
@@ -30,6 +32,8 @@ class Polynomial(GammaKernel):
     >>> Polynomial(2).coefficients(3)
     array([1., 2., 1., 0.])
     """
+
+    degree: Annotated[int, Count(MOST_DEGREE)]
 
     constants = ("coef0",)
 

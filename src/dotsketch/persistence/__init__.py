@@ -26,8 +26,7 @@ scikit-learn that are not on our list, and functions, with skops.
 True
 """
 
-from .container import FORMAT
-from .errors import PersistenceError
+from .container import FORMAT, PersistenceError
 from .files import load, read_info, save
 
 __all__ = ["FORMAT", "PersistenceError", "load", "read_info", "save"]

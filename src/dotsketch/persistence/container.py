@@ -16,6 +16,7 @@ The bytes depend on the values alone (no times), and appear under the name whole
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import io
 import json
@@ -24,13 +25,17 @@ import os
 import re
 import struct
 import zipfile
+from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
 
 from .._support.files import atomic_write
-from .encoding import is_storable
-from .errors import PersistenceError
+
+
+class PersistenceError(ValueError):
+    """A value that cannot be saved, or a file that cannot be trusted; the message is one line."""
+
 
 FORMAT = 1
 TREE = "model.json"
@@ -40,6 +45,8 @@ MAX_TREE_BYTES = 1 << 27
 MAX_NODES = 1 << 20
 BYTES_PER_NODE = 16
 DIGITS = 64
+# No long double, no objects, no structures
+DTYPES = {"b1", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8", "c8", "c16"}
 EPOCH = (1980, 1, 1, 0, 0, 0)
 SEAL = re.compile(rb"dotsketch-model format=([0-9]{4}) sha256=([0-9a-f]{64})\Z")
 SEAL_BYTES = len("dotsketch-model format=0001 sha256=") + DIGITS
@@ -51,7 +58,10 @@ LARGE = b"\x01\x00"  # the one extra field of a header: sizes of 64 bits
 
 def write(path: str | os.PathLike[str], tree: dict[str, Any], arrays: list[np.ndarray]) -> None:
     """Write tree and arrays to a file that replaces `path` once it is complete and on the disk."""
-    with atomic_write(os.path.realpath(path)) as file:
+    target = Path(os.path.realpath(path))  # a link stays one
+    if target.exists() and not target.is_file() and not target.is_dir():
+        raise OSError(errno.EINVAL, "A model is saved to a regular file only", str(path))
+    with atomic_write(target) as file:
         write_to(file, tree, arrays)
 
 
@@ -180,6 +190,11 @@ def _check_tree_size(text: bytes, size: int) -> None:
     largest = MAX_NODES + size // BYTES_PER_NODE
     if count > largest:
         raise PersistenceError(f"{TREE} has {count} values, more than the {largest} of its size.")
+
+
+def is_storable(dtype: np.dtype) -> bool:
+    """Whether arrays of a dtype are stored as `.npy`: the same on every machine, and no objects."""
+    return dtype.str[1:] in DTYPES or (dtype.kind in "US" and dtype.itemsize > 0)
 
 
 def _array_name(number: int) -> str:

@@ -9,14 +9,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import sklearn
-
 from .._support.versions import installed_versions
-from .container import FORMAT, Reader, write
-from .decoding import Decoder
-from .encoding import Encoder
-from .errors import PersistenceError
-from .registry import Registry
+from .container import FORMAT, PersistenceError, Reader, write
+from .objects import known_classes
+from .values import Decoder, Encoder
 
 
 def save(estimator: Any, path: str | os.PathLike[str], *, classes: Iterable[type] = ()) -> None:
@@ -33,15 +29,16 @@ def save(estimator: Any, path: str | os.PathLike[str], *, classes: Iterable[type
     that `load` would refuse, and OSError if the file cannot be written; an older file then stays as
     it was.
     """
-    registry = Registry(classes)
-    encoder = Encoder(registry)
+    classes = tuple(classes)
+    known = known_classes(classes)
+    encoder = Encoder(known)
     tree = {
         "versions": written_versions(),
         "value": encoder.encode(estimator, type(estimator).__name__),
         "classes": sorted(encoder.names),
     }
     try:  # what load does, so that nothing is saved that it refuses
-        Decoder(registry, encoder.arrays.__getitem__).decode(tree["value"])
+        Decoder(known, encoder.arrays.__getitem__, classes).decode(tree["value"])
     except Exception as error:
         raise PersistenceError(f"{type(estimator).__name__} cannot be saved. {error}") from error
     write(path, tree, encoder.arrays)
@@ -51,25 +48,17 @@ def load(path: str | os.PathLike[str], *, classes: Iterable[type] = ()) -> Any:
     """The estimator in a file. Nothing that the file chooses is executed.
 
     Raises PersistenceError if the file is damaged, was changed, is of a newer format or holds
-    something unknown, and OSError if it cannot be read. Warns if it holds estimators of
-    scikit-learn that another minor version of it wrote.
+    something unknown, and OSError if it cannot be read.
     """
     # Read once: nothing can change between check and use
-    value, tree, names = load_bytes(Path(path).read_bytes(), path, classes)
-    _warn_of_versions(tree["versions"], names)
-    return value
+    return load_bytes(Path(path).read_bytes(), path, classes)
 
 
-def load_bytes(
-    data: bytes, name: str | os.PathLike[str], classes: Iterable[type] = ()
-) -> tuple[Any, dict[str, Any], set[str]]:
-    """The value in the bytes of a file, the tree that it is from, and the classes in it.
-
-    The name of the file is for messages. Raises PersistenceError as `load` does.
-    """
+def load_bytes(data: bytes, name: str | os.PathLike[str], classes: Iterable[type] = ()) -> Any:
+    """The value in the bytes of a file, whose name is for messages; raises as `load` does."""
     with _reading(data, name) as (reader, tree):
-        decoder = Decoder(Registry(classes), reader.array)
-        return decoder.decode(tree["value"]), tree, decoder.names
+        classes = tuple(classes)
+        return Decoder(known_classes(classes), reader.array, classes).decode(tree["value"])
 
 
 def read_info(path: str | os.PathLike[str]) -> dict[str, Any]:
@@ -119,16 +108,3 @@ def _check_head(tree: dict[str, Any]) -> None:
 
 def written_versions() -> dict[str, str]:
     return installed_versions("dotsketch", "numpy", "scikit-learn")
-
-
-def _warn_of_versions(versions: dict[str, str], names: set[str]) -> None:
-    written, here = versions.get("scikit-learn", "unknown"), sklearn.__version__
-    if written.split(".")[:2] != here.split(".")[:2] and any(
-        n.startswith("sklearn") for n in names
-    ):
-        warnings.warn(
-            f"The file holds estimators of scikit-learn {written}, and this is {here}: check "
-            "predictions, or fit and save again.",
-            UserWarning,
-            stacklevel=3,
-        )

@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.utils import check_array
 
 from .._arrays import Array, as_generator, host
+from .._support.stored import stored
 from ..features.samples import check_rows, sample_rows
 from ..pairs import PairStatistics
 from ..sketches import RademacherSketch
@@ -76,6 +77,7 @@ def _vectors(x: Array) -> np.ndarray:
     return check_array(rows, ensure_min_features=1)
 
 
+@stored
 class ComplexAdvantage(NamedTuple):
     """Whether Σ_{i≠j} x_i x_j y_i y_j ≥ 0, under which complex weights have less variance."""
 

@@ -9,6 +9,7 @@ from functools import partial
 import numpy as np
 from scipy.linalg import eigh, qr
 
+from .._support.stored import stored
 from ..features.errors import off_diagonal_mean, relative_error, spread_over_rows
 from ..features.study import Study
 from ..features.whitening import Whitening, leading
@@ -21,6 +22,7 @@ _ROUNDING = 1e-12  # an error that is not extrapolated
 _STEPS = 3  # of the iteration for pairs of distinct rows; more change estimates by 2 %
 
 
+@stored
 @dataclass(frozen=True, kw_only=True)
 class BestPossible:
     """The error of the best features with n_components columns, and what it stands on.

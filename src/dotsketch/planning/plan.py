@@ -16,6 +16,7 @@ import numpy as np
 from .._arrays import Array
 from .._support.parameters import positive_integer
 from .._support.progress import progress
+from .._support.stored import stored
 from ..features import (
     FAMILIES,
     ExpectedError,
@@ -95,6 +96,7 @@ class TooFewColumns(ValueError):
     """No candidate is possible with so few columns."""
 
 
+@stored
 @dataclass(frozen=True, kw_only=True)
 class PlannedCandidate(ExpectedError):
     """The error and cost of one candidate: an unfitted estimator with its number of columns."""
@@ -114,6 +116,7 @@ class PlannedCandidate(ExpectedError):
         return self.candidate.n_components
 
 
+@stored
 class Plan(Sequence[PlannedCandidate]):
     """Candidates by their relative error, or by their columns; the first is the best.
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from .._arrays import Array
-from .._backends import Prepared
+from .._backends import Prepared, power_of_two
+from .._support.stored import check_lengths
 
 
 @dataclass(frozen=True)
@@ -20,6 +21,7 @@ class Projection:
     """
 
     is_complex: bool = False
+    draws: ClassVar[tuple[type, ...]] = ()  # the classes of the weights
 
     @property
     def kappa2(self) -> float:
@@ -42,6 +44,12 @@ class Projection:
     def sample(self, copies: int, n_rows: int, dimension: int, rng: np.random.Generator) -> Any:
         """Weights of independent copies in one draw: a named tuple of arrays (copies, …)."""
         raise NotImplementedError
+
+    def check_weights(self, weights: Any, copies: int, n_rows: int, dimension: int) -> None:
+        """Raise ValueError unless `sample` could have drawn these weights."""
+        d = power_of_two(dimension)
+        lengths = {"p": copies, "D": n_rows, "d": dimension, "padded": d, "B": -(-n_rows // d)}
+        check_lengths(weights, self.draws, parts=1 + self.is_complex, **lengths)
 
     def prepare(self, weights: Any, n_rows: int, *, scale: float = 1.0, rows: Array) -> Prepared:
         """The product of all copies times `scale`, as a function of chunks of rows like these."""

@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
@@ -30,19 +30,21 @@ from .._backends import (
     power_of_two,
 )
 from .._support.parameters import one_of, positive_integer
+from .._support.stored import array, check_lengths
 
 PROJECTIONS = ("independent", "orthogonal", "sorf")
 
 
 @keeps_prepared
 class DenseFrequencies(NamedTuple):
-    matrix: np.ndarray  # (D, d)
+    matrix: Annotated[np.ndarray, array("f", "D", "d")]
 
 
 @keeps_prepared
 class StructuredFrequencies(NamedTuple):
-    signs: np.ndarray  # (B, 3, p) of ±1, int8
-    scales: np.ndarray  # (D,): norms over p^(3/2), the norm of a row of H D₃ H D₂ H D₁
+    signs: Annotated[np.ndarray, array("i", "B", 3, "padded", least=-1, below=2)]
+    # norms over p^(3/2), the norm of a row of H D₃ H D₂ H D₁ in p padded dimensions
+    scales: Annotated[np.ndarray, array("f", "D")]
 
 
 @dataclass(frozen=True)
@@ -112,6 +114,12 @@ class Frequencies:
         if radii is not None:
             matrix *= (radii / np.linalg.norm(matrix, axis=1))[:, None]
         return DenseFrequencies(matrix)
+
+    def check_weights(self, weights: Any, dimension: int) -> None:
+        """Raise ValueError unless `sample` could have drawn these weights."""
+        D, p = self.n_frequencies, self.ambient_dimension(dimension)
+        kind = StructuredFrequencies if self.projection == "sorf" else DenseFrequencies
+        check_lengths(weights, (kind,), D=D, d=dimension, padded=p, B=-(-D // p))
 
     def prepare(self, weights: Any, rows: Array) -> Prepared:
         """The weights as a function of chunks of rows like these: done once for all chunks."""

@@ -4,23 +4,27 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
 from .._arrays import Array
 from .._backends import Prepared, backend_of, keeps_prepared
+from .._support.stored import array
 from .base import Projection
 
 
 @keeps_prepared
 class GaussianWeights(NamedTuple):
-    values: np.ndarray  # (p, 1 or 2, D, d): real and imaginary parts
+    # real and imaginary parts
+    values: Annotated[np.ndarray, array("f", "p", "parts", "D", "d")]
 
 
 @dataclass(frozen=True)
 class GaussianProjection(Projection):
     """Independent N(0, 1) weights; complex ones are (v + i w)/√2."""
+
+    draws = (GaussianWeights,)
 
     @property
     def m4(self) -> float:

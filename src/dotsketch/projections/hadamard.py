@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
 from .._arrays import Array
 from .._backends import HadamardFactors, Prepared, backend_of, keeps_prepared, power_of_two
+from .._support.stored import array
 from .base import Projection
 from .rademacher import sample_turns
 
 
 @keeps_prepared
 class SRHTWeights(NamedTuple):
-    turns: np.ndarray  # (p, B, d) int8: weights i**turns
-    places: np.ndarray  # (p, B, d) int32: column l of a block takes coordinate places[l]
+    # weights i**turns; column l of a block takes coordinate places[l]
+    turns: Annotated[np.ndarray, array("i", "p", "B", "padded", below=4)]
+    places: Annotated[np.ndarray, array("i", "p", "B", "padded", below="padded")]
+
+    def check_stored(self) -> None:
+        if np.any(np.sort(self.places, axis=2) != np.arange(self.places.shape[2])):
+            raise ValueError("SRHTWeights.places are not permutations.")
 
 
 @dataclass(frozen=True)
@@ -26,6 +32,8 @@ class HadamardProjection(Projection):
     Signs **and permutation** are drawn anew for every copy and block: with a shared permutation
     the variance formulas would not hold.
     """
+
+    draws = (SRHTWeights,)
 
     def block(self, dimension: int) -> int:
         return power_of_two(dimension)

@@ -3,29 +3,33 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
 from .._arrays import Array, namespace
 from .._backends import Prepared, backend_of, keeps_prepared
+from .._support.stored import array
 from .base import Projection
 
 
 @keeps_prepared
 class TurnWeights(NamedTuple):
-    turns: np.ndarray  # (p, D, d) int8: the weight is i**turns
+    # the weight is i**turns
+    turns: Annotated[np.ndarray, array("i", "p", "D", "d", below=4)]
 
 
 @keeps_prepared
 class AngleWeights(NamedTuple):
-    angles: np.ndarray  # (p, D, d): the weight is exp(i·angle)
+    # the weight is exp(i·angle)
+    angles: Annotated[np.ndarray, array("f", "p", "D", "d")]
 
 
 @dataclass(frozen=True)
 class RademacherProjection(Projection):
     """Independent weights with |z| = 1; `weights` as in `RademacherSketch`."""
 
+    draws = (TurnWeights, AngleWeights)
     weights: str | float = "rademacher"
 
     @property

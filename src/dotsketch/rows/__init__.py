@@ -15,7 +15,7 @@ collections:
 - `fold`: the sum over groups of blocks in a fixed order, and its checkpoint in a file
 - `dask`: the same on Dask collections, computed where the rows are, and lazy results
 
-A new kind of rows is a subclass of `Rows` in a file of its own, and a line of `COLLECTIONS`.
+A new kind of rows is a subclass of `Rows` in a file of its own, and two lines in `Rows.of`.
 """
 
 from .._typing import Block

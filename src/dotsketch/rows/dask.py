@@ -96,7 +96,7 @@ class DaskRows(Rows):
         return _folded(self._partitions, self._firsts, blocks, zero, add, progress)
 
 
-sources.COLLECTIONS["dask"] = DaskRows
+Rows.of_collections = DaskRows
 
 
 def lazy(function: OfBlock, X: Any, *, dtypes: list[Any], names: list[Any]) -> tuple[Any, ...]:
@@ -194,9 +194,8 @@ def _partitions(columns: Block) -> list[Any]:
     with dask.config.set({"optimization.tune.active": False}):
         if all(map(_is_frame, present)):
             options = {"enforce_metadata": False, "align_dataframes": False}
-            frames = present[0].map_partitions(
-                packed, *present[1:], meta=present[0]._meta, **options
-            )
+            first, *others = present
+            frames = first.map_partitions(packed, *others, meta=first._meta, **options)
             return list(frames.to_delayed())
         split = [np.asarray(column.to_delayed(), dtype=object).ravel() for column in present]
     return [packed(*parts) for parts in zip(*split, strict=True)]
@@ -264,13 +263,11 @@ def _in_partition(function: Callable[..., Any], number: int, columns: Any, *othe
     others = tuple(other.value if isinstance(other, Shared) else other for other in others)
     try:
         if isinstance(columns, Shared):
-            columns = columns.value
+            block = columns.value
         else:
-            columns = tuple(map(_well_placed, columns))
-            sources.check_lengths(columns)
-            columns = counted(columns)
+            block = counted(sources.as_block(*map(_well_placed, columns)))
         with single_blas_thread():
-            return Shared(function(columns, *others))
+            return Shared(function(block, *others))
     except Exception as error:
         error.add_note(f"Partition {number} (counted from 0)")
         raise

@@ -12,7 +12,6 @@ import hashlib
 import zipfile
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, islice
-from operator import iadd
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +25,6 @@ from .._typing import Block
 Zero = Callable[[], Any]
 Add = Callable[[Any, Any, int], Any]
 OfBlock = Callable[[Any], Any]
-Restore = Callable[[dict[str, np.ndarray]], Any]
 
 
 class Checkpoint:
@@ -48,7 +46,7 @@ class Checkpoint:
     there is no file, and `checkpoint.write(state)` replaces it.
     """
 
-    def __init__(self, path: Any, restore: Restore, *, fingerprint: bytes = b"", probe: Any = None):
+    def __init__(self, path: Any, restore: Any, *, fingerprint: bytes = b"", probe: Any = None):
         self.path = Path(path)
         self._restore = restore
         self._fingerprint = fingerprint
@@ -71,9 +69,8 @@ class Checkpoint:
         same = self._saved.pop("configuration").tobytes() == self._configuration
         if not same or not _agree(self._saved.pop("probe"), self._probe):
             raise ValueError(
-                f"The checkpoint {self.path} belongs to another configuration (features, seed, "
-                "size of chunks, or shape or mean of the data). Delete it to start over, and give "
-                "the features a random_state, so that the next run draws the same ones."
+                f"{self.path} belongs to another configuration of features, seed, chunks or data: "
+                "delete it to start over, and give the features a random_state."
             )
         return int(self._saved.pop("blocks"))
 
@@ -156,7 +153,10 @@ class Foldable:
                     advance(block[0].shape[0])
                 if group is None:
                     continue
-                total = group if total is None else iadd(total, group)
+                if total is None:
+                    total = group
+                else:
+                    total += group  # in place if the state can: only the fold refers to it
                 if checkpoint is not None:
                     checkpoint.write(total, number)
         if checkpoint is not None and number < n_done:

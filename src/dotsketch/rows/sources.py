@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 import mmap
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse
@@ -20,7 +20,6 @@ from .._arrays import host, is_sparse
 from .._typing import Block as Block
 from .fold import Foldable, Mapped, OfBlock
 
-COLLECTIONS: dict[str, Callable[[Block], Rows]] = {}  # by library
 NO_ROWS = "The data have no rows whose weight is not zero: Found array with 0 sample(s)."
 
 
@@ -42,6 +41,7 @@ class Rows(Foldable):
     in_memory = False
     repeatable = True
     mapped_type: type[Mapped] = Mapped
+    of_collections: ClassVar[Callable[[Block], Rows]]  # set by `dask`
 
     @staticmethod
     def of(X: Any, y: Any = None, noise_variance: Any = None, sample_weight: Any = None) -> Rows:
@@ -57,7 +57,7 @@ class Rows(Foldable):
         """
         columns = (X, y, noise_variance, sample_weight)
         if is_collection(X):
-            return COLLECTIONS[_library(X)](columns)
+            return Rows.of_collections(columns)
         if not is_stream(X):
             return ArrayRows(columns)
         if any(column is not None for column in columns[1:]):
@@ -93,8 +93,7 @@ class ArrayRows(Rows):
     n_rows: int
 
     def __init__(self, columns: Block):
-        columns = each(columns, _sliceable)
-        check_lengths(columns)
+        columns = as_block(*columns)
         self.in_memory = not is_on_disk(columns[0])
         self.columns = counted(columns) if self.in_memory else columns
         self._numbers = None  # of the rows that count, where others are in a file
@@ -136,9 +135,9 @@ class StreamRows(Rows):
 
     def sample(self, size: int, rng: np.random.Generator) -> Block:
         if self.repeatable:
-            return smallest_keys(self._batches(), size, rng)
-        batches, first = self._batches(), []
-        while sum(map(length, first)) < size and (batch := next(batches, None)) is not None:
+            return smallest_keys(self.blocks(size), size, rng)
+        batches, first = self._batches(), list[Block]()
+        while sum(length(b) for b in first) < size and (batch := next(batches, None)) is not None:
             first.append(batch)
         self._stream, self._is_read = itertools.chain(first, batches), False
         return take(join(first), slice(size))
@@ -151,10 +150,7 @@ class StreamRows(Rows):
             n += length(batch)
             yield batch
         if self.n_rows not in (None, n):
-            raise ValueError(
-                f"The function gave {self.n_rows} rows in one pass and {n} in another: return all "
-                "rows, in the same order, from a fresh iterator with every call."
-            )
+            raise ValueError(f"{n} rows now, {self.n_rows} before: return a fresh iterator.")
         self.n_rows = n
 
 
@@ -164,12 +160,8 @@ def is_stream(X: Any) -> bool:
 
 
 def is_collection(X: Any) -> bool:
-    """Whether X is a collection of a library that computes with rows where they are: of Dask."""
-    return _library(X) in COLLECTIONS
-
-
-def _library(X: Any) -> str:
-    return type(X).__module__.partition(".")[0]
+    """Whether X is a Dask collection, whose rows may be anywhere."""
+    return hasattr(X, "__dask_graph__")
 
 
 def is_on_disk(X: Any) -> bool:
@@ -212,6 +204,13 @@ def length(block: Block) -> int:
     return int(block[0].shape[0])
 
 
+def as_block(X: Any, y: Any = None, noise_variance: Any = None, sample_weight: Any = None) -> Block:
+    """Columns that can be sliced, of one length."""
+    columns = each((X, y, noise_variance, sample_weight), _sliceable)
+    check_lengths(columns)
+    return columns
+
+
 def check_lengths(columns: Iterable[Any]) -> None:
     """Raise unless all columns have as many rows."""
     lengths = sorted({column.shape[0] for column in columns if column is not None})
@@ -225,10 +224,7 @@ def counted(block: Block) -> Block:
         return block
     weights = np.asarray(block[3], dtype=np.float64)
     if weights.ndim != 1 or not np.all((weights >= 0) & (weights < np.inf)):
-        raise ValueError(
-            "sample_weight must be one number for every row, none of them negative, NaN or "
-            f"infinite; got an array of shape {weights.shape}."
-        )
+        raise ValueError("sample_weight must be one number for every row, finite and at least 0.")
     block, numbers = (*block[:3], weights), np.flatnonzero(weights)
     return block if len(numbers) == len(weights) else take(block, numbers)
 
@@ -278,8 +274,7 @@ def _joined(columns: tuple[Any, ...]) -> Any:
 
 def regroup(batches: Iterable[Block], size: int) -> Iterator[Block]:
     """Batches of any lengths as blocks of `size` rows."""
-    waiting: list[Block] = []
-    count = 0
+    waiting, count = list[Block](), 0
     for batch in filter(length, batches):
         waiting.append(batch)
         count += length(batch)
@@ -298,18 +293,13 @@ def smallest_keys(batches: Iterable[Block], size: int, rng: np.random.Generator)
 
     This takes one pass, and the lengths of the batches do not matter.
     """
-    kept: list[Block] = []
-    keys, largest = np.empty(0), np.inf
+    kept, keys = list[Block](), np.empty(0)
     for batch in batches:
-        new = rng.random(length(batch))
-        places = np.flatnonzero(new < largest)
-        if len(places):
-            kept.append(take(batch, places))
-            keys = np.concatenate([keys, new[places]])
+        kept.append(batch)
+        keys = np.concatenate([keys, rng.random(length(batch))])
         if len(keys) > size:
             places = np.sort(np.argpartition(keys, size - 1)[:size])
             kept, keys = [take(join(kept), places)], keys[places]
-            largest = np.max(keys)
     return join(kept)
 
 
@@ -349,6 +339,4 @@ def _as_batch(batch: Any) -> Block:
         raise TypeError(f"A stream gives batches (X, y) of arrays; got {type(batch).__name__}.")
     if batch[0] is None or batch[1] is None:
         raise ValueError("A batch has rows X and targets y; got None instead of one of them.")
-    columns = each((*batch, *[None] * (4 - len(batch))), _sliceable)
-    check_lengths(columns)
-    return counted(columns)
+    return counted(as_block(*batch))

@@ -11,13 +11,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
 from .._arrays import Array, ArrayT, from_host, nonnegative
 from .._backends import Prepared, backend_of, host_view, kept
 from .._support.parameters import one_of, positive_integer
+from .._support.stored import MOST_COLUMNS, MOST_DEGREE, Count
 from ..pairs import PairStatistics
 from .moments import VectorMoments
 
@@ -48,8 +49,8 @@ class Sketch:
     E[(k̂ − k)²] = `pseudo_variance`, where k̂ = Σ_l z_l(x) conj z_l(y).
     """
 
-    degree: int
-    n_projections: int
+    degree: Annotated[int, Count(MOST_DEGREE)]
+    n_projections: Annotated[int, Count(MOST_COLUMNS)]
     field: str = "real"
 
     def __post_init__(self) -> None:
@@ -70,6 +71,10 @@ class Sketch:
 
     def sample(self, dimension: int, rng: np.random.Generator) -> Any:
         """Weights of one feature map on R^dimension: a named tuple of NumPy arrays."""
+        raise NotImplementedError
+
+    def check_weights(self, weights: Any, dimension: int) -> None:
+        """Raise ValueError unless `sample` could have drawn these weights."""
         raise NotImplementedError
 
     def prepare(self, weights: Any, rows: Array) -> Prepared:

@@ -63,6 +63,10 @@ class CompactSketch(Sketch):
         D, E = self.n_projections, self.up.n_projections
         return CompactWeights(self.up.sample(dimension, rng), self.down.sample(1, D, E, rng))
 
+    def check_weights(self, weights: CompactWeights, dimension: int) -> None:
+        self.up.check_weights(weights.up, dimension)
+        self.down.check_weights(weights.down, 1, self.n_projections, self.up.n_projections)
+
     def prepare(self, weights: CompactWeights, rows: Array) -> Prepared:
         return PreparedCompact(self, weights, rows)
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 from array_api_compat import is_numpy_array
 
 from .._arrays import Array, ArrayT, Parts, like, namespace
 from .._backends import Prepared, keeps_prepared
+from .._support.stored import array, check_lengths
 from ..pairs import PairStatistics
 from .base import Sketch
 
@@ -24,7 +25,7 @@ from .base import Sketch
 class MonomialWeights(NamedTuple):
     """The roots of the multinomial coefficients, one for every monomial."""
 
-    factor: np.ndarray
+    factor: Annotated[np.ndarray, array("f", "monomials")]
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,12 @@ class MonomialSketch(Sketch):
         super().__post_init__()
         if self.packed and not self.is_complex:
             raise ValueError('Packed monomials are pairs of real columns: use field="complex".')
+
+    def check_weights(self, weights: MonomialWeights, dimension: int) -> None:
+        if self.n_projections != monomial_projections(self.degree, dimension, self.packed):
+            raise ValueError(f"{self} has another number of projections than monomials.")
+        n = monomial_projections(self.degree, dimension)
+        check_lengths(weights, (MonomialWeights,), monomials=n)
 
     def sample(self, dimension: int, rng: np.random.Generator) -> MonomialWeights:
         """The columns; nothing is random."""

@@ -56,6 +56,9 @@ class ProductSketch(SeparableSketch):
     def sample(self, dimension: int, rng: np.random.Generator) -> Any:
         return self.projection.sample(self.degree, self.n_projections, dimension, rng)
 
+    def check_weights(self, weights: Any, dimension: int) -> None:
+        self.projection.check_weights(weights, self.degree, self.n_projections, dimension)
+
     def prepare(self, weights: Any, rows: Array) -> Prepared:
         return self.projection.prepare(weights, self.n_projections, scale=self.scale, rows=rows)
 

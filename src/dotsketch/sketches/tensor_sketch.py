@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
 from .._arrays import Array, ArrayT
 from .._backends import CountFactors, Prepared, backend_of, keeps_prepared
+from .._support.stored import array, check_lengths
 from ..pairs import PairStatistics
 from ..projections.rademacher import sample_turns
 from .base import PairSumTerms, SeparableSketch, power_differences
@@ -18,8 +19,9 @@ from .base import PairSumTerms, SeparableSketch, power_differences
 
 @keeps_prepared
 class HashWeights(NamedTuple):
-    buckets: np.ndarray  # (p, d) int32: the bucket of every coordinate
-    turns: np.ndarray  # (p, d) int8: its sign i**turns
+    # the bucket of every coordinate, and its sign i**turns
+    buckets: Annotated[np.ndarray, array("i", "p", "d", below="D")]
+    turns: Annotated[np.ndarray, array("i", "p", "d", below=4)]
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,9 @@ class TensorSketch(SeparableSketch):
         shape = (self.degree, dimension)
         buckets = np.stack([self.hash(dimension, rng) for _ in range(self.degree)])
         return HashWeights(buckets, sample_turns(rng, shape, self.is_complex))
+
+    def check_weights(self, weights: Any, dimension: int) -> None:
+        check_lengths(weights, (HashWeights,), p=self.degree, D=self.n_projections, d=dimension)
 
     def hash(self, dimension: int, rng: np.random.Generator) -> np.ndarray:
         """A random bucket for every coordinate."""

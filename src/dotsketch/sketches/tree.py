@@ -58,6 +58,12 @@ class TreeSketch(Sketch):
         D, inner = self.n_projections, self._inner_projections
         return TreeWeights(leaves, self.projection.sample(inner, D, D, rng) if inner else None)
 
+    def check_weights(self, weights: TreeWeights, dimension: int) -> None:
+        D, inner = self.n_projections, self._inner_projections
+        self.projection.check_weights(weights.leaves, power_of_two(self.degree), D, dimension)
+        if inner or weights.nodes is not None:
+            self.projection.check_weights(weights.nodes, inner, D, D)
+
     def prepare(self, weights: TreeWeights, rows: Array) -> Prepared:
         return PreparedTree(self, weights, rows)
 

@@ -13,16 +13,18 @@ coefficients, without looking at the data again.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from scipy.linalg import LinAlgError, cholesky, solve_triangular
 from scipy.optimize import nnls
 
+from ..._support.stored import array, stored
 from ..errors import relative_error
 from .moments import ExpansionMoments
 
 
+@stored
 @dataclass(frozen=True)
 class Allocation:
     """Blocks with their degree, projections, coefficient and share of the error.
@@ -31,11 +33,11 @@ class Allocation:
     degrees drawn at random. `exact` marks blocks that are written out in monomials.
     """
 
-    degrees: np.ndarray
-    projections: np.ndarray
-    coefficients: np.ndarray
-    exact: np.ndarray
-    variances: np.ndarray
+    degrees: Annotated[np.ndarray, array("iu", "blocks")]
+    projections: Annotated[np.ndarray, array("iu", "blocks")]
+    coefficients: Annotated[np.ndarray, array("f", "blocks")]
+    exact: Annotated[np.ndarray, array("b", "blocks")]
+    variances: Annotated[np.ndarray, array("f", "blocks")]
     squared_bias: float
     kernel_square: float
     unused: int = 0  # projections that nothing is left to spend on: zero columns

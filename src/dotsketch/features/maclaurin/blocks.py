@@ -10,11 +10,13 @@ from array_api_compat import is_numpy_array
 from ..._arrays import Array, HostParts, Parts, dense, namespace
 from ..._backends import dense_like
 from ..._backends.chunks import column_views, fill
+from ..._support.stored import stored
 from ...sketches import MonomialSketch, Sketch, make_sketch
 from .allocation import Allocation
 from .series import Expansion
 
 
+@stored
 class SketchedBlock(NamedTuple):
     """One block of an expansion with its random feature map; no sketch for a constant."""
 

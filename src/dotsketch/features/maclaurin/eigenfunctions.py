@@ -17,11 +17,12 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Generic, NamedTuple
+from typing import Annotated, Any, Generic, NamedTuple
 
 import numpy as np
 
 from ..._arrays import ArrayT, double, is_sparse, like, namespace, square_root
+from ..._support.stored import array, stored
 from ...kernels import ExpandedKernel, directions
 from ..errors import OVERFLOW, off_diagonal_mean
 
@@ -42,15 +43,19 @@ class Inputs(NamedTuple, Generic[ArrayT]):
     trait: ArrayT  # p(x) of the kernel, (n,)
 
 
+@stored
 @dataclass(frozen=True)
 class EigenExpansion:
     """The Taylor series in x_⊥·y_⊥, its coefficients written in eigenfunctions."""
 
     kernel: ExpandedKernel
-    direction: np.ndarray | None  # (d,), unit, or None if nothing is split off
+    direction: Annotated[
+        np.ndarray | None, array("f", "d")
+    ]  # unit, or None if nothing is split off
     degrees: tuple[int, ...]
-    nodes: np.ndarray  # (n_nodes, 2): α and p
-    functions: np.ndarray  # (n_blocks, n_nodes): ω_b(x) = |x_⊥|ʲ Σ_i functions[b, i] c_j(x, node i)
+    nodes: Annotated[np.ndarray, array("f", "nodes", 2)]  # α and p
+    # ω_b(x) = |x_⊥|ʲ Σ_i functions[b, i] c_j(x, node i)
+    functions: Annotated[np.ndarray, array("f", "blocks", "nodes")]
 
     @classmethod
     def fit(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from copy import copy
 from dataclasses import replace
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..._arrays import OUTPUTS, Array, ArrayT, as_generator
 from ..._backends.chunks import map_rows
 from ..._support.parameters import one_of
+from ..._support.stored import MOST_DEGREE, Count
 from ...kernels import ExpandedKernel
 from ...sketches import separable_sketch
 from ..base import FeatureMap, owned, suited
@@ -99,6 +100,7 @@ class MaclaurinFeatures(FeatureMap):
     """
 
     family = "maclaurin"
+    max_degree: Annotated[int, Count(MOST_DEGREE)]
 
     def __init__(
         self,
@@ -132,6 +134,15 @@ class MaclaurinFeatures(FeatureMap):
         self.mean_split = mean_split
         self.n_jobs = n_jobs
         self.random_state = random_state
+
+    def check_stored(self) -> None:
+        columns = 0
+        for block in getattr(self, "blocks_", ()):
+            if block.sketch is not None:
+                block.sketch.check_weights(block.weights, self.n_features_in_)
+            columns += 1 if block.sketch is None else block.sketch.n_projections
+        if columns > getattr(self, "n_projections_", 0):
+            raise ValueError("MaclaurinFeatures.blocks_ have more columns than n_projections_.")
 
     def fit(self, X: Array, y: Any = None) -> MaclaurinFeatures:
         """Choose truncation, projections and coefficients on a sample of X (n, d); draw weights."""

@@ -13,17 +13,19 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 from scipy.special import gammaln
 
 from ..._arrays import Array, like, namespace, square_root
+from ..._support.stored import array, stored
 from ...kernels import DotProductKernel, ExpandedKernel, directions
 from ..errors import OVERFLOW
 from .eigenfunctions import EigenExpansion, Inputs, mean_direction
 
 
+@stored
 @dataclass(frozen=True)
 class MaclaurinExpansion:
     """The Maclaurin series, one block for every degree with a_n > 0."""
@@ -31,7 +33,8 @@ class MaclaurinExpansion:
     keeps_sparse: ClassVar[bool] = False  # whether `inputs` takes CSR rows and returns some
     kernel: DotProductKernel
     degrees: tuple[int, ...]
-    mean: np.ndarray | None = None  # what a shift-invariant kernel subtracts first
+    # what a shift-invariant kernel subtracts first
+    mean: Annotated[np.ndarray | None, array("f", "d")] = None
 
     @classmethod
     def of(
@@ -57,6 +60,7 @@ class MaclaurinExpansion:
         return Inputs(unit, weights, radius, None, log_weight)
 
 
+@stored
 @dataclass(frozen=True)
 class MeanSplitExpansion:
     """The series in x_⊥·y_⊥ after the part along the mean direction m is split off.
@@ -69,9 +73,10 @@ class MeanSplitExpansion:
 
     keeps_sparse: ClassVar[bool] = False  # whether `inputs` takes CSR rows and returns some
     kernel: DotProductKernel
-    direction: np.ndarray  # (d,), unit
+    direction: Annotated[np.ndarray, array("f", "d")]  # unit
     degrees: tuple[int, ...]
-    functions: np.ndarray  # (n_blocks, n_powers): φ_b(α) = Σ_n functions[b, n] (α/reach)ⁿ
+    # φ_b(α) = Σ_n functions[b, n] (α/reach)ⁿ
+    functions: Annotated[np.ndarray, array("f", "blocks", "n")]
     reach: float
 
     @classmethod

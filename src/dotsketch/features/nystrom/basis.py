@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from copy import copy
 from numbers import Integral, Real
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from sklearn.utils import check_array
 
 from ..._arrays import Array, dense, host
 from ..._backends import keeps_prepared
+from ..._support.stored import array
 from ..._support.threads import suited_blas_threads
 from ...kernels import Kernel
 from ..landmarks import CLUSTERS, cluster_means, landmark_rule
@@ -26,9 +27,10 @@ _AUTO = 2.0, 2048  # landmarks per column by default, unless that is more than s
 class Basis(NamedTuple):
     """What a fit keeps, on the host."""
 
-    rows: Any  # (m, d), CSR if the training rows are
-    indices: np.ndarray  # (m,)
-    normalization: np.ndarray  # (m, D)
+    # CSR if the training rows are
+    rows: Annotated[Any, array("f", "m", "d", sparse=True)]
+    indices: Annotated[np.ndarray, array("iu", "m")]
+    normalization: Annotated[np.ndarray, array("f", "m", "D")]
     single_error: float  # roundings of k̂ in float32, relative to the error of k̂
 
     @property

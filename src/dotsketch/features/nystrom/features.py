@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..._arrays import Array, ArrayT, as_generator
+from ..._support.stored import check_lengths
 from ..._support.threads import suited_blas_threads
 from ...kernels import Kernel
 from ..base import FeatureMap, fitted_kernel, suited
@@ -15,7 +16,7 @@ from ..degenerate import warn_if_degenerate
 from ..errors import ExpectedError, Unsuited
 from ..landmarks import CLUSTERS, landmark_rule
 from ..study import Study, check_kernel
-from .basis import count_landmarks, fitted_basis, given_rows, unit_kernel
+from .basis import Basis, count_landmarks, fitted_basis, given_rows, unit_kernel
 from .columns import NystromColumns
 from .measured import has_finite_diagonal, measured
 
@@ -119,6 +120,10 @@ class NystromFeatures(FeatureMap):
         self.landmarks = landmarks
         self.n_jobs = n_jobs
         self.random_state = random_state
+
+    def check_stored(self) -> None:
+        if hasattr(self, "basis_"):
+            check_lengths(self.basis_, (Basis,), d=self.n_features_in_, D=self.n_projections_)
 
     def fit(self, X: Array, y: Any = None) -> NystromFeatures:
         """Choose the rows B from X (n, d), n ≥ n_components, and the matrix W."""

@@ -20,11 +20,13 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import Annotated
 
 import numpy as np
 from scipy.optimize import nnls
 
 from ..._arrays import ArrayT, host, namespace, nonnegative
+from ..._support.stored import array, stored
 from ...kernels import DotProductKernel
 from ...projections import Frequencies, sphere_mean
 from ..base import check_part
@@ -67,6 +69,7 @@ def _mixture(weights: np.ndarray, radii: np.ndarray, z: np.ndarray, dimension: i
     return np.tensordot(weights, means, axes=1)
 
 
+@stored
 @dataclass(frozen=True, eq=False, repr=False)
 class RadialDensity:
     """A distribution of isotropic frequencies in R^d: spheres of given radii and weights.
@@ -79,8 +82,8 @@ class RadialDensity:
     """
 
     dimension: int
-    radii: np.ndarray
-    weights: np.ndarray
+    radii: Annotated[np.ndarray, array("f", "atoms")]
+    weights: Annotated[np.ndarray, array("f", "atoms")]
     rmse: float
     max_error: float
 
@@ -217,6 +220,7 @@ class SphericalMoments:
         return nonnegative(evaluate_chebyshev(self.variance_series, dots))
 
 
+@stored
 @dataclass(frozen=True)
 class SphericalMap(Waves):
     """A random feature map z of unit vectors with E[z(x)·conj z(y)] = k̃(|x − y|).
