@@ -37,8 +37,8 @@ def configs(setting: Setting) -> list[Config]:
     )
     sizes = setting.choose(
         {},
-        {"n_exact": 500, "n_train": 1000, "n_test": 500, "n_samples": 200},
-        {"n_exact": 60, "n_train": 80, "n_test": 20, "n_samples": 50, "times": 1,
+        {"n_exact": 500, "n_train": 1000, "n_test": 500},
+        {"n_exact": 60, "n_train": 80, "n_test": 20, "times": 1,
          "selection_times": 1},
     )  # fmt: skip
     return [

@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 
 from dotsketch.gp import (
+    DirichletGPClassifier,
     ExactGPClassifier,
     ExactGPRegressor,
-    FeatureGPClassifier,
     FeatureGPRegressor,
 )
 from dotsketch.kernels import DotProductKernel
@@ -38,8 +38,8 @@ from .methods import METHODS, Method, without
 NOISE_VARIANCES = tuple(2.0**k for k in range(-15, 16))
 ALPHAS = tuple(10.0**k for k in range(-5, 1))
 
-# The classifiers of the paper have neither a prior variance nor a temperature that is chosen
-AUTHORS: Any = {"prior_variance": "labels", "temperature": 1.0}
+# The classifiers of the paper have the variance of the labels as their prior variance
+AUTHORS: Any = {"prior_variance": "labels"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +49,6 @@ class Task:
     data: Prepared
     kernel: DotProductKernel
     size: int
-    n_samples: int = 1000  # of the Monte Carlo average of class probabilities
 
     @property
     def is_classification(self) -> bool:
@@ -90,12 +89,11 @@ class Latent:
 
 def make_gp(task: Task, features: Any, regularisation: float, posterior: str = "real") -> Any:
     if task.is_classification:
-        return FeatureGPClassifier(
+        return DirichletGPClassifier(
             features,
             alpha=regularisation,
             posterior=posterior,
             variance_correction=None,
-            n_samples=task.n_samples,
             **AUTHORS,
         )
     return FeatureGPRegressor(
@@ -152,7 +150,7 @@ def choose_regularisation(task: Task, baseline: Method, n_features: int, seed: i
 
 def fit_on(gp: Any, task: Task, X: np.ndarray, y: np.ndarray) -> Any:
     """Fit; classes of which a subset has no rows are known all the same."""
-    if task.is_classification and isinstance(gp, FeatureGPClassifier):
+    if task.is_classification and isinstance(gp, DirichletGPClassifier):
         return gp.fit(X, y, classes=np.unique(task.data.y_train))
     return gp.fit(X, y)
 
@@ -161,9 +159,7 @@ def exact_process(task: Task, regularisation: float) -> tuple[Latent, Row]:
     """The exact posterior on the subset, and its scores on the test rows."""
     X, y, X_test = task.subset()
     if task.is_classification:
-        gp: Any = ExactGPClassifier(
-            task.kernel, alpha=regularisation, n_samples=task.n_samples, **AUTHORS
-        )
+        gp: Any = ExactGPClassifier(task.kernel, alpha=regularisation, **AUTHORS)
     else:
         gp = ExactGPRegressor(
             task.kernel, noise_variance=regularisation, prior_variance=1.0, normalize_y=None
@@ -284,7 +280,6 @@ class GPConfig:
     n_train: int | None = None
     n_test: int | None = None
     selection_times: int = 5
-    n_samples: int = 1000
 
 
 def grid(setting: Setting, methods: tuple[str, ...]) -> tuple[tuple[str, ...], dict[str, Any]]:
@@ -294,8 +289,8 @@ def grid(setting: Setting, methods: tuple[str, ...]) -> tuple[tuple[str, ...], d
     )
     sizes = setting.choose(
         {},
-        {"n_exact": 500, "n_train": 1000, "n_test": 500, "n_samples": 200, "selection_times": 3},
-        {"n_exact": 60, "n_train": 80, "n_test": 20, "n_samples": 50, "selection_times": 1},
+        {"n_exact": 500, "n_train": 1000, "n_test": 500, "selection_times": 3},
+        {"n_exact": 60, "n_train": 80, "n_test": 20, "selection_times": 1},
     )
     left_out = setting.choose((), ("auto_twice",), ("auto", "auto_twice"))
     return datasets, sizes | {"methods": without(methods, *left_out)}
@@ -306,7 +301,7 @@ def gp_rows(config: GPConfig, seed: int, kernel: DotProductKernel) -> list[Row]:
     data = prepare(
         config.dataset, seed, config.preprocessing, n_train=config.n_train, n_test=config.n_test
     )
-    task = Task(data, kernel.resolve(data.X_train), config.n_exact, config.n_samples)
+    task = Task(data, kernel.resolve(data.X_train), config.n_exact)
     d = data.padded_dimension
     baseline = METHODS[config.baseline]
     regularisation = choose_regularisation(task, baseline, config.selection_times * d, seed)

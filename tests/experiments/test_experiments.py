@@ -95,7 +95,7 @@ def test_splits_are_disjoint_and_change_with_the_seed(seed):
 def test_validation_rows_are_training_rows(monkeypatch):
     """The regularisation never sees a test row."""
     data = prepare("wine", 0, "centred")
-    task = Task(data, kernel(), size=50, n_samples=10)
+    task = Task(data, kernel(), size=50)
     seen = []
     method = METHODS["srf"]
     fit = type(method.make(kernel(), 8, 0)).fit
