@@ -3,7 +3,7 @@
 #   make demo    compare features on the digits data: a table, a recommendation, out/demo.html
 #   make test    the whole test suite, with the compiled kernels and without them
 #   make lint    ruff and mypy
-#   make bench   speed against other libraries (see docs/performance.md; OPTIONS=--quick)
+#   make bench   speed against portable code and other libraries (see docs/performance.md; OPTIONS=--cpu)
 #   make reproduce  experiments of the paper (see docs/reproduction.md; OPTIONS='fig5 --quick')
 #   make docs    the documentation: out/docs/index.html
 #   make clean   remove everything that was made
@@ -39,7 +39,7 @@ ONCE := tests/cli tests/experiments tests/rows tests/test_datasets.py tests/test
     tests/test_docs.py tests/test_examples.py tests/_backends/test_kernels.py \
     tests/_backends/test_kernel_pair_sums.py tests/_backends/test_kernel_tensor_sketch.py \
     tests/test_imports.py tests/kernels/test_kernels.py tests/gp/test_class_sums.py tests/gp/test_linear_gaussian.py tests/gp/test_packed.py tests/test_metrics.py \
-    tests/test_attacks.py tests/test_fuzz_bytes.py tests/test_history.py tests/test_pairs.py tests/test_persistence.py tests/test_persistence_attacks.py \
+    tests/test_attacks.py tests/test_fuzz_bytes.py tests/test_pairs.py tests/test_persistence.py tests/test_persistence_attacks.py \
     tests/test_persistence_damage.py tests/test_second_reader.py tests/features/test_spherical_density.py tests/laws/test_formulas.py
 
 # The tests run side by side, so that each process needs one thread only. Both halves always run.
@@ -58,8 +58,7 @@ lint: $(VENV)/.development
 	$(RUN) -m mypy
 
 bench: $(VENV)/.development
-	$(RUN) -m benchmarks $(OPTIONS)
-	$(RUN) -m benchmarks.history
+	$(RUN) -m benchmarks.ratios $(OPTIONS)
 
 # Without OPTIONS: the names of the experiments.
 reproduce: $(VENV)/.development

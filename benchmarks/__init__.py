@@ -1,12 +1,16 @@
-"""Speed and memory of the features, against other libraries and the limits of the machine.
+"""Measurements behind the tables and figures of the documentation.
 
-- `cases`: the sizes that are measured
-- `adapters`, `peers`: one small function a library, from a case to the call that is timed
-- `worker`: one measurement, in a process of its own
-- `machine`: what the processor and the memory can do at best, and how much of it a case needs
-- `report`: the results as Markdown
-- `common`: what the other scripts share
-- `__main__`: the command, `python -m benchmarks` (or `make bench`)
+- `ratios`, `kernels`, `wave_errors`: speed and accuracy of the compiled code (docs/performance.md)
+- `whole_models`, `uci`: models with everybody's defaults, and published figures
+  (docs/whole_models.md)
+- `columns`, `prediction`, `auto`: errors of features, predicted and measured (docs/columns.md,
+  docs/maclaurin.md, docs/auto.md)
+- `fourier_errors`, `spherical_density`, `divergences`: beside the authors' results
+  (docs/fourier.md, docs/spherical.md, docs/reproduction.md)
+- `gp`, `solvers`, `classifiers`: Gaussian processes (docs/gp.md, docs/gp_measured.md)
+- `cluster`, `attention`, `tanimoto`, `molecules`: the guides of the same names
+- `fuzz_bytes`, `fuzz_models`, `fuzz_semantics`: damaged model files (docs/persistence.md)
 
-Nothing is asserted here: the numbers are for reading.
+Each is run as `python -m benchmarks.NAME`; its docstring says how. Nothing is asserted, except by
+the fuzzers.
 """

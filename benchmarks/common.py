@@ -1,4 +1,4 @@
-"""What the scripts share: the folder of data sets, rows, clocks, errors, lines of Markdown."""
+"""What the scripts share: the folder of data sets, rows, clocks, errors."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 import resource
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 import numpy as np
 
@@ -38,12 +38,12 @@ def least_seconds(
     work: Callable[[], object], repeats: int = 1, clock: Callable[[], float] = time.process_time
 ) -> float:
     """The least of some runs, of the processor: what else the machine does only adds time."""
-    found = []
+    times = []
     for _ in range(repeats):
         start = clock()
         work()
-        found.append(clock() - start)
-    return min(found)
+        times.append(clock() - start)
+    return min(times)
 
 
 def peak_mebibytes() -> float:
@@ -57,12 +57,3 @@ def off_diagonal_error(Z: np.ndarray, K: np.ndarray) -> float:
     Z = np.asarray(Z, dtype=np.float64)
     different = ~np.eye(len(K), dtype=bool)
     return float(np.linalg.norm((Z @ Z.T - K)[different]) / np.linalg.norm(K[different]))
-
-
-def markdown_line(cells: Iterable[object]) -> str:
-    return f"| {' | '.join(map(str, cells))} |"
-
-
-def markdown_head(headings: list[str]) -> list[str]:
-    """The first two lines of a table."""
-    return [markdown_line(headings), markdown_line(["---"] * len(headings))]

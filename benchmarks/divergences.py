@@ -31,7 +31,7 @@ import scipy.linalg
 from dotsketch import Polynomial, gaussian_kl, mean_negative_log_likelihood
 from experiments.harness.data import Prepared, loaded, prepare, preprocess, train_test_split
 from experiments.harness.methods import METHODS
-from experiments.harness.posteriors import (
+from experiments.harness.processes import (
     NOISE_VARIANCES,
     Latent,
     Task,

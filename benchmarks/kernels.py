@@ -5,8 +5,7 @@
 Processor time on one thread, the least of many calls, in nanoseconds per row (per angle or number
 where the name says so). Rows and results stay in the second-level cache, weights are prepared once.
 There is one column for each version of the kernels that this CPU runs (`DOTSKETCH_ISA`), measured
-in a process of its own; lines of NumPy and of memory are there to compare with. Additions are those
-of the Hadamard transforms. Asserts nothing.
+in a process of its own; lines of NumPy and of memory are there to compare with. Asserts nothing.
 """
 
 from __future__ import annotations
@@ -26,8 +25,6 @@ from threadpoolctl import threadpool_limits
 
 from dotsketch._backends import cpp
 
-from .machine import add_rate
-
 LEVELS = ("baseline", "v3", "v4")
 SECONDS = 0.3  # for each line
 LEAST_SECONDS = 2e-3  # for each of its times
@@ -37,7 +34,6 @@ class Case(NamedTuple):
     name: str
     items: int  # rows or angles of a call
     call: Callable[[], object]
-    additions: int = 0  # of an item, where they are counted
 
 
 def cases() -> Iterator[Case]:
@@ -46,7 +42,7 @@ def cases() -> Iterator[Case]:
         n = (1 << 14) // d
         X, out = rng.standard_normal((2, n, d), dtype=np.float32)
         name = f"Walsh–Hadamard transform, d = {d}"
-        yield Case(name, n, partial(cpp.fwht, X, out), d * (d.bit_length() - 1))
+        yield Case(name, n, partial(cpp.fwht, X, out))
     for is_complex in (False, True):
         for d, D in ((1024, 1024), (64, 320)):
             yield from sketches(rng, 64, d, D, is_complex)
@@ -70,8 +66,7 @@ def sketches(rng: np.random.Generator, n: int, d: int, D: int, is_complex: bool)
     size = f"{'complex' if is_complex else 'real'}, d = {d}, D = {D}, p = {p}"
     places = rng.permuted(np.tile(np.arange(d, dtype=np.int32), (p, blocks, 1)), axis=2)
     srht = cpp.prepare_tensor_srht(turns(p, blocks, d), places, D, is_complex, True)
-    additions = (1 + is_complex) * p * blocks * d * (d.bit_length() - 1)
-    yield Case(f"TensorSRHT {size}", n, partial(srht, X, 1.0, *views), additions)
+    yield Case(f"TensorSRHT {size}", n, partial(srht, X, 1.0, *views))
     buckets = rng.integers(D, size=(p, d), dtype=np.int32)
     hashed = cpp.prepare_tensor_sketch(buckets, turns(p, d), D, is_complex, True)
     yield Case(f"TensorSketch {size}", n, partial(hashed, X, 1.0, *views))
@@ -118,14 +113,8 @@ def nanoseconds(case: Case) -> float:
     return 1e9 * min(times) / case.items
 
 
-def measured(text: str) -> dict[str, list[float]]:
-    """For every case its time and its additions."""
-    chosen = (case for case in cases() if text in case.name)
-    return {case.name: [nanoseconds(case), case.additions] for case in chosen}
-
-
-def measured_at(level: str, text: str) -> dict[str, list[float]]:
-    """`measured` in a process with this version of the kernels; empty if the CPU lacks it."""
+def measured_at(level: str, text: str) -> dict[str, float]:
+    """The times in a process with this version of the kernels; empty if the CPU lacks it."""
     command = [sys.executable, "-m", "benchmarks.kernels", text, "--json"]
     environment = os.environ | {"DOTSKETCH_ISA": level}
     process = subprocess.run(command, env=environment, capture_output=True, text=True)
@@ -133,8 +122,8 @@ def measured_at(level: str, text: str) -> dict[str, list[float]]:
         return {}
     if process.returncode != 0:
         raise RuntimeError(f"The process for {level} failed:\n{process.stderr}")
-    found: dict[str, list[float]] = json.loads(process.stdout)
-    return found
+    times: dict[str, float] = json.loads(process.stdout)
+    return times
 
 
 def main() -> None:
@@ -143,18 +132,13 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="this version only, as JSON")
     options = parser.parse_args()
     if options.json:
-        print(json.dumps(measured(options.text)))
+        chosen = (case for case in cases() if options.text in case.name)
+        print(json.dumps({case.name: nanoseconds(case) for case in chosen}))
         return
-    found = {level: times for level in LEVELS if (times := measured_at(level, options.text))}
-    rate = add_rate(1, time.process_time)
-    if rate is not None:
-        print(f"Additions of float32 numbers in registers: {rate / 1e9:.0f} G per second\n")
-    print(f"| ns per row | {' | '.join(found)} | of the additions |")
-    print(f"| --- |{' --- |' * len(found)} --- |")
-    for name, (_, additions) in next(iter(found.values()), {}).items():
-        times = [table[name][0] for table in found.values()]
-        share = f"{1e11 * additions / rate / min(times):.0f} %" if additions and rate else ""
-        print(f"| {name} | {' | '.join(f'{t:.3g}' for t in times)} | {share} |")
+    tables = {level: times for level in LEVELS if (times := measured_at(level, options.text))}
+    print(f"| ns per row | {' | '.join(tables)} |\n| --- |{' --- |' * len(tables)}")
+    for name in next(iter(tables.values()), {}):
+        print(f"| {name} | {' | '.join(f'{times[name]:.3g}' for times in tables.values())} |")
 
 
 if __name__ == "__main__":

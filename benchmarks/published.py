@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 
 from dotsketch import relative_frobenius_error
-from experiments.harness.compare import read_reference
 from experiments.harness.data import PAPER_NAMES, Prepared, prepare
+from experiments.harness.report import read_reference
 
 NAMES = ("fashion_mnist", "magic", "letter", "boston", "kin8nm")
 DATA_SETS = {PAPER_NAMES[name]: name for name in NAMES}

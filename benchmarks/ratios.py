@@ -1,7 +1,7 @@
 """The ratios that matter, side by side in one process: compiled, portable, BLAS, scikit-learn.
 
-    python benchmarks/ratios.py [TEXT]        # only the lines whose name contains TEXT
-    python benchmarks/ratios.py --cpu         # processor time, for a machine that is busy
+    python -m benchmarks.ratios [TEXT]        # only the lines whose name contains TEXT
+    python -m benchmarks.ratios --cpu         # processor time, for a machine that is busy
 
 One thread, float32 unless the line says otherwise, `transform` as a user calls it. The two sides
 take turns, so that what else runs on the machine meets both; median of nine calls each after one
@@ -218,12 +218,6 @@ def measure(comparison: Comparison, clock: Callable[[], float]) -> tuple[list[fl
             if repeat:
                 found.append((clock() - start) / comparison.n_rows * 1e6)
     return times
-
-
-def medians(comparison: Comparison, clock: Callable[[], float]) -> tuple[float, float]:
-    """The median time of ours and of the other side."""
-    ours, other = measure(comparison, clock)
-    return float(np.median(ours)), float(np.median(other))
 
 
 def table_line(comparison: Comparison, clock: Callable[[], float]) -> str:

@@ -8,16 +8,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from dotsketch.kernels import Polynomial
 
 from .harness import plots
 from .harness.data import PAPER_NAMES
 from .harness.experiment import Experiment, Row, Setting
-from .harness.gp_grid import CLASSIFICATION, REGRESSION, GPConfig, gp_rows
 from .harness.methods import METHODS
-from .harness.tables import number
+from .harness.plots import number
+from .harness.processes import CLASSIFICATION, REGRESSION, GPConfig, gp_rows
 
 COMPARED = ("srf", "maclaurin_rademacher")
 COLOURS = {"srf": "#997744", "maclaurin_rademacher": "#aa3377"}
@@ -39,8 +37,8 @@ def configs(setting: Setting) -> list[Config]:
     )
     sizes = setting.choose(
         {},
-        {"n_exact": 500, "n_train": 1000, "n_test": 500, "n_samples": 200},
-        {"n_exact": 60, "n_train": 80, "n_test": 20, "n_samples": 50, "times": 1,
+        {"n_exact": 500, "n_train": 1000, "n_test": 500},
+        {"n_exact": 60, "n_train": 80, "n_test": 20, "times": 1,
          "selection_times": 1},
     )  # fmt: skip
     return [
@@ -92,8 +90,7 @@ def tables(rows: list[Row]) -> dict[str, list[Row]]:
             for how in ("raw", "centred"):
                 for method in COMPARED:
                     chosen = plots.select(rows, dataset=name, method=method, preprocessing=how)
-                    found = plots.column(chosen, metric)
-                    spread = float(np.std(found, ddof=1)) if len(found) > 1 else float("nan")
+                    spread = plots.deviation(chosen, metric)
                     text = number(plots.mean(chosen, metric), spread)
                     line[f"{title}, {how}, {METHODS[method].label}"] = text
         lines.append(line)

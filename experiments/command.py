@@ -23,15 +23,10 @@ from rich.progress import (
 from rich.table import Table
 
 from . import EXPERIMENTS
-from .harness.checks import Verdict
-from .harness.claims import Claim
-from .harness.compare import read_reference
-from .harness.experiment import Config, Experiment, Row, Setting, Unit
-from .harness.medians import medians
+from .harness.claims import Claim, Verdict
+from .harness.experiment import Config, Experiment, Row, Setting, Store, Unit, run_units
 from .harness.methods import METHODS
-from .harness.report import write_report
-from .harness.runner import run_units
-from .harness.store import Store
+from .harness.report import medians, read_reference, write_report
 
 DEFAULT_SEEDS = {"full": 10, "quick": 2}
 

@@ -11,7 +11,7 @@ from typing import Any
 from .harness import plots
 from .harness.data import PAPER_NAMES, loaded, padded
 from .harness.experiment import Experiment, Row, Setting, attempt
-from .harness.gp_grid import REGRESSION
+from .harness.processes import REGRESSION
 
 CLASSIFICATION = ("adult", "cod_rna", "covertype", "eeg", "fashion_mnist", "magic", "mnist",
                   "mocap")  # fmt: skip

@@ -20,8 +20,8 @@ from dotsketch.kernels import Polynomial
 from .harness import plots
 from .harness.data import PAPER_NAMES, Prepared, prepare
 from .harness.experiment import Experiment, Row, Setting, attempt
-from .harness.kernel_errors import gram_errors
 from .harness.methods import METHODS
+from .harness.processes import gram_errors
 
 COMPARED = ("maclaurin_tensor_srht", "srf_orthogonal")
 TAU = np.linspace(0, 2, 81)

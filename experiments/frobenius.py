@@ -23,7 +23,6 @@ from dotsketch.sketches import make_sketch
 from .harness import plots
 from .harness.data import PAPER_NAMES, Prepared, prepare
 from .harness.experiment import Experiment, Row, Setting, attempt
-from .harness.kernel_errors import expected_error, gram_errors
 from .harness.methods import (
     BEYOND_METHODS,
     BEYOND_SKETCHES,
@@ -37,7 +36,8 @@ from .harness.methods import (
     names,
     without,
 )
-from .harness.tables import pivot, progress_beyond
+from .harness.plots import pivot, progress_beyond
+from .harness.processes import expected_error, gram_errors
 
 FAMILIES = {
     "sketch": names(SKETCH_METHODS),

@@ -14,7 +14,6 @@ from dotsketch.kernels import Gaussian
 from .harness import plots
 from .harness.data import PAPER_NAMES
 from .harness.experiment import Experiment, Row, Setting
-from .harness.gp_grid import GPConfig, gp_rows, gp_tables, grid, plot_metrics
 from .harness.methods import (
     BEYOND_METHODS,
     FOURIER_METHODS,
@@ -22,6 +21,7 @@ from .harness.methods import (
     PACKED_MACLAURIN,
     names,
 )
+from .harness.processes import GPConfig, gp_rows, gp_tables, grid, plot_metrics
 
 ALL = names(FOURIER_METHODS, MACLAURIN_METHODS, PACKED_MACLAURIN, BEYOND_METHODS)
 

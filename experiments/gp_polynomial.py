@@ -15,7 +15,6 @@ from dotsketch.kernels import Polynomial
 from .harness import plots
 from .harness.data import PAPER_NAMES
 from .harness.experiment import Experiment, Row, Setting
-from .harness.gp_grid import GPConfig, gp_rows, gp_tables, grid, plot_metrics
 from .harness.methods import (
     BEYOND_METHODS,
     BEYOND_SKETCHES,
@@ -27,6 +26,7 @@ from .harness.methods import (
     TREE_METHODS,
     names,
 )
+from .harness.processes import GPConfig, gp_rows, gp_tables, grid, plot_metrics
 
 ALL = names(
     SKETCH_METHODS,

@@ -16,7 +16,7 @@ from .harness import plots
 from .harness.data import PAPER_NAMES, prepare
 from .harness.experiment import Experiment, Row, Setting, attempt
 from .harness.methods import METHODS
-from .harness.posteriors import (
+from .harness.processes import (
     Latent,
     Task,
     choose_regularisation,
@@ -41,7 +41,6 @@ class Config:
     n_train: int = 5000
     n_test: int = 5000
     selection_times: int = 5
-    n_samples: int = 1000
 
 
 def configs(setting: Setting) -> list[Config]:
@@ -49,9 +48,9 @@ def configs(setting: Setting) -> list[Config]:
     sizes = setting.choose(
         {},
         {"real_times": (1, 2), "complex_times": (1,), "n_train": 500, "n_test": 200,
-         "selection_times": 1, "n_samples": 100},
+         "selection_times": 1},
         {"real_times": (1, 2), "complex_times": (1,), "n_train": 60, "n_test": 20,
-         "selection_times": 1, "n_samples": 50},
+         "selection_times": 1},
     )  # fmt: skip
     return [
         Config(name, how, degree, **sizes)
@@ -65,7 +64,7 @@ def run(config: Config, seed: int) -> list[Row]:
         config.dataset, seed, config.preprocessing, n_train=config.n_train, n_test=config.n_test
     )
     kernel = Polynomial(config.degree, gamma=0.5, coef0=0.5)
-    task = Task(data, kernel, config.n_train, config.n_samples)
+    task = Task(data, kernel, config.n_train)
     d = data.padded_dimension
     alpha = choose_regularisation(task, METHODS["srf"], config.selection_times * d, seed)
     exact, _ = exact_process(task, alpha)

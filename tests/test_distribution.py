@@ -41,7 +41,7 @@ def test_wheel_and_sdist_hold_what_they_should(tmp_path):
     with zipfile.ZipFile(wheel) as archive:
         names = [PurePosixPath(name) for name in archive.namelist()]
     package = [name for name in names if not name.parts[0].endswith(".dist-info")]
-    assert {name.parts[0] for name in package} == {"dotsketch"}
+    assert {name.parts[0] for name in package} == {"dotsketch", "dotsketch_command"}
     assert {name.suffix for name in package} - {".typed"} == {".py"}  # no C++ sources
     assert not {"attacks", "experiments", "paper", "tests"} & {
         part for name in package for part in name.parts

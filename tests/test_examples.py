@@ -12,6 +12,7 @@ SCRIPTS = sorted(FOLDER.glob("*.py"))
 NEEDS = {
     "compare_sketches": "matplotlib",
     "error_against_time": "matplotlib",
+    "gp_band": "matplotlib",
     "predicted_and_measured": "matplotlib",
     "bilinear_pooling": "torch",
     "gp_gpytorch": "gpytorch",

@@ -1,9 +1,9 @@
-"""What all experiments share: running, storing, measuring, drawing and reporting.
+"""What all experiments share.
 
-- `experiment`: what an experiment is: frozen configurations, `run(config, seed)`, `plot(rows)`
-- `store`, `runner`: results on disk, one file per finished unit; what is missing is run
-- `data`, `methods`, `kernel_errors`, `posteriors`: splits, the methods compared, the metrics
-- `plots`, `tables`, `gp_grid`: figures and tables of many rows
-- `claims`, `checks`, `compare`: what the paper claims, and the authors' own results, beside ours
-- `report`: one HTML file
+- `experiment`: what an experiment is: frozen configurations, `run(config, seed)`, `plot(rows)`; how
+  it is run, stored and resumed
+- `data`, `methods`: splits of data sets, and the methods that are compared
+- `processes`: errors of kernels and Gaussian processes
+- `plots`: figures and tables of many rows
+- `claims`, `report`: what the paper claims, and the authors' own results, beside ours
 """

@@ -1,15 +1,34 @@
-"""What an experiment is: a table that is filled row by row, and a figure drawn from the table.
+"""What an experiment is, and how it is run and stored.
 
-An experiment has frozen configurations, `run(config, seed) -> rows` (dictionaries of plain
-numbers and strings) and `plot(rows) -> Figure`. The pair (config, seed) decides the rows; the
-harness around it stores, resumes and reports, and knows nothing of sketches.
+An experiment has frozen configurations, `run(config, seed) -> rows` (dictionaries of plain numbers
+and strings) and `plot(rows) -> Figure`. The pair (config, seed) decides the rows. Each finished
+pair is one file, written atomically: a run that is killed resumes where it was. The name of the
+file is a digest of experiment, configuration and seed, so a changed configuration is run again.
 """
 
 from __future__ import annotations
 
+import csv
+import hashlib
+import json
+import os
+import platform
+import time
+import traceback
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
 from typing import Any
+
+import threadpoolctl
+from joblib import Parallel, delayed, parallel_config
+from threadpoolctl import threadpool_limits
+
+from dotsketch._support.files import atomic_write
+from dotsketch._support.versions import installed_versions
 
 Row = dict[str, Any]
 Config = Any  # a frozen dataclass of plain values
@@ -123,3 +142,153 @@ def attempt(row: Row, measure: Callable[[], Row]) -> Row:
         return {**row, **measure()}
     except (ValueError, TypeError, ArithmeticError, NotImplementedError, MemoryError) as error:
         return {**row, "error": f"{type(error).__name__}: {error}"}
+
+
+LIBRARIES = ("dotsketch", "numpy", "scipy", "scikit-learn")
+
+
+class Store:
+    """The results below one folder."""
+
+    def __init__(self, folder: str | Path):
+        self.folder = Path(folder)
+
+    def path(self, unit: Unit) -> Path:
+        text = json.dumps(unit.description, sort_keys=True, default=list)
+        digest = hashlib.sha256(text.encode()).hexdigest()[:20]
+        return self.folder / "results" / unit.experiment.name / f"{digest}.json"
+
+    def save(self, unit: Unit, record: Row) -> None:
+        write_atomically(self.path(unit), json.dumps(unit.description | record, default=plain))
+
+    def load(self, unit: Unit) -> Row | None:
+        """The record of a unit, or None if it has not been finished."""
+        try:
+            result: Row | None = json.loads(self.path(unit).read_text(encoding="utf-8"))
+            return result
+        except FileNotFoundError:
+            return None
+
+    def is_done(self, unit: Unit) -> bool:
+        """Whether nothing is left to do; a unit that failed as a whole is tried again."""
+        record = self.load(unit)
+        return record is not None and record["error"] is None
+
+    def rows(self, units: Iterable[Unit]) -> list[Row]:
+        """Tidy rows of all finished units: configuration, seed, results, error."""
+        found = []
+        for unit in units:
+            record = self.load(unit)
+            if record is None:
+                continue
+            columns = record["config"] | {"seed": unit.seed}
+            if record["error"] is not None:
+                found.append(columns | {"error": record["error"]})
+            found += [columns | row for row in record["rows"]]
+        return found
+
+
+def write_atomically(path: Path, text: str | bytes) -> None:
+    """A complete file, in a folder that is made for it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with atomic_write(path) as file:
+        file.write(text.encode() if isinstance(text, str) else text)
+
+
+def write_csv(path: Path, rows: list[Row]) -> None:
+    """A tidy table: one line a row, columns in the order of their appearance."""
+    columns = list(dict.fromkeys(key for row in rows for key in row))
+    lines: list[str] = []
+
+    class Lines:
+        write = staticmethod(lines.append)
+
+    writer = csv.DictWriter(Lines, columns, restval="", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(
+        {
+            key: ";".join(map(str, value)) if isinstance(value, (list, tuple)) else value
+            for key, value in row.items()
+        }
+        for row in rows
+    )
+    write_atomically(path, "".join(lines))
+
+
+def plain(value: Any) -> Any:
+    """Numbers of NumPy as those of Python, for JSON."""
+    return value.item() if hasattr(value, "item") else list(value)
+
+
+@cache
+def environment() -> Row:
+    """What a result depends on besides configuration and seed."""
+    blas = [
+        f"{library['internal_api']} {library.get('version')}"
+        for library in threadpoolctl.threadpool_info()
+        if library.get("user_api") == "blas"
+    ]
+    return {
+        "system": f"{platform.system()} {platform.machine()}",
+        "cores": os.cpu_count(),
+        **installed_versions(*LIBRARIES),
+        "blas": sorted(set(blas)),
+    }
+
+
+Progress = Callable[[Unit, float, str | None], None]  # unit, seconds, error
+
+
+def run_units(
+    units: Iterable[Unit], store: Store, *, jobs: int = 1, progress: Progress | None = None
+) -> int:
+    """Run what the store does not have yet; returns how many units failed.
+
+    Units are independent and each process writes its own results, so nothing is lost if this one
+    is killed. Timed experiments run alone, after all others. A unit that raises is stored with
+    its error and counted; the others go on.
+    """
+    waiting = [unit for unit in units if not store.is_done(unit)]
+    threads = max(1, (os.cpu_count() or 1) // max(jobs, 1))
+    failed = 0
+    for timed, workers in ((False, jobs), (True, 1)):
+        group = [unit for unit in waiting if unit.experiment.timed is timed]
+        # the longest first, so that no process is left alone with a long one at the end
+        group.sort(key=lambda unit: -unit.experiment.cost(unit.config))
+        with parallel_config(backend="loky", n_jobs=workers):
+            tasks = (
+                delayed(run_unit)(number, unit, store, threads) for number, unit in enumerate(group)
+            )
+            for number, seconds, error in Parallel(return_as="generator_unordered")(tasks):
+                failed += error is not None
+                if progress is not None:
+                    progress(group[number], seconds, error)
+    return failed
+
+
+def run_unit(number: int, unit: Unit, store: Store, threads: int) -> tuple[int, float, str | None]:
+    """Run one unit and store its rows, with times and versions; returns its number and error."""
+    started = datetime.now(UTC).isoformat(timespec="seconds")
+    begin, processor = time.perf_counter(), time.process_time()
+    rows: list[Row] = []
+    error = trace = None
+    try:
+        with threadpool_limits(threads, user_api="blas"), warnings.catch_warnings():
+            # Methods of the paper are run as they are, also in dimensions that they do not suit
+            warnings.filterwarnings("ignore", message='projection="sorf"')
+            rows = unit.experiment.run(unit.config, unit.seed)
+    except Exception as exception:  # any failure is a result, with its cause
+        error = f"{type(exception).__name__}: {exception}"
+        trace = traceback.format_exc()
+    seconds = time.perf_counter() - begin
+    record = {
+        "rows": rows,
+        "error": error,
+        "traceback": trace,
+        "started": started,
+        "seconds": seconds,
+        "processor_seconds": time.process_time() - processor,
+        "environment": environment(),
+    }
+    store.save(unit, record)
+    return number, seconds, error

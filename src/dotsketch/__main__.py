@@ -1,6 +1,6 @@
 """`python -m dotsketch`, where the script `dotsketch` is not on the path."""
 
-from .cli.entry import main
+from dotsketch_command import main
 
 if __name__ == "__main__":
     main()

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import dotsketch
-from dotsketch.cli import entry
+import dotsketch_command
 from dotsketch.cli.main import main
 
 
@@ -30,7 +30,6 @@ OURS = [
     ("datasets",),
     ("datasets", "list"),
     ("datasets", "fetch"),
-    ("completion",),
 ]
 
 
@@ -60,11 +59,6 @@ def test_versions(run, run_json):
     assert "fast kernels" in run("versions").stdout
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_completion_scripts(run, shell):
-    assert "_DOTSKETCH_COMPLETE" in run("completion", shell).stdout
-
-
 def test_completion_completes():
     environment = {
         "_DOTSKETCH_COMPLETE": "bash_complete",
@@ -77,7 +71,7 @@ def test_completion_completes():
         capture_output=True,
         text=True,
     )
-    assert done.stdout.split() == ["plain,compare", "plain,completion"]
+    assert done.stdout.split() == ["plain,compare"]
 
 
 def test_data_sets(run, run_json, tmp_path, monkeypatch, folder):
@@ -117,8 +111,22 @@ def test_closed_streams_are_replaced(monkeypatch):
     monkeypatch.setattr(sys, "stderr", None)
     monkeypatch.setattr(sys, "argv", ["dotsketch", "versions"])
     with pytest.raises(SystemExit) as ended:
-        entry.main()
+        dotsketch_command.main()
     assert ended.value.code == 0
     assert sys.stdout.name == sys.stderr.name == os.devnull
     sys.stdout.close()
     sys.stderr.close()
+
+
+def test_an_interrupt_during_imports_has_no_traceback(monkeypatch, capsys):
+    class Interrupting:
+        def find_spec(self, name, path=None, target=None):
+            if name == "dotsketch.cli.main":
+                raise KeyboardInterrupt
+
+    monkeypatch.delitem(sys.modules, "dotsketch.cli.main")
+    monkeypatch.setattr(sys, "meta_path", [Interrupting(), *sys.meta_path])
+    with pytest.raises(SystemExit) as ended:
+        dotsketch_command.main()
+    assert ended.value.code == 130
+    assert capsys.readouterr().err == "dotsketch: interrupted\n"

@@ -1,24 +1,29 @@
-"""The first pass finds kinds, levels, statistics, task and sample, over chunks of any size."""
+"""The first pass finds kinds, levels, scales, task and sample; the second encodes as scikit-learn
+would encode the whole table. Chunks may have any size."""
+
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
+from dotsketch.cli.encoding import EncodedTable, Inputs, frame_of, make_imputation, target_of
 from dotsketch.cli.errors import UserMistake
 from dotsketch.cli.schema import RowSample, scan
-from dotsketch.cli.tables import Table
+from dotsketch.cli.tables import Marks, Table
 
 
-def table_of(frame, step=7):
+def table_of(frame, step=7, **marks):
     """The rows of a frame in chunks, as a reader gives them."""
 
     def read():
         for start in range(0, len(frame), step):
             rows = frame.iloc[start : start + step]
-            yield pa.RecordBatch.from_pandas(rows, preserve_index=False), start / len(frame)
+            yield pa.RecordBatch.from_pandas(rows, preserve_index=False)
 
-    return Table("frame", tuple(frame.columns), read)
+    return Table("frame", tuple(frame.columns), read, marks=Marks(**marks))
 
 
 @pytest.fixture
@@ -26,23 +31,71 @@ def frame(rng):
     n = 60
     return pd.DataFrame(
         {
-            "size": rng.normal(1e6, 3, n),
             "town": rng.choice(["Bern", "Basel", "Genf"], n),
+            "size": rng.normal(1e6, 3, n),
+            "same": np.full(n, 0.1),
             "price": rng.normal(size=n),
         }
     )
 
 
+def encoded(frame, impute=False, step=7, **marks):
+    table = table_of(frame, step, **marks)
+    schema = scan(table, "price", impute=impute)
+    rows = EncodedTable.of(table, schema, 0, standardize=True)
+    X, y = zip(*rows.chunks(), strict=True)
+    return np.concatenate(X), np.concatenate(y), rows
+
+
 @pytest.mark.parametrize("as_text", [False, True])
 @pytest.mark.parametrize("step", [1, 7, 1000])
-def test_statistics_are_those_of_all_rows(frame, step, as_text):
-    given = frame.astype(str) if as_text else frame
-    schema = scan(table_of(given, step), "price")
-    [size], [town] = schema.numeric, schema.categorical
-    assert size.mean == pytest.approx(frame["size"].mean(), rel=1e-14)
-    assert size.variance == pytest.approx(frame["size"].var(ddof=0), rel=1e-9)
-    assert town.levels == {"Bern", "Basel", "Genf"}
-    assert (schema.n_rows, schema.task) == (60, "regression")
+def test_chunks_are_encoded_as_the_whole_table_would_be(frame, as_text, step):
+    X, y, rows = encoded(frame.astype(str) if as_text else frame, step=step)
+    scaled = StandardScaler().fit_transform(frame[["size", "same"]])
+    one_hot = OneHotEncoder(sparse_output=False).fit_transform(frame[["town"]])
+    np.testing.assert_allclose(X, np.hstack([scaled, one_hot]), atol=1e-8)
+    np.testing.assert_array_equal(y, frame["price"])
+    names = ["size", "same", "town_Basel", "town_Bern", "town_Genf"]
+    assert list(rows.encoder.get_feature_names_out()) == names
+    assert rows.inputs.categorical == {"town": frame["town"].value_counts().to_dict()}
+    assert (rows.schema.n_rows, rows.schema.task) == (60, "regression")
+
+
+DAYS = pd.date_range("2023-12-29", periods=60, freq="31h")
+
+
+@pytest.mark.parametrize(
+    "format", [None, "%Y-%m-%d %H:%M", "%d.%m.%Y %H:%M", "%m/%d/%Y %H:%M", "%b %d, %Y %H:%M"]
+)
+def test_dates_are_years_months_weekdays_and_hours(frame, format):
+    days = DAYS if format is None else DAYS.strftime(format)
+    X, _, rows = encoded(frame.assign(day=days))
+    year = DAYS.year + (DAYS.day_of_year - 1 + DAYS.hour / 24) / 365.25
+    parts = np.stack([year, DAYS.month, DAYS.day_of_week, DAYS.hour], axis=1)
+    np.testing.assert_allclose(X[:, 2:6], StandardScaler().fit_transform(parts), atol=1e-6)
+    assert rows.schema.numeric[2].inputs == [
+        f"day ({part})" for part in ("year", "month", "weekday", "hour")
+    ]
+    [note] = [note for note in rows.schema.notes() if "dates" in note]
+    assert "'day' is read as dates" in note
+    assert "would fit, too" not in note
+
+
+def test_dates_that_can_be_read_in_two_ways_are_told(frame):
+    days = [f"{1 + k % 12:02d}/{1 + k % 7:02d}/2024" for k in range(60)]
+    notes = scan(table_of(frame.assign(day=days)), "price").notes()
+    assert "frame" not in notes[0]
+    assert any("(%m/%d/%Y); %d/%m/%Y would fit, too" in note for note in notes)
+    days[40] = "13/01/2024"  # in a later chunk
+    assert list(scan(table_of(frame.assign(day=days)), "price").features[-1].dates) == ["%d/%m/%Y"]
+
+
+def test_times_and_durations_are_numbers(frame):
+    times = [pd.Timedelta(minutes=k) for k in range(60)]
+    hours = [pd.Timestamp("2024-01-01 10:30").time()] * 30 + [pd.Timestamp(0).time()] * 30
+    schema = scan(table_of(frame.assign(spent=times, at=hours)), "price")
+    assert schema.numeric[-2].scaler.mean_[0] == pytest.approx(60 * 29.5)  # seconds
+    assert schema.numeric[-1].scaler.mean_[0] == pytest.approx(10.5 / 2)
 
 
 def test_a_sample_is_uniform_over_all_rows():
@@ -52,8 +105,7 @@ def test_a_sample_is_uniform_over_all_rows():
     for seed in range(draws):
         sampled = RowSample(10, seed)
         for start in range(0, 40, 8):
-            batch = pa.RecordBatch.from_pydict({"row": np.arange(start, start + 8)})
-            sampled.add(batch)
+            sampled.add(pa.RecordBatch.from_pydict({"row": np.arange(start, start + 8)}))
         rows = sampled.table()["row"].to_numpy()
         assert len(set(rows)) == 10
         counts[rows] += 1
@@ -79,10 +131,12 @@ def test_a_small_table_is_sampled_whole_and_in_order(frame):
 )
 def test_the_task_is_decided_from_the_target(frame, values, task, classes):
     frame = frame.head(40).assign(price=list(values))
-    schema = scan(table_of(frame), "price")
-    assert schema.task == task
+    _, y, rows = encoded(frame)
+    assert rows.schema.task == task
+    assert rows.schema.classes == classes
     if classes:
-        assert schema.classes == classes
+        np.testing.assert_array_equal(y, np.array(classes)[pd.factorize(y, sort=True)[0]])
+        assert y.dtype.kind == np.array(classes).dtype.kind
 
 
 def test_the_task_can_be_given(frame):
@@ -92,16 +146,12 @@ def test_the_task_can_be_given(frame):
         scan(table_of(frame.assign(price=["a", "b"] * 30)), "price", task="regression")
 
 
-def test_columns_left_out_and_made_categorical(frame):
-    schema = scan(table_of(frame.assign(code=[1, 2, 3] * 20)), "price", ignore=["size"])
-    assert [c.name for c in schema.numeric] == ["code"]
-    for values in ([1, 2, 3] * 20, [1.0, 2.0, 3.0] * 20, ["1", "2", "3"] * 20):
-        table = table_of(frame.assign(code=values))
-        schema = scan(table, "price", ignore=["size"], categorical=["code"])
-        assert [c.levels for c in schema.categorical] == [
-            {"Bern", "Basel", "Genf"},
-            {"1", "2", "3"},
-        ]
+@pytest.mark.parametrize("values", [[1, 2, 3] * 20, [1.0, 2.0, 3.0] * 20, ["1", "2", "3"] * 20])
+def test_columns_left_out_and_made_categorical(frame, values):
+    table = table_of(frame.assign(code=values))
+    assert [c.name for c in scan(table, "price", ignore=["size"]).numeric] == ["same", "code"]
+    schema = scan(table, "price", ignore=["size"], categorical=["code"])
+    assert [set(c.levels) for c in schema.categorical] == [{"Bern", "Basel", "Genf"}, set("123")]
 
 
 def test_numbers_that_are_levels_do_not_depend_on_their_neighbours(frame):
@@ -109,8 +159,8 @@ def test_numbers_that_are_levels_do_not_depend_on_their_neighbours(frame):
     codes = [1.0, 2.0, 3.0] * 20
     codes[5], codes[40] = np.nan, 2.5
     table = table_of(frame.assign(code=codes))
-    schema = scan(table, "price", ignore=["size"], categorical=["code"], impute=True)
-    assert schema.categorical[1].levels == {"1", "2", "2.5", "3"}
+    schema = scan(table, "price", categorical=["code"], impute=True)
+    assert set(schema.categorical[1].levels) == {"1", "2", "2.5", "3"}
 
 
 @pytest.mark.parametrize("missing", [None, "", "NA", " ? ", "nan"])
@@ -120,10 +170,31 @@ def test_missing_values_are_named_or_imputed(frame, missing):
     with pytest.raises(UserMistake, match=r"column 'size', row 31: no value.*--impute"):
         scan(table_of(given), "price")
     schema = scan(table_of(given), "price", impute=True)
-    assert schema.numeric[0].n_missing == 1
-    assert schema.numeric[0].mean == pytest.approx(frame["size"].drop(30).mean(), rel=1e-14)
+    [size] = [column for column in schema.numeric if column.name == "size"]
+    assert size.n_missing == 1
+    assert size.scaler.mean_[0] == pytest.approx(frame["size"].drop(30).mean(), rel=1e-14)
     given.loc[30, "town"] = missing
     assert scan(table_of(given), "price", impute=True).categorical[0].n_missing == 1
+
+
+def test_a_missing_number_is_the_mean_and_a_missing_text_no_level(frame):
+    """And there is an indicator of the column of numbers that has gaps."""
+    frame.loc[3, "size"] = np.nan
+    frame.loc[5, "town"] = None
+    with_gaps, _, rows = encoded(frame, impute=True)
+    assert rows.schema.n_imputed == 2
+    assert np.isnan(with_gaps[3, 0])
+    assert np.isnan(with_gaps).sum() == 1
+    X = rows.imputation.imputer.transform(with_gaps)
+    assert X.shape == (60, 6)
+    assert X[3, 0] == 0
+    np.testing.assert_array_equal(np.flatnonzero(X[:, 5]), [3])
+    np.testing.assert_array_equal(X[5, 2:5], 0)
+    assert np.all(X[6:, 2:5].sum(axis=1) == 1)
+    assert rows.imputation.one_hot == ((2, 5),)
+    raw = make_imputation(rows.schema, standardize=False).imputer
+    assert raw.statistics_[0] == pytest.approx(frame["size"].mean())
+    assert encoded(frame.dropna())[2].imputation is None
 
 
 @pytest.mark.parametrize(
@@ -135,20 +206,18 @@ def test_missing_values_are_named_or_imputed(frame, missing):
         ({(9, "price"): ""}, r"column 'price', row 10: the target has no value"),
         ({(9, "town"): "3"}, r"column 'town', row 8: .* is not a number, and others are"),
         ({(5, "size"): "1e200"}, r"row 6: 1e\+200 is too large"),
+        ({(k, "town"): "8" for k in range(14, 21)}, r"'town', row 15: 8 is a number"),
+        (
+            {(5, "size"): "a", (7, "same"): "", (1, "price"): "b"},
+            r"'size', row 6: 'a' .* \| column 'same', row 8: no .* \| column 'price', row 2: 'b' ",
+        ),
     ],
 )
-def test_values_that_cannot_be_used_are_named(frame, changes, message):
+def test_values_that_cannot_be_used_are_named_all_at_once(frame, changes, message):
     given = frame.astype(str).astype(object)
     for (row, column), value in changes.items():
         given.loc[row, column] = value
     with pytest.raises(UserMistake, match=message):
-        scan(table_of(given), "price")
-
-
-def test_a_chunk_of_numbers_in_a_column_of_texts_is_named(frame):
-    given = frame.astype(str).astype(object)
-    given.loc[14:20, "town"] = "8"
-    with pytest.raises(UserMistake, match=r"column 'town', row 15: 8 is a number"):
         scan(table_of(given), "price")
 
 
@@ -158,15 +227,12 @@ def test_a_chunk_of_numbers_in_a_column_of_texts_is_named(frame):
         (lambda f: f.head(1), "has one row of data"),
         (lambda f: f.head(0), "has no rows of data"),
         (lambda f: f[["price"]], "no column besides the target"),
-        (lambda f: f.assign(price=1.0), "one class only"),
-        (lambda f: f.assign(price=0.5), "one value only, 0.5"),
-        (lambda f: f.assign(price="a"), "one class only"),
-        (lambda f: f.assign(day=pd.Timestamp("2024-02-29")), r"--ignore day"),
+        (lambda f: f.assign(price=1.0), "only one class"),
+        (lambda f: f.assign(price=0.5), "only one value, 0.5"),
+        (lambda f: f.assign(price="a"), "only one class"),
+        (lambda f: f.assign(tags=[["a"]] * 60), r"--ignore tags"),
         (lambda f: f.assign(name=[f"n{i}" for i in range(60)]), "more than 50 different texts"),
-        (
-            lambda f: f.rename(columns={"size": "my size"}).assign(**{"my size": pd.Timestamp(0)}),
-            r"--ignore 'my size'",
-        ),
+        (lambda f: f.rename(columns={"size": "a b"}).assign(**{"a b": [[1]] * 60}), "'a b'"),
         (lambda f: f.assign(size=np.nan), "no value: fill it in"),
     ],
 )
@@ -175,11 +241,32 @@ def test_tables_that_cannot_be_learned_from(frame, change, message):
         scan(table_of(change(frame)), "price")
 
 
-def test_decimal_commas_are_told(frame):
-    given = frame.astype(str)
-    given["size"] = given["size"].str.replace(".", ",")
-    with pytest.raises(UserMistake, match=r"column 'size', row 1: .* give --decimal ,"):
-        scan(table_of(given), "price")
+@pytest.mark.parametrize(
+    ("texts", "marks", "expected"),
+    [
+        (["1,5", "-,25e-3", "2"], {"decimal": ","}, [1.5, -0.25e-3, 2]),
+        (["1,000", "500", "1,234,567.5"], {"thousands": ","}, [1000, 500, 1234567.5]),
+        (["1.000,5", "500"], {"decimal": ",", "thousands": "."}, [1000.5, 500]),
+        (["1'000", "10 000"], {"thousands": "'"}, None),
+        (["1,000", "500"], {}, None),
+        (["1,5", "2,5"], {}, None),
+        (["1,00", "500"], {"thousands": ","}, None),
+    ],
+)
+def test_marks_of_numbers_are_given_and_never_guessed(frame, texts, marks, expected):
+    given = frame.head(len(texts) * 10).assign(size=texts * 10)
+    if expected is None:
+        with pytest.raises(UserMistake, match=r"column 'size', row \d+: '.*' is not a"):
+            encoded(given, **marks)
+        return
+    X, _, _ = encoded(given, **marks)
+    numbers = StandardScaler().fit_transform(np.array(expected * 10)[:, None])
+    np.testing.assert_allclose(X[:, :1], numbers)
+
+
+def test_what_separates_thousands_is_asked_for(frame):
+    with pytest.raises(UserMistake, match=r"row 1: '1,000' .* --decimal , .* --thousands"):
+        scan(table_of(frame.assign(size=["1,000", "500"] * 30)), "price")
 
 
 def test_an_empty_column_cannot_be_imputed(frame):
@@ -188,7 +275,31 @@ def test_an_empty_column_cannot_be_imputed(frame):
 
 
 def test_a_target_is_needed(frame):
-    with pytest.raises(UserMistake, match="Give --target, one of size, town, price"):
+    with pytest.raises(UserMistake, match="Give --target, one of town, size, same, price"):
         scan(table_of(frame), None)
     with pytest.raises(UserMistake, match="cannot be left out"):
         scan(table_of(frame), "price", ignore=["price"])
+
+
+def test_a_label_that_is_no_class_stays_what_it_is(frame):
+    """1.5 is not class 1."""
+    batch = pa.RecordBatch.from_pydict({"y": [1.5, 2.0, None]})
+    y, missing = target_of(batch, 1, "y", [1, 2], table_of(frame))
+    np.testing.assert_array_equal(y, [1.5, 2.0, np.nan])
+    np.testing.assert_array_equal(missing, [False, False, True])
+
+
+def test_new_rows_are_checked_against_the_model(frame):
+    table = replace(table_of(frame.assign(day="2024-02-30").astype(str)), source="new")
+    batch, _ = next(table.chunks())
+    inputs = Inputs(["size"], {}, {"town": {}}, False)
+    assert list(frame_of(batch, 1, inputs, table)) == ["size", "town"]
+    wrong = Inputs(["size", "town"], {"day": "ISO"}, {}, False)
+    message = r"new: column 'town', row 10: '.*' is not a number\. \| column 'day': not all are"
+    with pytest.raises(UserMistake, match=message):
+        frame_of(batch, 10, wrong, table)
+    frame.loc[2, "size"] = np.nan
+    batch, _ = next(table_of(frame).chunks())
+    with pytest.raises(UserMistake, match=r"row 12: no value: .* with --impute"):
+        frame_of(batch, 10, inputs, table)
+    assert np.isnan(frame_of(batch, 10, inputs._replace(impute=True), table)["size"][2])

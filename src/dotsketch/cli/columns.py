@@ -1,43 +1,44 @@
-"""Values of one column in one chunk: numbers, or texts, with missing values told apart."""
+"""The values of one column in one chunk: numbers, dates or texts, with missing values told apart.
+
+A date is four numbers: the year (with its fraction), the month, the day of the week (Monday is 0)
+and the time of day in hours.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from shlex import quote
-from typing import NamedTuple, NoReturn
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute
+import pyarrow.compute as pc
 
 from .errors import UserMistake
+from .tables import Marks, is_number
 
-# Texts that stand for a missing value, after spaces are taken off.
-MISSING = ("", "?", "NA", "N/A", "#N/A", "n/a", "NaN", "nan", "NULL", "null", "None")
-LARGEST = 1e100
-NO_TARGET = "the target has no value: leave such rows out."
-_MISSING = pa.array(MISSING)
+# Texts that stand for a missing value, after spaces are taken off
+MISSING = pa.array(("", "?", "NA", "N/A", "#N/A", "n/a", "NaN", "nan", "NULL", "null", "None"))
+LARGEST = 1e100  # squares of sums must be finite
+ISO = "ISO"  # 2024-02-29, or with a time, and a zone
+DATE_PARTS = ("year", "month", "weekday", "hour")
+# The first that fits all rows is taken: where days are at most 12, months come first
+DATES = "%d.%m.%Y|%m/%d/%Y|%d/%m/%Y|%d-%m-%Y|%Y/%m/%d|%d %b %Y|%b %d, %Y|%d-%b-%Y"
+TIMES = ("", " %H:%M", " %H:%M:%S")
+DATE_FORMATS = (ISO, *(f"{date}{time}" for date in DATES.split("|") for time in TIMES))
 
 
 class Place(NamedTuple):
-    """Where a column's chunk comes from, for messages."""
+    """Where a chunk of a column comes from, for messages."""
 
-    source: str
     column: str
     first_row: int
 
-    def mistake(self, index: int, text: str) -> NoReturn:
-        row = self.first_row + int(index)
-        raise UserMistake(f"{self.source}: column {self.column!r}, row {row}: {text}")
-
-    def refuse(self, missing: np.ndarray, text: str) -> None:
-        """Raise if a value is missing."""
-        if missing.any():
-            self.mistake(int(np.argmax(missing)), text)
+    def problem(self, index: int, text: str) -> str:
+        return f"column {self.column!r}, row {self.first_row + int(index)}: {text}"
 
 
-def simplify(column: pa.Array | pa.ChunkedArray, place: Place) -> pa.Array:
-    """The column as one array of texts, integers or float64; raise if it holds none of these."""
+def simple_array(column: pa.Array | pa.ChunkedArray, name: str) -> pa.Array:
+    """One array of numbers, of times or of texts; texts are trimmed and null where missing."""
     types = pa.types
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks()
@@ -45,87 +46,115 @@ def simplify(column: pa.Array | pa.ChunkedArray, place: Place) -> pa.Array:
         column = column.dictionary_decode()
     kind = column.type
     if types.is_boolean(kind):
-        return pa.compute.if_else(column, "True", "False")  # as Python and pandas write them
-    if types.is_integer(kind):
-        return column
-    if types.is_floating(kind) or types.is_decimal(kind):
-        return column.cast(pa.float64())
+        return pc.if_else(column, "True", "False")  # as Python and pandas write them
+    if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
+        return column.cast(pa.float64(), safe=False)
+    if types.is_duration(kind):
+        return pc.divide(column.cast(pa.duration("us")).cast(pa.int64()).cast(pa.float64()), 1e6)
+    if types.is_time(kind):
+        return pc.divide(column.cast(pa.time64("us")).cast(pa.int64()).cast(pa.float64()), 3.6e9)
+    if types.is_timestamp(kind) or types.is_date(kind):
+        return column.cast(pa.timestamp("us", getattr(kind, "tz", None)), safe=False)
     if types.is_null(kind) or kind in (pa.string(), pa.large_string(), pa.string_view()):
-        return column.cast(pa.string())
+        texts = pc.utf8_trim_whitespace(column.cast(pa.string()))
+        return pc.if_else(pc.is_in(texts, value_set=MISSING), pa.scalar(None, pa.string()), texts)
     raise UserMistake(
-        f"{place.source}: column {place.column!r} holds values of type {kind}, neither numbers nor "
-        f"texts: leave it out with --ignore {quote(place.column)}."
+        f"column {name!r} holds values of type {kind}, neither numbers nor texts: leave it out "
+        f"with --ignore {quote(name)}."
     )
 
 
-def texts(column: pa.Array) -> pa.Array:
-    """A simple column as trimmed texts, null where a value is missing."""
-    compute = pa.compute
-    if pa.types.is_floating(column.type):
-        column = _number_texts(column)
-    column = compute.utf8_trim_whitespace(column.cast(pa.string()))
-    return compute.if_else(
-        compute.is_in(column, value_set=_MISSING), pa.scalar(None, pa.string()), column
+def as_numbers(column: pa.Array, marks: Marks) -> np.ndarray | None:
+    """A simple array as float64, NaN where a value is missing; None if some value is no number."""
+    if pa.types.is_timestamp(column.type):
+        return None
+    if pa.types.is_string(column.type) and marks != Marks():
+        column = plain_numbers(column, marks)
+    try:
+        values: np.ndarray = column.cast(pa.float64()).to_numpy(zero_copy_only=False)
+    except pa.ArrowInvalid:
+        return None
+    return values
+
+
+def plain_numbers(texts: pa.Array, marks: Marks) -> pa.Array:
+    """Numbers with these marks as numbers with a decimal point alone; other texts stay."""
+    decimal, thousands = (f"[{mark}]" if mark else "[^\\s\\S]" for mark in marks)
+    number = rf"^[+-]?(\d+|\d{{1,3}}({thousands}\d{{3}})+)?({decimal}\d*)?([eE][+-]?\d+)?$"
+    plain = texts
+    if marks.thousands:
+        plain = pc.replace_substring(plain, marks.thousands, "")
+    plain = pc.replace_substring(plain, marks.decimal, ".")
+    return pc.if_else(pc.match_substring_regex(texts, number), plain, texts)
+
+
+def as_texts(column: pa.Array) -> pa.Array:
+    """A simple array as texts; whole numbers without a point: 1.0 and 1 are one level."""
+    if not pa.types.is_floating(column.type):
+        return column.cast(pa.string())
+    whole = pc.and_(pc.equal(column, pc.round(column)), pc.less(pc.abs(column), 2.0**53))
+    integers = pc.if_else(whole, column, 0.0).cast(pa.int64())
+    return pc.if_else(whole, integers.cast(pa.string()), column.cast(pa.string()))
+
+
+def as_dates(column: pa.Array, format: str) -> np.ndarray | None:  # -> (n, 4)
+    """The parts of dates, NaN where a value is missing; None if some value is no such date."""
+    if pa.types.is_string(column.type):
+        times = parse_dates(column, format)
+        if times is None or times.null_count > column.null_count:
+            return None
+    elif pa.types.is_timestamp(column.type):
+        times = column
+    else:
+        return None
+    years = pc.year(times)
+    if (pc.min(years).as_py() or 1900) < 1000:  # two digits
+        return None
+    hours = [pc.hour(times), pc.divide(pc.minute(times).cast(pa.float64()), 60.0)]
+    parts = [years, pc.day_of_year(times), pc.month(times), pc.day_of_week(times), *hours]
+    year, day, month, weekday, hour, minute = (
+        part.cast(pa.float64()).to_numpy(zero_copy_only=False) for part in parts
     )
+    time = hour + minute
+    return np.stack([year + (day - 1 + time / 24) / 365.25, month, weekday, time], axis=1)
 
 
-def _number_texts(column: pa.Array) -> pa.Array:
-    """Floating numbers as texts, whole ones without a point: 1.0 and 1 are one level."""
-    compute = pa.compute
-    whole = compute.and_(
-        compute.equal(column, compute.round(column)), compute.less(compute.abs(column), 2.0**53)
-    )
-    integers = compute.if_else(whole, column, 0.0).cast(pa.int64())
-    return compute.if_else(whole, integers.cast(pa.string()), column.cast(pa.string()))
-
-
-def numbers(column: pa.Array) -> np.ndarray | None:
-    """A simple column as float64, NaN where a value is missing; None if some text is no number."""
-    # cleaning takes longer than parsing
-    attempts: tuple[Callable[[], pa.Array], ...] = (lambda: column, lambda: texts(column))
-    for clean in attempts:
+def parse_dates(texts: pa.Array, format: str) -> pa.Array | None:
+    if format != ISO:
+        return pc.strptime(texts, format, unit="us", error_is_null=True)
+    for kind in (pa.timestamp("us"), pa.timestamp("us", "UTC")):
         try:
-            return clean().cast(pa.float64()).to_numpy(zero_copy_only=False)
+            return texts.cast(kind)
         except pa.ArrowInvalid:
             continue
     return None
 
 
-def first_text(cleaned: pa.Array) -> tuple[int, str]:
-    """Where the first of some texts that is no number stands, and what it is."""
-    for index, value in enumerate(cleaned.to_pylist()):
-        if value is not None and not is_number(value):
-            return index, value
-    raise ValueError("All texts are numbers.")
-
-
-def is_number(text: str) -> bool:
-    try:
-        pa.scalar(text).cast(pa.float64())
-    except pa.ArrowInvalid:
-        return False
-    return True
-
-
-def check_finite(values: np.ndarray, place: Place) -> None:
-    """Raise on values that are infinite, or whose squares may be."""
+def too_large(values: np.ndarray, place: Place) -> str | None:
+    """A problem if a value, or its square, cannot be computed with."""
     large = np.flatnonzero(np.abs(values) > LARGEST)
-    if large.size:
-        place.mistake(large[0], f"{values[large[0]]:g} is too large to compute with.")
+    if not large.size:
+        return None
+    return place.problem(large[0], f"{values[large[0]]:g} is too large to compute with.")
 
 
-def strict_numbers(column: pa.Array, place: Place) -> np.ndarray:
-    """A simple column as float64; a text or an infinite value is a mistake."""
-    values = numbers(column)
-    if values is None:
-        index, value = first_text(texts(column))
-        place.mistake(index, f"{value!r} is not a number.")
-    check_finite(values, place)
-    return values
+def first_text(texts: pa.Array, marks: Marks) -> tuple[int, str]:
+    """The place and value of the first text that is not a number."""
+    plain = plain_numbers(texts, marks).to_pylist()
+    index = [value is not None and not is_number(value) for value in plain].index(True)
+    return index, texts[index].as_py()
 
 
-def strict_texts(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
-    """A simple column as texts, empty where a value is missing; and where that is."""
-    cleaned = texts(column)
-    missing = cleaned.is_null().to_numpy(zero_copy_only=False)
-    return cleaned.fill_null("").to_numpy(zero_copy_only=False), missing
+def has_marks(text: str) -> bool:
+    """Whether a text is a number with separators, whatever these mean."""
+    return text.translate(str.maketrans("", "", "+-.,' ")).isdigit()
+
+
+def not_a_number(text: str, marks: Marks) -> str:
+    """What to say of a text among numbers; commas and points get the options that read them."""
+    if has_marks(text) and marks == Marks():
+        return (
+            f"{text!r} is not a plain number: give --decimal , if the comma is a decimal mark, or "
+            "--thousands with the character that separates thousands"
+        )
+    return f"{text!r} is not a number"

@@ -1,87 +1,58 @@
-"""`dotsketch compare`: which features suit a table best, with numbers and a report."""
+"""`dotsketch compare`: the model that `fit` makes beside others on the same rows held out."""
 
 from __future__ import annotations
 
 import shlex
-from dataclasses import asdict
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 import numpy as np
+from sklearn.base import clone
+from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression, RidgeCV
+from threadpoolctl import threadpool_limits
 
-from ..planning import PlannedCandidate, best_possible
-from .choice import TOP, Choice, Comparison, choose, hold_out
-from .comparison_tables import comparison_table
-from .encoding import EncodedTable
-from .errors import check_ending, check_output
-from .kernel_names import describe_kernel, kernel_words, parse_kernel
-from .measure import (
-    EXACT_ROWS,
-    Compared,
-    Difference,
-    HeldOut,
-    compare_baselines,
-    compare_exact,
-    error_curves,
-    is_as_good,
-    mean_and_error,
-)
-from .modelling import describe_cap, is_capped, make_gp
-from .options import (
-    components_option,
-    kernel_option,
-    learning,
-    number_option,
-    open_both,
-    option_words,
-    scan_aloud,
-    take_reading,
-    threads,
-    working,
-)
+from ..features import FAMILIES
+from ..kernels import Kernel
+from . import modelling as models
+from .encoding import numeric_columns
+from .errors import check_ending, check_output, list_names
+from .modelling import HeldOut, Request
+from .options import encode_aloud, modelling, open_tables, option, option_words, take, threads
 from .output import Output
-from .parquet_files import WILDCARDS
-from .python_source import imports_of, source_of
-from .relevance import relevances
-from .report import write_report
+from .report import comparison_table, write_report
 from .schema import Schema
+from .scoring import NumberPrediction, Prediction, Score, predict_rows
+from .tables import WILDCARDS
+from .words import describe_kernel, imports_of, rounded, source_of
+
+EXACT_ROWS = 2000  # the exact process takes n³ operations: seconds with so many rows
+AS_GOOD = 0.05  # nats per row, as much as 5 % of the standard deviation: less hardly matters
+RELEVANCE_ROWS = 500
+RELEVANCE_COLUMNS = 200  # wider tables have no plot of relevances
 
 
 @click.command()
 @click.argument("data")
-@kernel_option
-@components_option
-@number_option("--top", TOP, 1, "The number of candidates to measure.")
-@click.option(
-    "--test", "test_path", metavar="FILE", help="Use the rows of this table as held-out rows."
-)
-@click.option(
-    "--report", metavar="FILE", help="Where to write the HTML report.  [default: NAME.compare.html]"
-)
-@click.option("--no-report", is_flag=True, help="Do not write a report.")
-@learning
-@working
+@option("--test", metavar="FILE", text="Use the rows of this table as held-out rows.")
+@option("--report", metavar="FILE", text="The HTML report to write.  [default: NAME.compare.html]")
+@option("--no-report", is_flag=True, text="Do not write a report.")
+@modelling
 def compare(
-    data: str,
-    kernel: str,
-    components: int,
-    top: int,
-    test_path: str | None,
-    report: str | None,
-    no_report: bool,
-    seed: int,
-    jobs: int | None,
-    as_json: bool,
-    verbose: bool,
-    **options: Any,
+    data: str, test: str | None, report: str | None, no_report: bool, **options: Any
 ) -> None:
-    """Compare random features for a Gaussian process on DATA, and recommend one.
+    """Compare Gaussian processes on DATA with each other and with models of scikit-learn.
 
-    Columns are standardised, all candidates are ranked by the error of the kernel that theory
-    predicts, and the best are measured: error of the kernel and score of a
-    Gaussian process on rows held out, and time. Two models of scikit-learn are measured on the
-    same rows. Works on a sample of up to 12,000 rows.
+    The first row is the model that `fit` makes. Below stand other random features for the same
+    kernel, the exact Gaussian process (up to 2000 rows), a linear model and gradient boosting. All
+    are fitted to the same rows, and scored on rows held out. Works on a sample of up to 12,000
+    rows.
 
     \b
     Examples:
@@ -89,42 +60,44 @@ def compare(
       dotsketch compare houses.csv --target price --kernel poly:3 --components 500
       dotsketch compare digits --json
     """
-    output = Output(as_json, verbose)
-    asked, _ = parse_kernel(kernel, 1)  # a mistake is reported before the table is read
-    reading = take_reading(options)
-    table, test = open_both(data, test_path, reading)
+    chosen = dict(options)
+    output, jobs = Output(**take(options, "as_json", "verbose")), options.pop("jobs")
+    request = Request(**take(options, "kernel", "components", "seed"))
+    table, test_table = open_tables(data, test, request, options)
     path = None if no_report else Path(report or f"{name_of(data)}.compare.html")
     if path is not None:
-        check_output(path, data, test_path)
+        check_output(path, data, test)
         check_ending(path, "the report", ".html", ".htm")
     with threads(jobs):
-        schema = scan_aloud(table, test, seed, output, **options)
-        encoded = EncodedTable.of(table, schema, seed, standardise=not asked.nonnegative)
-        split = hold_out(encoded, seed, test)
-        found = measured(split, schema.task, kernel, components, top, seed, output)
-        rows = [one.row for one in found.choice.measured if one.row is not None]
-        curves = error_curves(rows, found.choice.study, components) if path else {}
-    model = make_gp(schema.task, found.best.features)
-    lines = (imports_of(model), f"model = {source_of(model)}")
-    summary = {
+        rows, request = encode_aloud(table, test_table, request, output, options)
+        split = models.hold_out(rows, request.seed, test_table)
+        with output.progress("Comparing", 1.0) as advance:
+            comparison = compare_models(split, request, advance)
+    best, schema = comparison.best, rows.schema
+    chosen |= {"target": schema.target.name, "task": schema.task, "as_json": False}
+    words = ["dotsketch", "fit", data, *option_words(chosen)]
+    words += [] if best.family == "auto" else ["--features", str(best.family)]
+    python = f"{imports_of(best.model)}\nmodel = {source_of(best.model)}"
+    summary: dict[str, Any] = {
         "data": summary_of(schema, split),
-        **summary_of_comparison(found, components),
-        "python": "\n".join(lines),
-        "command": fit_command(data, reading | options, schema, found.choice, components, seed),
+        "kernel": source_of(rounded(comparison.kernel)),
+        "kernel_in_short": describe_kernel(comparison.kernel),
+        "features": models.describe_features(best.gp, split.X),
+        "candidates": [model.summary(best) for model in comparison.compared],
+        "recommended": best.family,
+        "recommendation": recommendation(comparison),
+        "python": python,
+        "command": shlex.join([*words, "-o", "MODEL"]),
         "report": None if path is None else str(path),
-        "seed": seed,
+        "seed": request.seed,
     }
     if path is not None:
-        write_report(path, summary, found, curves, split, relevances(found.best, split, schema))
-    told = [
-        f"\n{summary['recommendation']}",
-        f"\nIn Python, on {'unscaled' if asked.nonnegative else 'standardised'} columns:",
-        *lines,
-        "\nOn the command line:",
-        summary["command"],
-        *([] if path is None else [f"\nReport: {path}"]),
-    ]
-    output.result(summary, comparison_table(summary, found), *told)
+        write_report(path, summary, comparison, split, relevances(best, split, schema))
+    scaling = "unscaled" if models.is_nonnegative(request) else "standardized"
+    text = [f"\n{summary['recommendation']}", f"\nIn Python, on {scaling} columns:\n{python}"]
+    text.append(f"\nOn the command line:\n{summary['command']}")
+    text += [] if path is None else [f"\nReport: {path}"]
+    output.result(summary, comparison_table(summary, comparison), *text)
 
 
 def name_of(data: str) -> str:
@@ -135,111 +108,11 @@ def name_of(data: str) -> str:
     return path.name.lstrip(".").split(".")[0] or "table"
 
 
-def measured(
-    split: HeldOut,
-    task: str,
-    kernel: str,
-    components: int,
-    top: int,
-    seed: int,
-    output: Output,
-) -> Comparison:
-    """The best candidates, and the models that they are compared with, on the same rows."""
-    n_rows = len(split.X)
-    with output.progress("Comparing") as advance:
-        choice = choose(
-            split,
-            task,
-            kernel,
-            components,
-            top=top,
-            seed=seed,
-            advance=lambda fraction: advance(0.8 * fraction),
-        )
-        references = []
-        if n_rows <= EXACT_ROWS:
-            references.append(compare_exact(choice.kernel, split, task))
-        advance(0.85)
-        references += compare_baselines(split, task, seed)
-    capped = [row.family for row in choice.plan if is_capped(row, components, n_rows)]
-    output.note(describe_cap(capped, components, n_rows))
-    limit = best_possible(choice.study, choice.row.n_components)
-    return Comparison(choice, references, limit)
-
-
-def summary_of_comparison(found: Comparison, components: int) -> dict[str, Any]:
-    """What was compared and is recommended, for machines."""
-    choice, best = found.choice, found.best
-    return {
-        "kernel": source_of(choice.kernel),
-        "kernel_in_short": describe_kernel(choice.kernel),
-        "n_components": components,
-        "candidates": [describe_candidate(one, best) for one in found.compared],
-        "best_possible": None if found.limit is None else asdict(found.limit),
-        "fewer": None if choice.fewer is None else describe_candidate(choice.fewer, best),
-        "plan": [describe_planned(row) for row in choice.plan],
-        "recommended": None if best.row is None else best.row.label,
-        "recommendation": recommendation(choice) + better_baseline(best, found.references),
-    }
-
-
-def fit_command(
-    data: str, options: dict[str, Any], schema: Schema, choice: Choice, components: int, seed: int
-) -> str:
-    """The command line that fits what is recommended."""
-    decided = {"target": schema.target.name, "task": schema.task, "seed": seed}
-    words = ["dotsketch", "fit", data, *option_words(options | decided)]
-    words += ["--kernel", kernel_words(choice.kernel)]
-    words += ["--components", str(components), "--features", choice.best.name, "-o", "MODEL"]
-    return shlex.join(words)
-
-
-def recommendation(choice: Choice) -> str:
-    """What to take, and why, in one sentence; another where fewer columns do."""
-    best, *others = choice.measured
-    row = choice.row
-    text = f"Recommended: {best.name}, {row.n_components} columns"
-    text += ", the best likelihood on rows held out" if others else ""
-    ties = [one for one in others if is_as_good(one, best)]
-    faster = [
-        one
-        for one in ties
-        if one.microseconds and best.microseconds and one.microseconds < 0.8 * best.microseconds
-    ]
-    if faster:
-        fastest = min(faster, key=lambda one: one.microseconds or 0.0)
-        text += (
-            f"; {fastest.name} is as good within the standard error and takes "
-            f"{fastest.microseconds:.1f} instead of {best.microseconds:.1f} µs per row"
-        )
-    elif ties:
-        text += f"; {len(ties)} other{'s are' if len(ties) > 1 else ' is'} as good within the "
-        text += "standard error"
-    if choice.fewer is not None and choice.fewer.row is not None:
-        n = choice.fewer.row.n_components
-        text += f". {n} columns do as well: --components {n}"
-    return text + "."
-
-
-def better_baseline(best: Compared, references: list[Compared]) -> str:
-    """A sentence if a model of scikit-learn predicts better, by more than the standard error: the
-    target, or else its distribution."""
-    found = [one for one in references if one.is_baseline]
-    for one in sorted(found, key=lambda one: one.error[0])[:1]:
-        difference, error = mean_and_error(best.errors - one.errors)
-        if difference > error:
-            name, key = ("accuracy", "accuracy") if "accuracy" in best.figures else ("R²", "r2")
-            theirs, ours = one.figures[key] or 0.0, best.figures[key] or 0.0
-            return f" {one.name} predicts better here: {name} {theirs:.3f} against {ours:.3f}."
-    for one in sorted(found, key=lambda one: one.loss)[:1]:
-        loss = Difference.of(best, one)
-        if loss is not None and not loss.is_tie:
-            theirs, ours = one.loss, best.loss
-            return f" {one.name} has better probabilities: MNLL {theirs:.3f} against {ours:.3f}."
-    return ""
-
-
 def summary_of(schema: Schema, split: HeldOut) -> dict[str, Any]:
+    share = None
+    if schema.classes:  # the accuracy of always predicting the most frequent class
+        classes, counts = np.unique(split.y, return_counts=True)
+        share = float(np.mean(split.y_test == classes[counts.argmax()]))
     return {
         "source": schema.source,
         "rows": schema.n_rows,
@@ -250,37 +123,240 @@ def summary_of(schema: Schema, split: HeldOut) -> dict[str, Any]:
         "target": schema.target.name,
         "task": schema.task,
         "classes": schema.classes,
-        "most_frequent_class": most_frequent_share(split) if schema.classes else None,
+        "most_frequent_class": share,
         "rows_fitted": len(split.X),
         "rows_held_out": len(split.X_test),
     }
 
 
-def most_frequent_share(split: HeldOut) -> float:
-    """The accuracy of always predicting the most frequent class."""
-    classes, counts = np.unique(split.y, return_counts=True)
-    return float(np.mean(split.y_test == classes[counts.argmax()]))
+class Difference(NamedTuple):
+    """How much larger the mean loss of one model is than that of another; its standard error."""
+
+    mean: float
+    standard_error: float
+
+    @property
+    def is_worse(self) -> bool:
+        return self.mean > 2 * self.standard_error
+
+    @property
+    def is_as_good(self) -> bool:
+        """Whether the rows are enough to tell that the difference is small."""
+        return self.mean + 2 * self.standard_error < AS_GOOD
 
 
-def describe_planned(row: PlannedCandidate) -> dict[str, Any]:
-    """One line of the plan for machines."""
-    return {"features": row.label, "predicted_error": row.relative_error}
+@dataclass(frozen=True)
+class Compared:
+    """A model and how it does on the rows held out."""
+
+    name: str
+    prediction: Prediction
+    y: np.ndarray  # targets of the rows held out
+    microseconds: float  # of a prediction, per row
+    fit_seconds: float
+    has_likelihood: bool = True
+    family: str | None = None  # what --features takes; None for models that are not ours
+    model: Any = None  # unfitted
+    gp: Any = None  # fitted
+    predicted_error: float | None = None  # of the kernel
+
+    @property
+    def figures(self) -> dict[str, float | None]:
+        figures = Score.of(self.prediction, self.y).figures()
+        return figures if self.has_likelihood else figures | {"mnll": None, "coverage": None}
+
+    @property
+    def errors(self) -> np.ndarray:
+        """Wrong or not (1, 0), or squared errors over the variance of the target."""
+        return errors_of(self.prediction.values, self.y, self.prediction.task)
+
+    @property
+    def error(self) -> Difference:
+        """The share that is wrong, or the unexplained variance; and its standard error."""
+        return mean_and_error(self.errors)
+
+    @property
+    def loss(self) -> float:
+        """The mean of −log p(y); infinite without a distribution."""
+        return float(np.mean(self.prediction.losses(self.y))) if self.has_likelihood else np.inf
+
+    def above(self, other: Compared) -> Difference | None:
+        """From the losses of the same rows; None where one has none, or an infinite one."""
+        if not np.isfinite(self.loss + other.loss):
+            return None
+        return mean_and_error(self.prediction.losses(self.y) - other.prediction.losses(self.y))
+
+    def summary(self, best: Compared) -> dict[str, Any]:
+        """For machines."""
+        above = self.above(best)
+        return {
+            "model": self.name,
+            "features": self.family,
+            "predicted_error": self.predicted_error,
+            **self.figures,
+            "mnll_difference": None if above is None else above.mean,
+            "mnll_standard_error": None if above is None else above.standard_error,
+            "microseconds_per_row": self.microseconds,
+            "fit_seconds": self.fit_seconds,
+            "python": None if self.model is None else source_of(self.model),
+        }
 
 
-def describe_candidate(one: Compared, best: Compared) -> dict[str, Any]:
-    """One candidate for machines."""
-    difference = Difference.of(one, best)
-    return {
-        "features": one.name if one.row is None else one.row.label,
-        "n_components": None if one.row is None else one.row.n_components,
-        "predicted_error": one.predicted_error,
-        "error_source": None if one.row is None else one.row.source,
-        "measured_error": one.measured_error,
-        "measured_error_spread": one.error_spread,
-        **one.figures,
-        "mnll_difference": None if difference is None else difference.mean,
-        "mnll_standard_error": None if difference is None else difference.standard_error,
-        "microseconds_a_row": one.microseconds,
-        "fit_seconds": one.fit_seconds,
-        "python": None if one.features is None else source_of(one.features),
-    }
+class Comparison(NamedTuple):
+    """Our models, the default first; and those that they are compared with."""
+
+    kernel: Kernel
+    ours: list[Compared]
+    references: list[Compared]
+
+    @property
+    def compared(self) -> list[Compared]:
+        return [*self.ours, *self.references]
+
+    @property
+    def best(self) -> Compared:
+        """The default, unless another model is better by more than chance."""
+        default, *others = self.ours
+        if not np.isfinite(default.loss):  # a class was never seen
+            return min(self.ours, key=lambda model: model.error.mean)
+        above = [(default.above(model), model) for model in others]
+        better = [model for difference, model in above if difference and difference.is_worse]
+        return min(better, key=lambda model: model.loss, default=default)
+
+
+def mean_and_error(values: np.ndarray) -> Difference:  # (n,)
+    n = len(values)
+    error = float(np.std(values, ddof=1) / np.sqrt(n)) if n > 1 else np.inf
+    return Difference(float(np.mean(values)), error)
+
+
+def errors_of(predicted: np.ndarray, y: np.ndarray, task: str) -> np.ndarray:  # -> (n,)
+    if task == "classification":
+        return (predicted != y).astype(float)
+    result: np.ndarray = (y - predicted) ** 2 / (float(np.var(y)) or 1.0)
+    return result
+
+
+def compare_models(
+    split: HeldOut, request: Request, advance: Callable[[float], None] = lambda fraction: None
+) -> Comparison:
+    """The default model, one model per other family with the same kernel, and references."""
+    base = measure("default", models.base_model(request, split.X), split, family="auto")
+    process = models.process_of(base.gp)
+    kernel, columns = process.kernel_, request.components or models.n_columns(process, split.X)
+    ours = [base]
+    families = [family for family in FAMILIES if family != "nystrom"]  # the default has landmarks
+    for number, family in enumerate(families):
+        advance((number + 1) / (len(families) + 3))
+        model = models.family_model(request._replace(features=family), kernel, columns)
+        try:
+            ours.append(measure(family, model, split, family=family))
+        except (ValueError, TypeError):  # not for this kernel, these rows or so few columns
+            continue
+    references = []
+    if len(split.X) <= EXACT_ROWS:
+        exact = models.exact_model(request.task, kernel)
+        references.append(measure("exact process", exact, split))
+    return Comparison(kernel, ours, [*references, *baselines(split, request)])
+
+
+def measure(name: str, model: Any, split: HeldOut, family: str | None = None) -> Compared:
+    """Fit a Gaussian process, and predict the rows held out."""
+    start = time.perf_counter()
+    gp = models.with_gaps(clone(model).fit(split.X, split.y), split)
+    seconds = time.perf_counter() - start
+    chosen = getattr(getattr(models.process_of(gp), "features_", None), "chosen_", None)
+    prediction, microseconds = timed(lambda: predict_rows(gp, split.test_rows), split)
+    return Compared(
+        name if chosen is None else chosen.label,
+        prediction,
+        split.y_test,
+        microseconds,
+        seconds,
+        family=family,
+        model=model,
+        gp=gp,
+        predicted_error=None if chosen is None else float(chosen.relative_error),
+    )
+
+
+def baselines(split: HeldOut, request: Request) -> list[Compared]:
+    """A linear and a tree model of scikit-learn, not tuned, on the same rows."""
+    is_class, seed = request.task == "classification", request.seed
+    linear: tuple[str, Any] = ("ridge", RidgeCV(alphas=np.logspace(-3, 3, 13)))
+    trees: Any = HistGradientBoostingRegressor(random_state=seed)
+    if is_class:
+        linear = ("logistic regression", LogisticRegression(max_iter=1000))
+        trees = HistGradientBoostingClassifier(random_state=seed)
+    results = []
+    for name, model in (linear, ("gradient boosting", trees)):
+        start = time.perf_counter()
+        # One thread: on a busy machine those of OpenMP wait for each other (digits: 29 s, not 2)
+        with warnings.catch_warnings(), threadpool_limits(1):
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            model.fit(split.X, split.y)
+        seconds = time.perf_counter() - start
+
+        def predict(model: Any = model) -> Prediction:
+            if is_class:
+                return predict_rows(model, split.X_test)
+            mean = model.predict(split.X_test)
+            return NumberPrediction(mean, np.ones_like(mean))  # no deviation, and no likelihood
+
+        prediction, microseconds = timed(predict, split)
+        name = f"{name} (scikit-learn)"
+        results.append(Compared(name, prediction, split.y_test, microseconds, seconds, is_class))
+    return results
+
+
+def timed(predict: Callable[[], Prediction], split: HeldOut) -> tuple[Prediction, float]:
+    """Predictions, and the microseconds per row of the fastest of three calls."""
+    seconds = []
+    for _ in range(3):
+        start = time.perf_counter()
+        prediction = predict()
+        seconds.append(time.perf_counter() - start)
+    return prediction, 1e6 * min(seconds) / len(split.y_test)
+
+
+def recommendation(comparison: Comparison) -> str:
+    """What to take, and why; others only where the rows can tell that they are as good."""
+    best, default = comparison.best, comparison.ours[0]
+    text = f"Recommended: {best.name}"
+    if best is not default:
+        text += f", with a better likelihood on rows held out than {default.name}"
+    elif len(comparison.ours) > 1:
+        text += ": no other features are better by more than chance"
+    others = [(model.above(best), model) for model in comparison.ours if model is not best]
+    equal = [model for difference, model in others if difference and difference.is_as_good]
+    if equal:
+        times = (f"{model.name} ({model.microseconds:.1f} µs per row)" for model in equal)
+        text += f". As good: {list_names(times)}; {best.name} takes {best.microseconds:.1f}"
+    text += "."
+    baselines = [model for model in comparison.references if model.model is None]
+    for model in sorted(baselines, key=lambda model: model.error)[:1]:
+        if mean_and_error(best.errors - model.errors).is_worse:
+            name, key = ("accuracy", "accuracy") if "accuracy" in best.figures else ("R²", "r2")
+            theirs, ours = model.figures[key] or 0.0, best.figures[key] or 0.0
+            text += f" {model.name} predicts better here: {name} {theirs:.3f} against {ours:.3f}."
+    return text
+
+
+def relevances(best: Compared, split: HeldOut, schema: Schema) -> dict[str, float]:
+    """How much R² or accuracy falls on rows held out when the values of a column go to other rows;
+    the largest first. Empty for very wide tables and few rows."""
+    widths = {column.name: len(column.inputs) for column in numeric_columns(schema)}
+    widths |= {column.name: len(column.levels) for column in schema.categorical}
+    X, y = split.test_rows[:RELEVANCE_ROWS], split.y_test[:RELEVANCE_ROWS]
+    if len(widths) > RELEVANCE_COLUMNS or len(X) < 10:
+        return {}
+    before = errors_of(best.gp.predict(X), y, schema.task)
+    order = np.random.default_rng(0).permutation(len(X))
+    falls, first = {}, 0
+    for name, width in widths.items():
+        shuffled = X.copy()
+        shuffled[:, first : first + width] = X[order, first : first + width]
+        first += width
+        after = errors_of(best.gp.predict(shuffled), y, schema.task)
+        falls[name] = float(np.mean(after - before))
+    return dict(sorted(falls.items(), key=lambda item: -item[1]))

@@ -7,7 +7,7 @@ from dataclasses import asdict
 import click
 from rich.table import Table
 
-from ..datasets import DatasetInfo, fetch_dataset, list_datasets
+from ..datasets import fetch_dataset, list_datasets
 from .options import speaking
 from .output import Output
 
@@ -36,20 +36,14 @@ def list_command(as_json: bool, verbose: bool) -> None:
     Example:
       dotsketch datasets list --json
     """
-    found = list_datasets()
+    known = list_datasets()
     table = Table()
     table.add_column("name", no_wrap=True)
     table.add_column("where")
-    for info in found:
-        table.add_row(info.name, place(info))
-    Output(as_json, verbose).result({"datasets": [asdict(info) for info in found]}, table)
-
-
-def place(info: DatasetInfo) -> str:
-    """Where a data set is, or how to get it."""
-    if not info.available:
-        return f"{info.where}, to be fetched"
-    return {"OpenML": "fetched from OpenML", "folder": "local folder"}.get(info.where, info.where)
+    for info in known:
+        where = info.where if info.available else f"{info.where}, to be fetched"
+        table.add_row(info.name, where)
+    Output(as_json, verbose).result({"datasets": [asdict(info) for info in known]}, table)
 
 
 @datasets.command()
@@ -65,5 +59,5 @@ def fetch(name: str, force: bool, as_json: bool, verbose: bool) -> None:
     """
     output = Output(as_json, verbose)
     output.say(f"Fetching {name} from OpenML")
-    found = str(fetch_dataset(name, force=force))
-    output.result({"name": name, "path": found}, found)
+    path = str(fetch_dataset(name, force=force))
+    output.result({"name": name, "path": path}, path)

@@ -78,7 +78,7 @@ def fail(message: str, error: BaseException, trace: bool) -> NoReturn:
     sys.exit(2)
 
 
-def one_line(text: str, most: int = 500) -> str:
+def one_line(text: str, most: int = 2000) -> str:
     """Words with one space between them, and nothing that a terminal would obey."""
     line = "".join(
         c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in " ".join(text.split())
@@ -91,7 +91,7 @@ def check_output(path: Path, *inputs: str | None) -> None:
     of those that are read."""
     folder = path.resolve().parent
     if path.exists() and not (path.is_dir() or path.is_file()):
-        raise UserMistake(f"{path} is not an ordinary file, which alone can be replaced.")
+        raise UserMistake(f"{path} is not an ordinary file: give the name of a file.")
     if path.is_dir():
         raise UserMistake(f"{path} is a folder: give the name of a file in it.")
     if not folder.is_dir():
@@ -101,9 +101,9 @@ def check_output(path: Path, *inputs: str | None) -> None:
             pass
     except OSError as error:
         raise UserMistake(f"the folder {folder} cannot be written to: {error.strerror}.") from error
-    given = [Path(one) for one in inputs if one is not None]
-    if any(path.exists() and one.exists() and path.samefile(one) for one in given):
-        raise UserMistake(f"{path} is what is read: give another name to what is written.")
+    read = [Path(name) for name in inputs if name is not None and Path(name).exists()]
+    if path.exists() and any(path.samefile(one) for one in read):
+        raise UserMistake(f"{path} is the input: give the output another name.")
 
 
 def check_ending(path: str | Path, what: str, *endings: str) -> None:
@@ -113,3 +113,15 @@ def check_ending(path: str | Path, what: str, *endings: str) -> None:
         raise UserMistake(
             f"{path}: {what} cannot be written in this format: give a name that ends in {known}."
         )
+
+
+def list_names(names: Any, most: int = 8) -> str:
+    """A few names in a row."""
+    names = list(names)
+    rest = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(map(str, names[:most])) + rest
+
+
+def count(number: int, noun: str) -> str:
+    """`1 row`, `2,000 rows`."""
+    return f"{number:,} {noun if number == 1 else noun + 's'}"

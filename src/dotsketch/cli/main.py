@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import click
-from click.shell_completion import get_completion_class
 
 from .._versions import versions as installed_versions
 from .compare import compare
@@ -22,7 +21,7 @@ SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 def main() -> None:
     """Random features and Gaussian processes for a table of data.
 
-    DATA is a file (CSV, Parquet, NPZ, LIBSVM) or the name of a data set. Results go to
+    DATA is a file (CSV, Parquet) or the name of a data set. Results go to
     stdout, messages to stderr; a mistake ends with one line and exit code 2.
 
     \b
@@ -44,23 +43,6 @@ def versions(as_json: bool, verbose: bool) -> None:
     """
     found = installed_versions()
     Output(as_json, verbose).result(found, facts(found))
-
-
-@main.command()
-@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
-def completion(shell: str) -> None:
-    """Print the script with which SHELL completes commands and options.
-
-    \b
-    Examples:
-      dotsketch completion bash >> ~/.bashrc
-      dotsketch completion zsh >> ~/.zshrc
-      dotsketch completion fish > ~/.config/fish/completions/dotsketch.fish
-    """
-    kind = get_completion_class(shell)
-    if kind is None:
-        raise click.UsageError(f"no completion for {shell}.")
-    click.echo(kind(main, {}, "dotsketch", "_DOTSKETCH_COMPLETE").source())
 
 
 for command in (compare, fit, predict, info, datasets):

@@ -1,19 +1,24 @@
-"""From encoded rows to a fitted Gaussian process: kernel, features, one pass over the rows."""
+"""From encoded rows to fitted Gaussian processes: the only module that calls them.
+
+The model is the library's default (`FeatureGPRegressor()` or `FeatureGPClassifier()`, with its
+search for a kernel) unless a kernel or a family of features is asked for. It is fitted to rows of
+the sample first, and scored on others that were held out; the features found there serve for all
+rows of a table that is larger than the sample.
+"""
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterable, Iterator
-from difflib import get_close_matches
-from typing import Any
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.base import clone, is_regressor
+from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 
-from ..features import FAMILIES, FeatureMap, NystromFeatures, Study
-from ..features.degenerate import without_degenerate_warnings
+from ..features import FAMILIES, NystromFeatures
 from ..gp import (
     ExactGPClassifier,
     ExactGPRegressor,
@@ -21,267 +26,204 @@ from ..gp import (
     FeatureGPRegressor,
     ImputedGPRegressor,
 )
-from ..kernels import DistanceKernel, Kernel
-from ..planning import (
-    AutoFeatures,
-    Plan,
-    PlannedCandidate,
-    TooFewColumns,
-    compare,
-    select,
-    variants,
-)
-from .encoding import Imputation
+from ..kernels import Kernel
+from ..planning import AutoFeatures
+from .encoding import EncodedTable, Imputation
 from .errors import UserMistake
-from .kernel_names import parse_kernel
-from .tables import list_names
+from .schema import RowSample
+from .tables import Table
+from .words import parse_kernel
 
-# The lengthscale maximises the likelihood of so many rows under Nyström features with so many
-# columns. Fewer rows let the draw decide between a short and a long lengthscale: the likelihood of
-# 400 rows of the protein data is greatest at 1.0, 2.0 or 5.0, depending on the seed.
-TUNING_ROWS = 5000
-TUNING_COLUMNS = 500
-MOST_LENGTHSCALES = 30  # columns after encoding, with a lengthscale each
-LEAST_KERNEL = 1e-3  # root mean square over pairs of rows
-VISIBLE_ROWS = 400  # whose pairs are looked at for it
-SHORT_WORDS = {
-    "balanced_tensor_sketch": "balanced",
-    "tensor_sketch": "sketch",
-    "tensor_srht": "srht",
-    "complex_to_real": "complex",
-    ", real": "",
-    " landmarks": "",
-    "D uniform": "D,uniform",
-    "D rpcholesky": "D,rpcholesky",
-    "mean split": "split",
-    "random degrees": "random",
-    "constant norms": "constant",
-}
+TRAIN_ROWS = 10_000  # of the sample
+TEST_ROWS = 2_000
+TEST_SHARE = 0.2
+LEAST_ROWS = 10
 
 
-def choose_kernel(text: str, X: np.ndarray, y: np.ndarray, task: str, seed: int) -> Kernel:
-    """The kernel that is asked for; free lengthscales maximise the likelihood of some rows.
+class Request(NamedTuple):
+    """The model that is asked for."""
 
-    Those of a classification are the best for rows held out. Every column has its own if the
-    columns are few enough to be shown and the rows many enough. The features of the search are
-    cheap and fixed, so the lengthscales depend on the data alone and not on the features that are
-    chosen for them.
-    """
-    given, is_free = parse_kernel(text, X.shape[1])
-    kernel: Kernel = given.resolve(X)
-    if not is_free:
-        return kernel
-    searched = kernel if len(given.alternatives()) == 1 else given  # resolved, it has no choice
-    rows = np.random.default_rng(seed).permutation(len(X))[:TUNING_ROWS]
-    targets = y[rows]
-    if len(rows) < 10 or np.all(targets == targets[0]):
-        return kernel
-    columns = min(TUNING_COLUMNS, len(rows))
-    # The search fits them a dozen times: plain landmarks are enough, and fast
-    features = NystromFeatures(
-        searched, n_components=columns, n_landmarks=1.0, landmarks="uniform", random_state=seed
-    )
-    few = X.shape[1] <= MOST_LENGTHSCALES
-    with without_degenerate_warnings():  # `visible` corrects lengthscales that are too short
-        gp = make_gp(task, features)
-        gp.fit(X[rows], targets, optimize=True if few else "common")
-    found = with_lengthscales(gp.kernel_, gp.kernel_.lengthscale)
-    return visible(found, X[rows[:VISIBLE_ROWS]])
+    task: str = "regression"
+    kernel: str = "auto"
+    components: int | None = None
+    features: str = "auto"  # or a family
+    seed: int = 0
 
 
-def with_lengthscales(kernel: Kernel, values: Any) -> DistanceKernel:
-    """The kernel with these lengthscales; four digits, so that a line of Python can show them."""
-    rounded = [float(f"{value:.4g}") for value in np.atleast_1d(values)]
-    lengthscale = rounded if np.ndim(values) else rounded[0]
-    return clone(kernel).set_params(lengthscale=lengthscale)
+@dataclass(frozen=True)
+class HeldOut:
+    """Encoded rows to fit on, and rows held out; X and X_test are the same without gaps."""
+
+    rows: np.ndarray
+    y: np.ndarray
+    test_rows: np.ndarray
+    y_test: np.ndarray
+    imputation: Imputation | None = None
+
+    @cached_property
+    def X(self) -> np.ndarray:
+        return filled(self.rows, self.imputation)
+
+    @cached_property
+    def X_test(self) -> np.ndarray:
+        return filled(self.test_rows, self.imputation)
 
 
-def visible(kernel: DistanceKernel, X: np.ndarray) -> DistanceKernel:
-    """The kernel with its lengthscales raised until different rows have something in common.
-
-    Where the target is noise, the likelihood is greatest for a kernel that is zero between rows.
-    """
-    different = ~np.eye(len(X), dtype=bool)
-    while np.sqrt(np.mean(kernel(X)[different] ** 2)) < LEAST_KERNEL:
-        kernel = with_lengthscales(kernel, 1.25 * np.asarray(kernel.lengthscale))
-    return kernel
+class TooFewRows(UserMistake):
+    """There are not enough rows, or not of enough classes, to hold some out."""
 
 
-def candidates_of(text: str, study: Study) -> Any:
-    """What "auto", the name of a family or that of a candidate stand for in a plan."""
-    if text == "auto":
-        return "all"
-    return text if text in FAMILIES else [named_candidate(text, study)]
-
-
-def plan_within(
-    text: str, study: Study, X: np.ndarray, tolerance: float, most: int, seed: int
-) -> PlannedCandidate:
-    """The candidate that reaches a tolerance on the rows of the study, X, with fewest columns."""
-    auto = AutoFeatures(
-        study.kernel,
-        n_components=most,
-        tolerance=tolerance,
-        candidates=candidates_of(text, study),
-        random_state=seed,
-    )
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # what is not reached is a mistake here
-        chosen = auto.fit(X).chosen_
-    if chosen.upper_error > tolerance:
-        raise UserMistake(
-            f"--tolerance {tolerance:g} is not reached with {most:,} columns, where the error is "
-            f"{chosen.relative_error:.3g}: give a larger --tolerance or more --components."
+def hold_out(rows: EncodedTable, seed: int, test: Table | None = None) -> HeldOut:
+    """Rows to fit on and others to test on, from the sample; or the rows of `test`, or those that a
+    data set sets aside."""
+    schema, X, y = rows.schema, rows.X, rows.y
+    if schema.n_rows < LEAST_ROWS:
+        raise TooFewRows(
+            f"{schema.source} has {schema.n_rows} rows: comparing needs at least {LEAST_ROWS}."
         )
-    return chosen
-
-
-def short_name(label: str) -> str:
-    """A candidate's name as tables show it and `--features` takes it.
-
-    >>> short_name("maclaurin: balanced_tensor_sketch, complex_to_real, fitted")
-    'maclaurin:balanced,complex,fitted'
-    """
-    for long, short in SHORT_WORDS.items():
-        label = label.replace(long, short)
-    return label.replace(" ", "")
-
-
-def named_candidate(text: str, study: Study) -> FeatureMap:
-    """The candidate that is called so in the table of `compare`, or so in full."""
-    found = variants(study)
-    named = {normalise_name(short_name(one.label())): one for one in found}
-    named |= {normalise_name(one.label()): one for one in found}
-    if normalise_name(text) not in named:
-        close = get_close_matches(normalise_name(text), [*named, *FAMILIES], 1)
-        nearest = (
-            short_name(named[close[0]].label()) if close and close[0] in named else "".join(close)
-        )
-        hint = f" Did you mean {nearest!r}?" if close else ""
-        raise UserMistake(
-            f"the features {text!r} are not known for this kernel; give auto, a family "
-            f"({', '.join(FAMILIES)}), or a name from the first column of "
-            f"`dotsketch compare`.{hint}"
-        )
-    return named[normalise_name(text)]
-
-
-def check_features(text: str, kernel: str) -> None:
-    """Raise, before a table is read, if no features are called so, or none fit the kernel.
-
-    Which candidates there are depends on the data only in that some need rows on a sphere, or
-    nonnegative ones: the example has such rows.
-    """
-    if text == "auto":
-        return
-    rows = np.array([[0.6, 0.8], [0.8, 0.6]])
-    study = Study(parse_kernel(kernel, rows.shape[1])[0], rows)
-    if text in FAMILIES:
-        select(text, study)
+    test = test or rows.table.test
+    if test is not None:
+        sample = RowSample(TEST_ROWS, seed)
+        for batch, _ in test.chunks():
+            sample.add(batch)
+        held = rows.encode(sample.table(), 1, test)
     else:
-        named_candidate(text, study)
+        n_test = min(max(2, round(TEST_SHARE * len(X))), TEST_ROWS)
+        held, X, y = (X[:n_test], y[:n_test]), X[n_test:], y[n_test:]
+    X, y = X[:TRAIN_ROWS], y[:TRAIN_ROWS]
+    if schema.task == "classification" and len(np.unique(y)) < 2:
+        raise TooFewRows(
+            f"{schema.source}: the rows that are left for fitting are of one class only: more rows "
+            "of the others are needed."
+        )
+    return HeldOut(X, y, *held, rows.imputation)
 
 
-def ranked(text: str, study: Study, components: int) -> Plan:
-    """The candidates that `text` stands for by their predicted error."""
-    try:
-        return compare(study, candidates_of(text, study), components)
-    except TooFewColumns as error:
-        raise UserMistake(f"--components {components} is too few: {error}") from None
+def check_request(request: Request) -> None:
+    """Raise, before a table is read, if there is no such kernel or family of features."""
+    if request.kernel != "auto":
+        parse_kernel(request.kernel, 1)
+    if request.features not in ("auto", *FAMILIES):
+        raise UserMistake(
+            f"there are no features {request.features!r}; give auto or one of "
+            f"{', '.join(FAMILIES)}."
+        )
 
 
-def is_capped(row: PlannedCandidate, n_components: int, n_rows: int) -> bool:
-    """Whether a candidate has fewer columns than asked for because rows are few."""
-    return n_components > n_rows == row.n_components
+def is_nonnegative(request: Request) -> bool:
+    """Whether the kernel compares nonnegative rows, which are not standardized."""
+    return request.kernel != "auto" and parse_kernel(request.kernel, 1)[0].nonnegative
 
 
-def describe_cap(names: Iterable[str], n_components: int, n_rows: int) -> str | None:
-    """A line about families that have one column per row."""
-    names = list_names(dict.fromkeys(names))
-    if not names:
-        return None
-    return f"{names}: {n_rows} columns, one per row, and not the {n_components} of --components"
-
-
-def normalise_name(name: str) -> str:
-    """A candidate's name without spaces and capitals."""
-    return "".join(name.lower().split())
-
-
-def make_gp(task: str, features: Any, imputation: Imputation | None = None) -> Any:
-    """The Gaussian process on these features, unfitted; of rows with gaps if they are imputed."""
+def make_gp(task: str, features: Any, optimize: bool | str = "auto", seed: int = 0) -> Any:
+    """An unfitted Gaussian process."""
     make = FeatureGPRegressor if task == "regression" else FeatureGPClassifier
-    return imputed(make(features), imputation)
+    return make(features, optimize=optimize, random_state=seed)
 
 
-def exact_gp(task: str, kernel: Kernel, imputation: Imputation | None = None) -> Any:
-    """The exact Gaussian process, unfitted."""
-    make = ExactGPRegressor if task == "regression" else ExactGPClassifier
-    return imputed(make(kernel), imputation)
+def base_model(request: Request, X: np.ndarray) -> Any:
+    """The unfitted model on landmarks: the library's default, or one with the kernel asked for."""
+    task, components, seed = request.task, request.components, request.seed
+    if request.kernel == "auto":
+        return make_gp(task, components or "auto", seed=seed)
+    kernel, is_free = parse_kernel(request.kernel, X.shape[1])
+    features: Any = kernel
+    if components is not None:
+        columns = min(components, len(X))
+        features = NystromFeatures(kernel, n_components=columns, random_state=seed)
+    return make_gp(task, features, is_free, seed)
 
 
-def imputed(gp: Any, imputation: Imputation | None) -> Any:
-    """A process of rows with gaps; a regressor knows what they cost."""
+def family_model(request: Request, kernel: Kernel, columns: int) -> Any:
+    """The unfitted model on the best features of a family for a kernel that is known."""
+    features = AutoFeatures(
+        kernel, n_components=columns, candidates=request.features, random_state=request.seed
+    )
+    return make_gp(request.task, features, seed=request.seed)
+
+
+def chosen_model(request: Request, split: HeldOut) -> Any:
+    """The model that is asked for, fitted to the rows of a split without gaps."""
+    gp = base_model(request, split.X).fit(split.X, split.y)
+    if request.features == "auto":
+        return gp
+    model = family_model(request, gp.kernel_, request.components or n_columns(gp, split.X))
+    return model.fit(split.X, split.y)
+
+
+def n_columns(gp: Any, X: np.ndarray) -> int:
+    return int(np.shape(gp.features_.transform(X[:1]))[1])
+
+
+def exact_model(task: str, kernel: Kernel) -> Any:
+    """The unfitted process that features approximate."""
+    return (ExactGPRegressor if task == "regression" else ExactGPClassifier)(kernel)
+
+
+def filled(X: np.ndarray, imputation: Imputation | None) -> np.ndarray:
+    return X if imputation is None else np.asarray(imputation.imputer.transform(X))
+
+
+def with_gaps(gp: Any, split: HeldOut) -> Any:
+    """A process like `gp`, which is fitted to filled rows, for rows with gaps."""
+    if split.imputation is None or hasattr(gp, "classes_"):
+        return with_imputer(gp, split.imputation)
+    features = getattr(gp, "features_", None)
+    plain = make_gp("regression", FrozenEstimator(features)) if features is not None else clone(gp)
+    return imputed(plain, split.imputation).fit(split.rows, split.y)
+
+
+def imputed(gp: Any, imputation: Imputation) -> ImputedGPRegressor:
+    imputer = FrozenEstimator(imputation.imputer)
+    return ImputedGPRegressor(gp, imputer=imputer, one_hot=imputation.one_hot)
+
+
+def fit_all(
+    request: Request, first: Any, rows: EncodedTable, advance: Callable[[float], None]
+) -> Any:
+    """The process of all rows of a table.
+
+    A table within the sample is fitted as the library would fit it. A larger one is read chunk by
+    chunk, with the features of the process `first`, which was fitted to rows of the sample.
+    """
+    imputation, classes = rows.imputation, rows.schema.classes
+
+    def stream() -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        done = 0
+        for X, y in rows.chunks():
+            yield (X if classes is None else filled(X, imputation)), y
+            done += len(y)
+            advance(done / rows.schema.n_rows)
+
+    if rows.is_whole:
+        X = filled(rows.X, imputation)
+        model = base_model(request, X) if request.features == "auto" else clone(first)
+        whole = HeldOut(rows.X, rows.y, rows.X, rows.y, imputation)
+        return with_gaps(model.fit(X, rows.y), whole)
+    gp = make_gp(rows.schema.task, FrozenEstimator(first.features_), seed=request.seed)
+    if classes is None and imputation is not None:
+        return imputed(gp, imputation).fit(stream, sample=(rows.X, rows.y))
+    return with_imputer(gp.fit(stream), imputation)
+
+
+def with_imputer(gp: Any, imputation: Imputation | None) -> Any:
+    """A classifier for rows with gaps."""
     if imputation is None:
         return gp
-    imputer = FrozenEstimator(imputation.imputer)
-    if is_regressor(gp):
-        return ImputedGPRegressor(gp, imputer=imputer, one_hot=imputation.one_hot)
-    return Pipeline([("impute", imputer), ("gp", gp)])
-
-
-class FittedFeatures(FrozenEstimator):
-    """Features that stay as they are when a process fits them, and need no targets for it."""
-
-    def fit(self, X: Any, y: Any = None) -> FittedFeatures:
-        return self
-
-
-def use_threads(features: Any, jobs: int | None) -> None:
-    """Let `transform` use so many threads, or all."""
-    if "n_jobs" in features.get_params(deep=False):
-        features.set_params(n_jobs=jobs or -1)
+    return Pipeline([("impute", FrozenEstimator(imputation.imputer)), ("gp", gp)])
 
 
 def process_of(gp: Any) -> Any:
-    """The Gaussian process on features inside of what `make_gp` makes."""
+    """The Gaussian process on features inside of what `fit_all` makes."""
     if isinstance(gp, Pipeline):
         gp = gp[-1]
     return gp.regressor_ if isinstance(gp, ImputedGPRegressor) else gp
 
 
-def fit_process(
-    features: Any,
-    sample: tuple[np.ndarray, np.ndarray],
-    rows: tuple[Any, ...],
-    classes: list[Any] | None,
-    jobs: int | None,
-    imputation: Imputation | None = None,
-) -> Any:
-    """A process fitted in one pass over all rows, with features fitted to the sample (X, y).
-
-    `rows` is a stream, or rows (X, y) of workers. A classification names its classes, a regression
-    has none.
-    """
-    X, _ = sample
-    fitted = clone(features).fit(X if imputation is None else imputation.imputer.transform(X))
-    use_threads(fitted, jobs)
-    gp = make_gp("regression" if classes is None else "classification", FittedFeatures(fitted))
-    if imputation is None:
-        gp.fit(*rows, **({} if classes is None else {"classes": classes}))
-    elif classes is None:
-        gp = imputed(gp, imputation).fit(*rows, sample=sample)
-        gp.regressor = FeatureGPRegressor(features)
-    else:
-        [stream] = rows
-
-        def filled() -> Iterator[tuple[np.ndarray, np.ndarray]]:
-            for X, y in stream():
-                yield imputation.imputer.transform(X), y
-
-        gp = imputed(gp.fit(filled, classes=classes), imputation)
-    # Without the frame again: the model is what a fit from the start would have made
+def describe_features(gp: Any, X: np.ndarray) -> str:
+    """The features of a fitted process in a few words."""
     process = process_of(gp)
-    process.features = features
-    process.features_ = fitted.set_params(**features.get_params(deep=False))
-    return gp
+    features = getattr(process.features_, "estimator", process.features_)  # of a frozen one
+    chosen = getattr(features, "chosen_", None)
+    name = "landmarks" if chosen is None else chosen.label
+    return f"{name}, {n_columns(process, X)} columns"

@@ -1,4 +1,4 @@
-"""The options that commands share."""
+"""The options that commands share, and what `fit` and `compare` do with them first."""
 
 from __future__ import annotations
 
@@ -10,13 +10,15 @@ import click
 import pyarrow as pa
 from threadpoolctl import threadpool_limits
 
-from .kernel_names import FORMS
-from .output import Output, count
-from .schema import Schema, scan
-from .tables import DATES, FORMATS, Table, list_names, open_table
+from .encoding import EncodedTable
+from .modelling import Request, check_request, is_nonnegative
+from .output import Output
+from .schema import scan
+from .tables import FORMATS, Table, open_table
+from .words import FORMS
 
-REMEDIES = {DATES: ". To use one, write it as a number, such as days."}
 Command = Callable[..., Any]
+READING = ("format", "delimiter", "encoding", "no_header", "decimal", "thousands")
 
 
 def combine(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
@@ -30,158 +32,88 @@ def combine(*options: Callable[[Command], Command]) -> Callable[[Command], Comma
     return decorate
 
 
-def number_option(name: str, default: int, least: int, text: str) -> Callable[[Command], Command]:
-    """An option that is a whole number, not below the least."""
-    return click.option(
-        name,
-        default=default,
-        show_default=True,
-        metavar="N",
-        type=click.IntRange(min=least),
-        help=text,
-    )
+def option(*names: str, text: str, **settings: Any) -> Callable[[Command], Command]:
+    return click.option(*names, help=text, **settings)
 
 
+def parse_delimiter(context: click.Context, option: click.Parameter, text: str | None) -> Any:
+    """One character; a tab may be written as a word."""
+    delimiter = {"tab": "\t", "\\t": "\t"}.get(text or "", text)
+    if delimiter is not None and len(delimiter) != 1:
+        raise click.BadParameter(f"{text!r} must be one character, or tab.")
+    return delimiter
+
+
+counting = click.IntRange(min=1)
 speaking = combine(
-    click.option("--json", "as_json", is_flag=True, help="Print the result as JSON."),
-    click.option(
-        "-v", "--verbose", is_flag=True, help="Print more messages, and tracebacks of errors."
-    ),
+    option("--json", "as_json", is_flag=True, text="Print the result as JSON."),
+    option("-v", "--verbose", is_flag=True, text="Print more messages, and tracebacks of errors."),
 )
-
-jobs_option = click.option(
-    "--jobs",
-    metavar="N",
-    type=click.IntRange(min=1),
-    help="The number of threads.  [default: one per processor]",
+jobs_option = option("--jobs", metavar="N", type=counting, text="The number of threads.")
+reading = combine(
+    option("--format", type=click.Choice(list(FORMATS)), text="Format.  [default: by the ending]"),
+    option("--delimiter", callback=parse_delimiter, text="Of a CSV file.  [default: detected]"),
+    option("--encoding", default="utf-8", show_default=True, text="Encoding of a CSV file."),
+    option("--no-header", is_flag=True, text="The CSV file has no header: name columns f0, f1, …"),
+    option("--decimal", default=".", type=click.Choice(".,"), text="Decimal mark of a CSV file."),
+    option("--thousands", type=click.Choice(",.' "), text="Separator of thousands in it."),
 )
-
-working = combine(
-    number_option("--seed", 0, 0, "Seed of all random draws."),
+kernels = f"auto (searched), {FORMS} or tanimoto (nonnegative columns, not standardized)."
+tasks = click.Choice(["regression", "classification"])
+modelling = combine(
+    option("--kernel", default="auto", show_default=True, text=kernels),
+    option("--components", metavar="N", type=counting, text="The number of random features."),
+    option("--target", metavar="COLUMN", text="The column to predict: its name or position."),
+    option("--task", type=tasks, text="The kind of task.  [default: decided from the target]"),
+    option("--ignore", metavar="COLUMN", multiple=True, text="Leave a column out (repeatable)."),
+    option("--categorical", metavar="COLUMN", multiple=True, text="A column of categories."),
+    option("--impute", is_flag=True, text="Impute missing values instead of refusing them."),
+    option("--max-levels", default=50, type=counting, text="The most levels of a category.  [50]"),
+    reading,
+    option("--seed", default=0, type=click.IntRange(min=0), text="Seed of all random draws."),
     jobs_option,
     speaking,
 )
 
 
-def parse_delimiter(context: click.Context, option: click.Parameter, given: str | None) -> Any:
-    """One character; a tab may be written as a word."""
-    delimiter = {"tab": "\t", "\\t": "\t"}.get(given or "", given)
-    if delimiter is not None and len(delimiter) != 1:
-        raise click.BadParameter(f"{given!r} must be one character, or tab.")
-    return delimiter
-
-
-reading = combine(
-    click.option(
-        "--format",
-        type=click.Choice(list(FORMATS)),
-        help="Format of the file.  [default: by its ending]",
-    ),
-    click.option(
-        "--delimiter",
-        callback=parse_delimiter,
-        help="Delimiter of a CSV file: , ; | or tab.  [default: detected]",
-    ),
-    click.option("--encoding", default="utf-8", show_default=True, help="Encoding of a CSV file."),
-    click.option(
-        "--decimal",
-        default=".",
-        show_default=True,
-        type=click.Choice([".", ","]),
-        help="Decimal mark of a CSV file.",
-    ),
-    click.option(
-        "--no-header", is_flag=True, help="The CSV file has no header: name columns f0, f1, …"
-    ),
-)
-
-learning = combine(
-    click.option("--target", metavar="COLUMN", help="The column to predict: its name or position."),
-    click.option(
-        "--task",
-        type=click.Choice(["regression", "classification"]),
-        help="The kind of task.  [default: decided from the target]",
-    ),
-    click.option(
-        "--ignore", metavar="COLUMN", multiple=True, help="Leave this column out (repeatable)."
-    ),
-    click.option(
-        "--categorical",
-        metavar="COLUMN",
-        multiple=True,
-        help="Treat this column as categorical (repeatable).",
-    ),
-    click.option("--impute", is_flag=True, help="Impute missing values instead of refusing them."),
-    number_option("--max-levels", 50, 2, "The most levels of a categorical column."),
-    reading,
-)
-
-kernel_option = click.option(
-    "--kernel",
-    default="gaussian",
-    show_default=True,
-    metavar="KERNEL",
-    help=f"{FORMS} or tanimoto (nonnegative columns, not standardised).",
-)
-
-components_option = number_option("--components", 1000, 1, "The number of random features.")
-
-
-def take_reading(options: dict[str, Any]) -> dict[str, Any]:
-    """Take the options `reading` out of all options of a command."""
-    names = ("format", "delimiter", "encoding", "decimal", "no_header")
+def take(options: dict[str, Any], *names: str) -> dict[str, Any]:
+    """Take these out of all options of a command."""
     return {name: options.pop(name) for name in names}
 
 
 def option_words(values: dict[str, Any]) -> list[str]:
-    """Options of the command that runs, as a user writes them; those at their defaults are left
-    out."""
-    found = []
-    for option in click.get_current_context().command.params:
-        value = values.get(option.name or "")
+    """Options of the command that runs, as a user writes them, without those at their defaults."""
+    words: list[str] = []
+    for parameter in click.get_current_context().command.params:
+        value = values.get(parameter.name or "")
         if value is True:
-            found.append(option.opts[0])
-        elif value not in (None, False, option.default):
-            for one in value if isinstance(value, tuple) else (value,):
-                found += [option.opts[0], str(one)]
-    return found
+            words.append(parameter.opts[0])
+        elif value not in (None, False, parameter.default):
+            for part in value if isinstance(value, tuple) else (value,):
+                words += [parameter.opts[0], str(part)]
+    return words
 
 
-def open_both(data: str, test: str | None, reading: dict[str, Any]) -> tuple[Table, Table | None]:
-    """The table to fit to, and that of --test, if there is one."""
-    return open_table(data, **reading), None if test is None else open_table(test, **reading)
+def open_tables(data: str, test: str | None, request: Request, options: dict[str, Any]) -> Any:
+    """The table to fit to, and that of --test; mistakes in options are reported first."""
+    check_request(request)
+    how = take(options, *READING)
+    return open_table(data, **how), None if test is None else open_table(test, **how)
 
 
-def scan_aloud(
-    table: Table, test: Table | None, seed: int, output: Output, **learning: Any
-) -> Schema:
-    """Look through a table once, and report what was found; the other has the same columns."""
-    with output.progress(f"Reading {table.source}") as advance:
-        schema = scan(table, seed=seed, advance=advance, **learning)
+def encode_aloud(
+    table: Table, test: Table | None, request: Request, output: Output, options: dict[str, Any]
+) -> tuple[EncodedTable, Request]:
+    """Look through a table once, report what it holds, and encode a sample of it."""
+    with output.progress(f"Reading {table.source}"):
+        schema = scan(table, seed=request.seed, **options)
     if test is not None:
         test.require(column.name for column in (*schema.features, schema.target))
-    lines = []
-    for why in sorted({table.left_out[name] for name in schema.left_out}):
-        names = sorted(name for name in schema.left_out if table.left_out[name] == why)
-        lines.append(f"left out, {why}: {list_names(names)}{REMEDIES.get(why, '')}")
-    if "" in (column.name for column in schema.features):
-        lines.append("a column without a name is used (an index?); --ignore '' leaves it out.")
-    if schema.constant:
-        lines.append(
-            "the same value in every row, no use for a prediction: " + list_names(schema.constant)
-        )
-    lines.append(
-        f"{schema.n_rows:,} rows, {len(schema.numeric)} numeric and {len(schema.categorical)} "
-        f"categorical columns; {schema.task} of {schema.target.name!r} ({schema.reason})"
-    )
-    if schema.n_imputed:
-        lines.append(
-            f"{count(schema.n_imputed, 'row')} of {schema.n_rows:,} were imputed: they lack "
-            + list_names(column.name for column in schema.features if column.n_missing)
-        )
-    for line in lines:
+    for line in schema.notes():
         output.say(f"{schema.source}: {line}")
-    return schema
+    request = request._replace(task=schema.task)
+    standardize = not is_nonnegative(request)
+    return EncodedTable.of(table, schema, request.seed, standardize=standardize), request
 
 
 @contextmanager

@@ -12,9 +12,8 @@ from typing import Any
 import click
 import numpy as np
 from rich.console import Console, RenderableType
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Table
-from rich.text import Text
 
 from .errors import one_line
 
@@ -36,17 +35,7 @@ class Output:
     def say(self, message: str) -> None:
         """A message to the user, beside the result."""
         console = Console(stderr=True, highlight=False, soft_wrap=True, markup=False)
-        console.print(one_line(message, 2000))
-
-    def note(self, message: str | None) -> None:
-        """A message, if there is one."""
-        if message is not None:
-            self.say(message)
-
-    def detail(self, message: str) -> None:
-        """A message for those who asked for more."""
-        if self.verbose:
-            self.say(message)
+        console.print(one_line(message))
 
     def result(self, data: dict[str, Any], *shown: RenderableType) -> None:
         """The result: `data` for machines, or what is shown to people."""
@@ -58,22 +47,19 @@ class Output:
             if isinstance(item, str):
                 item = "\n".join(one_line(line, 10**6) for line in item.split("\n"))
             # Lines of code must survive copying: no line ends are put into them
-            console.print(item, soft_wrap=isinstance(item, (str, Text)))
+            console.print(item, soft_wrap=isinstance(item, str))
 
     @contextmanager
-    def progress(self, description: str) -> Iterator[Callable[[float], None]]:
-        """A bar on a terminal; yields the function that takes the part that is done."""
+    def progress(
+        self, description: str, total: float | None = None
+    ) -> Iterator[Callable[[float], None]]:
+        """A bar on a terminal; yields the function that takes what is done of the total."""
         console = Console(stderr=True)
-        columns = (
-            TextColumn("{task.description}", markup=False),
-            BarColumn(),
-            TimeRemainingColumn(),
-        )
-        with Progress(
-            *columns, console=console, transient=True, disable=not console.is_terminal
-        ) as bar:
-            task = bar.add_task(one_line(description), total=1.0)
-            yield lambda fraction: bar.update(task, completed=fraction)
+        columns = TextColumn("{task.description}", markup=False), BarColumn()
+        hidden = not console.is_terminal
+        with Progress(*columns, console=console, transient=True, disable=hidden) as bar:
+            task = bar.add_task(one_line(description), total=total)
+            yield lambda done: bar.update(task, completed=done)
 
 
 def json_value(value: Any) -> Any:
@@ -92,15 +78,10 @@ def json_value(value: Any) -> Any:
 
 
 def facts(rows: dict[str, Any]) -> Table:
-    """Names and values, one a line."""
+    """Names and values, one pair per line."""
     table = Table.grid(padding=(0, 2))
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
     for name, value in rows.items():
         table.add_row(one_line(name), one_line(str(value), 5000))
     return table
-
-
-def count(number: int, noun: str) -> str:
-    """`1 row`, `2,000 rows`."""
-    return f"{number:,} {noun if number == 1 else noun + 's'}"

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,69 +13,77 @@ import click
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-import pyarrow.compute
+import pyarrow.csv
 import pyarrow.parquet
 from sklearn.pipeline import Pipeline
 
 from .._support.files import atomic_write
-from ..gp import ImputedGPRegressor
-from ..persistence import read_info
-from .encoding import NO_LEVEL, Batch, Wanted, frame_of, target_of, wanted_of
-from .errors import UserMistake, check_ending, check_output
-from .model_file import load_model
-from .modelling import process_of, use_threads
-from .options import jobs_option, reading, speaking, threads
-from .output import Output, count, facts
-from .scoring import Prediction, Score, describe_figures, describe_score, predict_rows
-from .tables import Table, list_names, open_table
+from ..persistence import PersistenceError, load, read_info, save
+from . import scoring
+from .encoding import NO_LEVEL, Batch, Inputs, frame_of, target_of
+from .errors import UserMistake, check_ending, check_output, count, list_names
+from .options import jobs_option, option, reading, speaking, take, threads
+from .output import Output, facts
+from .scoring import ClassPrediction, NumberPrediction, Prediction, predict_rows
+from .tables import open_table
+
+LEVEL_DRAWS = 64  # the variance between levels is then known to about 20 %
 
 
-def parse_levels(context: click.Context, option: click.Parameter, given: str | None) -> Any:
+def save_model(path: str, encoder: Pipeline, gp: Any, facts: dict[str, Any]) -> None:
+    """A pipeline of the encoder's steps and the Gaussian process, with facts about it."""
+    steps = gp.steps if isinstance(gp, Pipeline) else [("gp", gp)]
+    pipeline = Pipeline([*encoder.steps, *steps])
+    pipeline.facts_ = facts  # what `info` shows
+    save(pipeline, path)
+
+
+def load_model(path: str) -> Pipeline:
+    if not Path(path).is_file():
+        raise UserMistake(f"there is no model file {path}.")
+    try:
+        pipeline = load(path)
+    except PersistenceError as error:
+        raise UserMistake(str(error)) from error
+    if not isinstance(pipeline, Pipeline) or not hasattr(pipeline, "facts_"):
+        raise UserMistake(
+            f"{path} holds a {type(pipeline).__name__}, not a model that `dotsketch fit` made: "
+            "load it in Python."
+        )
+    return pipeline
+
+
+def inputs_of(facts: dict[str, Any]) -> Inputs:
+    return Inputs(*(facts[name] for name in Inputs._fields))
+
+
+def parse_levels(context: click.Context, option: click.Parameter, text: str | None) -> Any:
     """Probabilities between 0 and 1, with commas between them."""
     try:
-        levels = tuple(float(part) for part in (given or "").split(",") if part.strip())
+        levels = tuple(float(part) for part in (text or "").split(",") if part.strip())
     except ValueError:
         levels = (0.0,)
     if not all(0 < level < 1 for level in levels):
-        raise click.BadParameter(f"{given!r} must be numbers between 0 and 1, such as 0.05,0.95.")
+        raise click.BadParameter(f"{text!r} must be numbers between 0 and 1, such as 0.05,0.95.")
     return levels
 
 
 @click.command()
 @click.argument("model")
 @click.argument("data")
-@click.option(
-    "-o",
-    "--output",
-    "path",
-    metavar="FILE",
-    help="A CSV or Parquet file to write.  [default: CSV to stdout]",
-)
-@click.option(
-    "--keep",
-    metavar="COLUMN",
-    multiple=True,
-    help="Copy this column of DATA to the output (repeatable).",
-)
-@click.option(
-    "--quantiles",
+@option("-o", "--output", "path", metavar="FILE", text="A CSV or Parquet file.  [default: stdout]")
+@option("--keep", metavar="COLUMN", multiple=True, text="Copy a column of DATA (repeatable).")
+@option(
+    *("--quantiles", "quantiles"),
     metavar="LEVELS",
     callback=parse_levels,
-    help="Quantiles of a regression to write, one column each, such as 0.05,0.5,0.95.",
+    text="Quantiles of a regression to write, one column each, such as 0.05,0.5,0.95.",
 )
 @reading
 @jobs_option
 @speaking
 def predict(
-    model: str,
-    data: str,
-    path: str | None,
-    keep: tuple[str, ...],
-    quantiles: tuple[float, ...],
-    jobs: int | None,
-    as_json: bool,
-    verbose: bool,
-    **options: Any,
+    model: str, data: str, path: str | None, keep: Any, quantiles: Any, **options: Any
 ) -> None:
     """Predict the rows of DATA with a MODEL that `fit` wrote.
 
@@ -83,6 +91,8 @@ def predict(
     target, noise included); a classification gives `predicted` and `probability_…` of every class.
     Where DATA has the target, the predictions are scored; rows without a target are predicted like
     all others, and not scored. Missing values are filled in if the model was fitted with --impute.
+    A category that the model never saw is taken for any of those that it knows, with wider
+    intervals.
 
     \b
     Examples:
@@ -90,119 +100,110 @@ def predict(
       dotsketch predict houses.model new.csv --quantiles 0.05,0.95 --json
       dotsketch predict houses.model new.csv --keep id > predictions.csv
     """
-    output = Output(as_json, verbose)
+    output, jobs = Output(**take(options, "as_json", "verbose")), options.pop("jobs")
     fitted = load_model(model)
     target, task = fitted.facts_["target"], fitted.facts_["task"]
     if quantiles and task == "classification":
         raise UserMistake("--quantiles are of numbers, and the model predicts classes.")
-    use_threads(process_of(fitted[-1]).features_, jobs)
     table = open_table(data, **options)
     kept = [table.column(name) for name in keep]
-    wanted = wanted_of(fitted[:-1], fitted.facts_["impute"])
-    check_columns(wanted, table, {*kept, target}, output)
+    inputs = inputs_of(fitted.facts_)
+    table.require(inputs.names)
+    extra = [name for name in table.names if name not in {*inputs.names, *kept, target}]
+    if extra:
+        output.say(f"{table.source}: not used by the model: {list_names(extra)}")
     if path is not None:
         check_output(Path(path), model, data)
         # no ending stands for CSV
         check_ending(path, "predictions", "", ".csv", ".txt", ".parquet", ".pq")
-    tally = Tally(Score(task) if target in table.names else None)
-    records: list[dict[str, Any]] | None = [] if path is None and as_json else None
+    score = scoring.Score(task) if target in table.names else None
+    counts: Counter[str] = Counter(dict.fromkeys(inputs.categorical, 0))  # unseen, by column
+    records: list[dict[str, Any]] | None = [] if path is None and output.as_json else None
+    n_rows = n_imputed = 0
     with (
         threads(jobs),
         open_output(path, records) as write,
-        output.progress(f"Predicting {table.source}") as advance,
+        output.progress(f"Predicting {table.source}"),
     ):
-        for batch, prediction, fraction in predictions(fitted, wanted, table, tally):
+        for batch, first_row in table.chunks():
+            frame = frame_of(batch, first_row, inputs, table)
+            unseen = unseen_levels(frame, inputs)
+            counts.update({name: int(mask.sum()) for name, mask in unseen.items()})
+            gaps = frame.isna() | (frame == NO_LEVEL)
+            n_imputed += int(gaps.any(axis=1).sum())
+            n_rows += len(frame)
+            prediction = predict_frame(fitted, frame, inputs, unseen)
+            if score is not None:
+                like = fitted.facts_["classes"] or [0.0]
+                y, missing = target_of(batch, first_row, target, like, table)
+                score.add(prediction.at(~missing), y[~missing])
             write(predicted_columns(prediction, batch, kept, quantiles))
-            advance(fraction)
-    for note in tally.notes(target, task):
-        output.say(f"{table.source}: {note}")
-    told = {"rows": f"{tally.rows:,}"}
-    if tally.figures:
-        told["score"] = describe_figures(tally.figures)
-    if path is None and not as_json:
-        output.say("; ".join(f"{name}: {value}" for name, value in told.items()))
+    wider = "" if task == "classification" else ", with wider intervals"
+    for name, number in counts.items():
+        if number:
+            output.say(
+                f"{table.source}: {count(number, 'row')} of {n_rows:,} have a value of {name!r} "
+                f"that the model never saw: predicted as any of those it knows{wider}."
+            )
+    if score is not None and score.n < n_rows:
+        rows = count(n_rows - score.n, "row")
+        output.say(f"{table.source}: {rows} without a value of the target {target!r}: not scored.")
+    if n_imputed:
+        output.say(f"{table.source}: {count(n_imputed, 'row')} of {n_rows:,} were imputed{wider}")
+    figures = None if score is None or not score.n else score.figures()
+    lines = {"rows": f"{n_rows:,}"}
+    if figures is not None:
+        lines["score"] = scoring.describe_figures(figures)
+    if path is None and not output.as_json:
+        output.say("; ".join(f"{name}: {value}" for name, value in lines.items()))
         return
-    known = {"output": path, **tally.facts()}
-    if records is not None:
-        known["predictions"] = records
-    output.result(known, facts({"output": path, **told}))
+    known: dict[str, Any] = {"output": path, "rows": n_rows, "rows_imputed": n_imputed}
+    known |= {"score": figures, "unknown_levels": dict(counts)}
+    known |= {} if records is None else {"predictions": records}
+    output.result(known, facts({"output": path, **lines}))
 
 
-def predictions(
-    fitted: Pipeline, wanted: Wanted, table: Table, tally: Tally
-) -> Iterator[tuple[Batch, Prediction, float]]:
-    """The chunks of a table, their predictions, and the part that is read; `tally` counts them."""
-    encoder, gp, target = fitted[:-1], fitted[-1], fitted.facts_["target"]
-    classes = gp.classes_ if fitted.facts_["task"] == "classification" else [0.0]
-    for batch, first_row, fraction in table.chunks():
-        frame = frame_of(batch, first_row, wanted, table.source)
-        tally.add(frame, wanted)
-        prediction = predict_rows(gp, encoder.transform(frame))
-        if tally.score is not None:
-            y, missing = target_of(batch, first_row, target, classes, table.source)
-            tally.score.add(prediction.at(~missing), y[~missing])
-        yield batch, prediction, fraction
+def unseen_levels(frame: pd.DataFrame, inputs: Inputs) -> dict[str, np.ndarray]:
+    """Where every categorical column has a level that the model never saw."""
+    return {
+        name: ~frame[name].isin({*levels, NO_LEVEL}).to_numpy()  # a missing one is not another
+        for name, levels in inputs.categorical.items()
+    }
 
 
-@dataclass
-class Tally:
-    """What was seen of the rows that were predicted."""
+def predict_frame(
+    fitted: Pipeline, frame: pd.DataFrame, inputs: Inputs, unseen: dict[str, np.ndarray]
+) -> Prediction:
+    """Predictions, for rows with unseen levels averages over the levels that were seen.
 
-    score: Score | None  # if the table has the target
-    rows: int = 0
-    n_imputed: int = 0
-    unknown: dict[str, int] = field(default_factory=dict)  # values that the model never saw
-
-    def add(self, frame: pd.DataFrame, wanted: Wanted) -> None:
-        for name, levels in wanted.categorical.items():
-            unseen = ~frame[name].isin({*levels, NO_LEVEL})  # a missing one is no other level
-            self.unknown[name] = self.unknown.get(name, 0) + int(unseen.sum())
-        self.n_imputed += count_imputed(frame, wanted)
-        self.rows += len(frame)
-
-    @property
-    def figures(self) -> dict[str, Any] | None:
-        return None if self.score is None or not self.score.n else self.score.figures()
-
-    def facts(self) -> dict[str, Any]:
-        return {
-            "rows": self.rows,
-            "rows_imputed": self.n_imputed,
-            "score": self.figures,
-            "unknown_levels": self.unknown,
-        }
-
-    def notes(self, target: str, task: str) -> Iterator[str]:
-        """What the user should know of these rows."""
-        for name, number in self.unknown.items():
-            if number:
-                yield (
-                    f"column {name!r} has {count(number, 'value')} that the model never saw: they "
-                    "are treated as no level."
-                )
-        if self.score is not None and self.score.n < self.rows:
-            missing = count(self.rows - self.score.n, "row")
-            yield f"{missing} without a value of the target {target!r}: not scored."
-        if self.n_imputed:
-            wider = "" if task == "classification" else ", with wider intervals"
-            yield f"{count(self.n_imputed, 'row')} of {self.rows:,} were imputed{wider}"
-
-
-def check_columns(wanted: Wanted, table: Table, others: set[str], output: Output) -> None:
-    """Raise if a column of the model is missing; report those that are not used."""
-    names = [*wanted.numeric, *wanted.categorical]
-    table.require(names)
-    extra = [name for name in table.names if name not in {*names, *others}]
-    if extra:
-        output.say(f"{table.source}: not used by the model: {list_names(extra)}")
-
-
-def count_imputed(frame: pd.DataFrame, wanted: Wanted) -> int:
-    """Rows in which a value is missing."""
-    gaps = frame[list(wanted.numeric)].isna().any(axis=1)
-    for name in wanted.categorical:
-        gaps |= frame[name] == NO_LEVEL
-    return int(gaps.sum())
+    Levels are drawn as often as they were among the rows of the fit. The variance of a regression
+    is the mean variance and the variance of the means: a level that is like no other may be as far
+    from them as they are from each other. (With --impute it counts as missing.)
+    """
+    prediction = predict_rows(fitted[-1], fitted[:-1].transform(frame))
+    if inputs.impute or not any(mask.any() for mask in unseen.values()):
+        return prediction
+    rows = np.any(list(unseen.values()), axis=0)
+    few = frame[rows]
+    rng = np.random.default_rng(0)
+    draws: list[Any] = []
+    for _ in range(LEVEL_DRAWS):
+        drawn = few.copy()
+        for name, levels in inputs.categorical.items():
+            mask = unseen[name][rows]
+            counts = np.array(list(levels.values()), dtype=float)
+            drawn.loc[mask, name] = rng.choice(list(levels), mask.sum(), p=counts / counts.sum())
+        draws.append(predict_rows(fitted[-1], fitted[:-1].transform(drawn)))
+    if isinstance(prediction, ClassPrediction):
+        probabilities = prediction.probabilities.copy()
+        probabilities[rows] = np.mean([draw.probabilities for draw in draws], axis=0)
+        return ClassPrediction(probabilities, prediction.classes)
+    means = np.array([draw.mean for draw in draws])
+    variances = np.array([draw.standard_deviation**2 for draw in draws])
+    mean, deviation = prediction.mean.copy(), prediction.standard_deviation.copy()
+    mean[rows] = means.mean(axis=0)
+    deviation[rows] = np.sqrt(variances.mean(axis=0) + means.var(axis=0, ddof=1))
+    return NumberPrediction(mean, deviation)
 
 
 def predicted_columns(
@@ -222,64 +223,34 @@ def open_output(path: str | None, records: list[Any] | None = None) -> Iterator[
     """Yields the function that writes batches; a file appears when all of it is there."""
     if records is not None:
         yield lambda batch: records.extend(batch.to_pylist())
-        return
-    if path is None:
-        with csv_or_parquet(sys.stdout.buffer, "stdout.csv") as write:
+    elif path is None:
+        with written_to(sys.stdout.buffer, is_parquet=False) as write:
             yield write
-        return
-    with atomic_write(path) as file, csv_or_parquet(file, path) as write:
-        yield write
+    else:
+        is_parquet = path.lower().endswith((".parquet", ".pq"))
+        with atomic_write(path) as file, written_to(file, is_parquet) as write:
+            yield write
 
 
 @contextmanager
-def csv_or_parquet(target: Any, name: str) -> Iterator[Any]:
-    """Yields the function that writes batches to a stream, by the ending of its name."""
-    if not name.lower().endswith((".parquet", ".pq")):
-        header = True
+def written_to(target: Any, is_parquet: bool) -> Iterator[Any]:
+    """Yields the function that writes batches to a stream as Parquet or CSV."""
+    kind = pa.parquet.ParquetWriter if is_parquet else pa.csv.CSVWriter
+    with ExitStack() as stack:
+        writers: list[Any] = []
 
-        def write_text(batch: pa.RecordBatch) -> None:
-            nonlocal header
-            target.write(csv_lines(batch, header))
-            header = False
+        def write(batch: pa.RecordBatch) -> None:
+            try:
+                if not writers:
+                    writers.append(stack.enter_context(kind(target, batch.schema)))
+                writers[0].write_batch(batch)
+            except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:  # lists, for one
+                raise UserMistake(
+                    f"--keep: CSV cannot hold these columns ({error}); write a Parquet file, -o "
+                    "FILE.parquet."
+                ) from None
 
-        yield write_text
-        return
-    writers: list[Any] = []
-
-    def write(batch: pa.RecordBatch) -> None:
-        if not writers:
-            writers.append(pa.parquet.ParquetWriter(target, batch.schema))
-        writers[0].write_batch(batch)
-
-    try:
         yield write
-    finally:
-        for writer in writers:
-            writer.close()
-
-
-def csv_lines(batch: pa.RecordBatch, header: bool) -> bytes:
-    """The rows as CSV. Only what needs quotes has them (Arrow's own writer quotes every text), so
-    that numbers of a CSV file, which are read as text, stay numbers."""
-    compute = pa.compute
-    columns = [pa.array(batch.schema.names)] if header else []
-    for name, column in zip(batch.schema.names, batch.columns, strict=True):
-        try:
-            columns.append(column.cast(pa.string()).fill_null(""))
-        except pa.ArrowNotImplementedError:  # lists, for one
-            raise UserMistake(
-                f"--keep {name}: values of type {column.type} have no form in CSV; write a Parquet "
-                "file, -o FILE.parquet."
-            ) from None
-    cells = []
-    for column in columns:
-        doubled = compute.replace_substring(column, '"', '""')
-        quoted = compute.binary_join_element_wise('"', doubled, '"', "")
-        special = compute.match_substring_regex(column, '[",\r\n]')
-        cells.append(compute.if_else(special, quoted, column))
-    lines = [",".join(cells.pop(0).to_pylist())] if header else []
-    lines += compute.binary_join_element_wise(*cells, ",").to_pylist()
-    return "".join(f"{line}\n" for line in lines).encode()
 
 
 @click.command()
@@ -292,26 +263,18 @@ def info(model: str, as_json: bool, verbose: bool) -> None:
     Example:
       dotsketch info houses.model
     """
-    found = load_model(model)
-    file = read_info(model)
-    known = found.facts_
+    known, file = load_model(model).facts_, read_info(model)
     lines = {
         "model": f"{model}, {file['size'] / 1e6:.1f} MB, dotsketch {file['versions']['dotsketch']}",
         "task": f"{known['task']} of {known['target']!r}",
         "fitted to": f"{known['source']}, {known['rows']:,} rows",
-        "columns": list_names([*known["numeric"], *known["categorical"]], 20),
-        "features": f"{known['features']}, {known['n_components']} columns",
-        "predicted error": f"{known['relative_error']:.3g} of the kernel ({known['error_source']})",
-        "python": known["python"],
+        "columns": list_names(inputs_of(known).names, 20),
     }
+    lines |= {name: known[name] for name in ("kernel", "features", "python")}
     if known["score"] is not None:
-        lines["score"] = describe_score(known["score"])
+        lines["score"] = scoring.describe_figures(known["score"])
     if known["impute"]:
         lines["imputed"] = f"{count(known['rows_imputed'], 'row')} when fitting"
     if known["classes"] is not None:
         lines["classes"] = list_names(known["classes"], 20)
-    else:
-        gp = found[-1]  # its noise is that of complete rows
-        scale = 1.0 if isinstance(gp, ImputedGPRegressor) else gp.scales_[0]
-        lines["noise"] = f"{np.sqrt(gp.noise_variance_) * scale:.4g} (standard deviation)"
     Output(as_json, verbose).result({"model": model, **known, "file": file}, facts(lines))

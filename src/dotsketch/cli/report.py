@@ -1,4 +1,4 @@
-"""The report of a comparison: one HTML page that needs nothing else."""
+"""A comparison as a table, and as one HTML page that needs nothing else."""
 
 from __future__ import annotations
 
@@ -6,35 +6,100 @@ import html
 import io
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import matplotlib
 import numpy as np
+from rich import box
+from rich.table import Table as RichTable
 from scipy.special import ndtri
+from sklearn.metrics import ConfusionMatrixDisplay, confusion_matrix
 
 from .._support.files import atomic_write
-from .choice import Comparison
-from .comparison_tables import caption, report_table
 from .errors import one_line
-from .measure import Compared, Curves, Difference, HeldOut
-from .page import image, page
+from .modelling import HeldOut
+from .page import image, page, table
 from .scoring import ClassPrediction
 
-COLOURS = (
-    *("#1b9e77", "#d95f02", "#7570b3", "#e7298a", "#66a61e", "#e6ab02", "#a6761d", "#666666"),
-    *("#1f78b4", "#b2df8a", "#fb9a99", "#cab2d6"),
-)
+if TYPE_CHECKING:
+    from .compare import Compared, Comparison
+
+COLOUR = "#1b9e77"
 MOST_POINTS = 500
 MOST_CLASSES = 30
 MOST_BARS = 15
-FEWEST_IN_BIN = 5
+FEWEST_IN_BIN = 5  # no point of a plot rests on fewer rows
+
+
+def headings(task: str) -> tuple[str, ...]:
+    score = "accuracy" if task == "classification" else "R²"
+    return ("model", "error", score, "MNLL", "±", "µs/row")
+
+
+def cells(model: Compared, best: Compared, task: str) -> tuple[str, ...]:
+    """One line of the table."""
+
+    def number(value: float | None, digits: str) -> str:
+        return "" if value is None else format(value, digits)
+
+    difference = None if model is best else model.above(best)
+    return (
+        model.name,
+        number(model.predicted_error, ".2g"),
+        number(model.figures["accuracy" if task == "classification" else "r2"], ".3f"),
+        number(model.figures["mnll"], ".3f"),
+        "" if difference is None else f"{difference.standard_error:.3f}",
+        number(model.microseconds, ".1f"),
+    )
+
+
+def caption(summary: dict[str, Any]) -> str:
+    data = summary["data"]
+    text = (
+        f"Kernel: {summary['kernel_in_short']}; fitted to {data['rows_fitted']:,} rows, scored on "
+        f"{data['rows_held_out']:,} held out. error: of the kernel, predicted. MNLL: mean negative "
+        "log likelihood, smaller is better. ±: standard error of its difference from the "
+        "recommended model. µs/row: time of a prediction."
+    )
+    share = data["most_frequent_class"]
+    if share is not None:
+        text += f" Always predicting the most frequent class has an accuracy of {share:.3f}."
+    return text
+
+
+def comparison_table(summary: dict[str, Any], comparison: Comparison) -> RichTable:
+    """The comparison for people, on 80 columns; the recommended model stands in bold."""
+    task = summary["data"]["task"]
+    found = RichTable(
+        caption=caption(summary), caption_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0)
+    )
+    for position, heading in enumerate(headings(task)):
+        style = {"justify": "right", "no_wrap": True} if position else {"overflow": "fold"}
+        found.add_column(heading, **style)
+    best = comparison.best
+    for model in comparison.ours:
+        found.add_row(*cells(model, best, task), style="bold green" if model is best else None)
+    found.add_section()
+    for model in comparison.references:
+        found.add_row(*cells(model, best, task))
+    return found
+
+
+def report_table(comparison: Comparison, task: str) -> str:
+    """The comparison as HTML; the recommended model is marked."""
+    rows: list[list[Any]] = []
+    for model in comparison.compared:
+        name, *figures = cells(model, comparison.best, task)
+        mark = " best" if model is comparison.best else ""
+        figures.append(f"{model.fit_seconds:.2f}")
+        rows.append([(name, mark), *((text, f"number{mark}") for text in figures)])
+    return table((*headings(task), "seconds to fit"), rows)
 
 
 def write_report(
     path: Path,
     summary: dict[str, Any],
-    found: Comparison,
-    curves: Curves,
+    comparison: Comparison,
     split: HeldOut,
     relevance: dict[str, float],
 ) -> None:
@@ -44,7 +109,7 @@ def write_report(
     figures = "\n".join(
         f"<h2>{escape(title)}</h2>\n{image(title, svg)}"
         + (f'\n<p class="note">{escape(note)}</p>' if note else "")
-        for title, note, svg in plots_of(data, found, curves, split, relevance)
+        for title, note, svg in plots_of(data, comparison, split, relevance)
         if svg
     )
     classes = f", {len(data['classes'])} classes" if data["classes"] else ""
@@ -52,7 +117,7 @@ def write_report(
 <p>{escape(data["task"])} of <b>{escape(data["target"])}</b>{classes}: {data["rows"]:,} rows,
 {data["numeric"]} numeric and {data["categorical"]} categorical columns
 ({data["dimension"]} after encoding)</p>
-{report_table(found, data["task"])}
+{report_table(comparison, data["task"])}
 <p class="note">{escape(caption(summary))}</p>
 <h2>Recommendation</h2>
 <p><b>{escape(summary["recommendation"])}</b></p>
@@ -67,62 +132,40 @@ def write_report(
 
 
 def plots_of(
-    data: dict[str, Any],
-    found: Comparison,
-    curves: Curves,
-    split: HeldOut,
-    relevance: dict[str, float],
+    data: dict[str, Any], comparison: Comparison, split: HeldOut, relevance: dict[str, float]
 ) -> list[tuple[str, str, bytes]]:
     """Titles, notes and figures; a figure is empty where there is nothing to draw."""
-    compared, best = found.compared, found.best
-    colours = {one.name: COLOURS[k % len(COLOURS)] for k, one in enumerate(compared)}
+    best, models = comparison.best, comparison.compared
     lost = "accuracy" if data["task"] == "classification" else "R²"
+    shuffled = f"How much {lost} falls on rows held out when the values of one column are shuffled."
+    target = literal(data["target"])
     return [
-        (
-            "Error against time",
-            "Left: share of wrong classes, or of the variance of the target that is not explained, "
-            "± standard error. Right: how much larger the mean negative log likelihood is than "
-            "that of the best, ± standard error of the difference. The baselines of scikit-learn "
-            "have default settings; those without a likelihood are on the left only.",
-            plot_scores(compared, best, colours),
-        ),
-        (f"Predictions: {best.name}", "", plot_predictions(best, split, literal(data["target"]))),
+        ("Error against time", "± standard error; triangles: defaults.", plot_scores(models)),
+        (f"Predictions: {best.name}", "", plot_predictions(best, split, target)),
         (
             "Calibration",
-            "The predictions of a calibrated model lie on the diagonal.",
+            "That of perfect predictions is the diagonal.",
             plot_calibration(best, split),
         ),
-        (
-            "Relevance of the columns",
-            f"How much {lost} falls on rows held out when the values of one column are shuffled.",
-            plot_relevances(relevance, lost),
-        ),
-        ("Error of the kernel", "", plot_errors(compared, colours)),
-        ("Error against the number of columns", "", plot_curves(curves, colours)),
+        ("Relevance of the columns", shuffled, plot_relevances(relevance, lost)),
     ]
 
 
-def new_figure(height: float, columns: int = 1) -> tuple[Any, Any]:
-    """A figure and its axes, an array of them if there are several columns."""
+def new_figure(height: float) -> tuple[Any, Any]:
+    """A figure and its axes."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(9.5, height), layout="constrained")
-    found = figure.subplots(1, columns)
-    for axes in np.atleast_1d(found):
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.grid(color="0.92", linewidth=0.8)
-        axes.set_axisbelow(True)
-    return figure, found
+    axes = figure.subplots()
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(color="0.92", linewidth=0.8)
+    axes.set_axisbelow(True)
+    return figure, axes
 
 
 def literal(text: Any) -> str:
     """Text of the data for a figure: `$` starts no formula, control characters are not drawn."""
     return one_line(str(text), 60).replace("$", r"\$")
-
-
-def legend_height(n_entries: int) -> float:
-    """The height of a figure with so many entries below it, two a line."""
-    return 4.5 + 0.12 * n_entries
 
 
 def draw(figure: Any) -> bytes:
@@ -133,79 +176,18 @@ def draw(figure: Any) -> bytes:
     return target.getvalue()
 
 
-def plot_errors(compared: list[Compared], colours: dict[str, str]) -> bytes:
-    """Predicted and measured error of every candidate, best first."""
-    shown = [one for one in compared if one.row is not None][::-1]
-    figure, axes = new_figure(0.45 * len(shown) + 1.3)
-    for height, one in enumerate(shown):
-        axes.plot(one.predicted_error, height, "|", markersize=22, color="black")
-        axes.errorbar(
-            one.measured_error, height, xerr=one.error_spread, fmt="o", color=colours[one.name]
-        )
-    axes.plot([], [], "|", markersize=14, color="black", label="predicted")
-    axes.plot([], [], "o", color="0.4", label="measured on rows held out (± between draws)")
-    axes.set_yticks(range(len(shown)), [one.name for one in shown])
-    axes.set_ylim(-0.6, len(shown) - 0.4)
-    axes.set_xlabel("relative error of the kernel")
-    errors = [e for one in shown for e in (one.predicted_error, one.measured_error) if e]
-    if errors and max(errors) > 20 * min(errors):
-        axes.set_xscale("log")
-    else:
-        axes.set_xlim(left=0)
-    figure.legend(loc="outside upper right", ncols=2, frameon=False)
-    return draw(figure)
-
-
-def plot_curves(curves: Curves, colours: dict[str, str]) -> bytes:
-    """Predicted error at several numbers of columns."""
-    if not curves:
-        return b""
-    figure, axes = new_figure(legend_height(len(curves)))
-    for name, (columns, errors) in curves.items():
-        axes.plot(columns, errors, "o-", color=colours[name], markersize=4, label=name)
-    columns = sorted({n for ns, _ in curves.values() for n in ns})
-    axes.set(xscale="log", xlabel="columns", ylabel="predicted relative error")
-    axes.set_xticks(columns, [f"{n:,}" for n in columns])
-    axes.xaxis.minorticks_off()
-    if any(error > 0 for _, errors in curves.values() for error in errors):
-        axes.set_yscale("log")
-        plain_numbers(axes.yaxis)
-    figure.legend(loc="outside lower center", ncols=2, frameon=False)
-    return draw(figure)
-
-
-def plain_numbers(axis: Any) -> None:
-    """Ticks at 1, 2 and 5 times a power of ten, written out; powers alone on a long axis."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
-
-    low, high = axis.get_view_interval()
-    if low > 0 and high > 1e4 * low:
-        return
-    axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    axis.set_minor_formatter(NullFormatter())
-
-
-def plot_scores(compared: list[Compared], best: Compared, colours: dict[str, str]) -> bytes:
-    """Held-out error, and loss above the best, against the time of a fit, with their errors."""
-    figure, (left, right) = new_figure(legend_height(len(compared)), 2)
-    for one in compared:
-        marker = "^" if one.is_baseline else "s" if one.row is None else "o"
-        style = {"fmt": marker, "markersize": 7, "capsize": 3, "color": colours[one.name]}
-        share, error = one.error
-        left.errorbar(one.fit_seconds, share, error, label=one.name, **style)
-        difference = Difference.of(one, best)
-        if difference is not None:
-            right.errorbar(one.fit_seconds, *difference, **style)
-    is_class = "accuracy" in best.figures
-    left.set_ylabel("share of wrong classes" if is_class else "unexplained variance, 1 − R²")
-    right.set_ylabel("MNLL above the best")
-    for axes in (left, right):
-        axes.set(xscale="log", xlabel="seconds to fit")
-        plain_numbers(axes.xaxis)
-    top = left.get_ylim()[1]
-    left.set_ylim(0, min(top, 1.5) if top > 0 else 1)
-    right.axhline(0, color="0.5", linewidth=1)
+def plot_scores(compared: list[Compared]) -> bytes:
+    """Held-out error against the time of a fit, with standard errors."""
+    figure, axes = new_figure(4.5 + 0.12 * len(compared))
+    for number, model in enumerate(compared):
+        marker = "^" if model.model is None else "s" if model.family is None else "o"
+        style = {"fmt": marker, "markersize": 7, "capsize": 3, "color": f"C{number % 10}"}
+        axes.errorbar(model.fit_seconds, *model.error, label=model.name, **style)
+    is_class = compared[0].prediction.task == "classification"
+    label = "share of wrong classes" if is_class else "unexplained variance, 1 − R²"
+    top = axes.get_ylim()[1]
+    axes.set(xscale="log", xlabel="seconds to fit", ylabel=label)
+    axes.set_ylim(0, min(top, 1.5) if top > 0 else 1)
     figure.legend(loc="outside lower center", ncols=2, frameon=False)
     return draw(figure)
 
@@ -213,8 +195,6 @@ def plot_scores(compared: list[Compared], best: Compared, colours: dict[str, str
 def plot_calibration(best: Compared, split: HeldOut) -> bytes:
     """How often the model is right against how often it says so."""
     prediction, y = best.prediction, split.y_test
-    if prediction is None:
-        return b""
     figure, axes = new_figure(5)
     axes.plot([0, 1], [0, 1], color="0.5", linewidth=1, label="perfect calibration")
     if isinstance(prediction, ClassPrediction):
@@ -227,25 +207,16 @@ def plot_calibration(best: Compared, split: HeldOut) -> bytes:
                 continue
             share = float(is_so[part].mean())
             error = np.sqrt(share * (1 - share) / part.sum())
-            axes.errorbar(says[part].mean(), share, error, fmt="o", capsize=3, color=COLOURS[0])
-        axes.set(
-            xlabel="probability of a class",
-            ylabel="share of rows that are of it",
-            xlim=(-0.02, 1.02),
-            ylim=(-0.02, 1.02),
-        )
+            axes.errorbar(says[part].mean(), share, error, fmt="o", capsize=3, color=COLOUR)
+        axes.set(xlabel="probability of a class", ylabel="share of rows that are of it")
     else:
         levels = np.linspace(0.05, 0.95, 19)
         distance = np.abs(y - prediction.mean) / prediction.standard_deviation
         covered = [np.mean(distance <= ndtri((1 + level) / 2)) for level in levels]
-        axes.plot(levels, covered, "o-", color=COLOURS[0], label=best.name)
-        axes.set(
-            xlabel="probability of a central interval",
-            ylabel="share of targets inside",
-            xlim=(0, 1),
-            ylim=(0, 1),
-        )
+        axes.plot(levels, covered, "o-", color=COLOUR, label=best.name)
+        axes.set(xlabel="probability of a central interval", ylabel="share of targets inside")
         axes.legend(frameon=False, loc="upper left")
+    axes.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
     return draw(figure)
 
 
@@ -255,7 +226,7 @@ def plot_relevances(relevance: dict[str, float], lost: str) -> bytes:
     if len(shown) < 2:
         return b""
     figure, axes = new_figure(0.3 * len(shown) + 1.2)
-    axes.barh([literal(name) for name, _ in shown], [value for _, value in shown], color=COLOURS[0])
+    axes.barh([literal(name) for name, _ in shown], [value for _, value in shown], color=COLOUR)
     axes.grid(visible=False, axis="y")
     rest = len(relevance) - len(shown)
     more = f" ({rest} others count less)" if rest else ""
@@ -265,8 +236,6 @@ def plot_relevances(relevance: dict[str, float], lost: str) -> bytes:
 
 def plot_predictions(best: Compared, split: HeldOut, target: str) -> bytes:
     """Predicted against observed values, or the confusion of classes."""
-    if best.prediction is None:
-        return b""
     if isinstance(best.prediction, ClassPrediction):
         return plot_confusion(best.prediction, split.y_test, target)
     figure, axes = new_figure(6)
@@ -274,7 +243,7 @@ def plot_predictions(best: Compared, split: HeldOut, target: str) -> bytes:
     mean = best.prediction.mean[:MOST_POINTS]
     deviation = best.prediction.standard_deviation[:MOST_POINTS]
     axes.errorbar(
-        y, mean, deviation, fmt="o", markersize=3, elinewidth=0.5, alpha=0.6, color=COLOURS[0]
+        y, mean, deviation, fmt="o", markersize=3, elinewidth=0.5, alpha=0.6, color=COLOUR
     )
     ends = [min(y.min(), mean.min()), max(y.max(), mean.max())]
     axes.plot(ends, ends, color="black", linewidth=1)
@@ -284,22 +253,15 @@ def plot_predictions(best: Compared, split: HeldOut, target: str) -> bytes:
 
 def plot_confusion(prediction: ClassPrediction, y: np.ndarray, target: str) -> bytes:
     """How often every class was taken for every other."""
-    classes = prediction.classes
-    if len(classes) > MOST_CLASSES:
+    if len(prediction.classes) > MOST_CLASSES:
         return b""
-    counts = (y[:, None] == classes).T.astype(float) @ (prediction.values[:, None] == classes)
-    share = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
-    figure, axes = new_figure(min(3 + 0.35 * len(classes), 8))
+    figure, axes = new_figure(min(3 + 0.35 * len(prediction.classes), 8))
     axes.grid(False)
-    image = axes.imshow(share, cmap="Blues", vmin=0, vmax=1)
-    if len(classes) <= 15:
-        for (i, j), value in np.ndenumerate(counts):
-            if value:
-                colour = "white" if share[i, j] > 0.6 else "black"
-                axes.text(j, i, f"{value:.0f}", ha="center", va="center", fontsize=8, color=colour)
-    ticks, names = range(len(classes)), [literal(label) for label in classes]
-    axes.set_xticks(ticks, names, rotation=90 if len(names[-1]) > 3 else 0)
-    axes.set_yticks(ticks, names)
+    names = [literal(label) for label in prediction.classes]
+    matrix = confusion_matrix(y, prediction.values, labels=prediction.classes)
+    few = len(names) <= 15
+    ConfusionMatrixDisplay(matrix, display_labels=names).plot(
+        ax=axes, cmap="Blues", include_values=few, xticks_rotation="horizontal" if few else 90
+    )
     axes.set(xlabel=f"{target}, predicted", ylabel=f"{target}, observed")
-    figure.colorbar(image, label="share of the observed class")
     return draw(figure)

@@ -1,37 +1,35 @@
 """The first pass over a table: what its columns are, and a sample of its rows.
 
-A column is numeric if all its values are numbers, and categorical if none is: a mixture is taken
-for a mistake, and named. Means and variances are those of all rows, merged chunk by chunk; the
-sample is uniform over all rows.
+A column is numeric if all its values are numbers, a date if all are dates of one format, and
+categorical if none is a number. A mixture is taken for a mistake. Means and variances are those of
+all rows, merged chunk by chunk; the sample is uniform over all rows. The problems of all columns
+are reported together.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Collection
+from collections import Counter
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from shlex import quote
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute
+import pyarrow.compute as pc
+from sklearn.preprocessing import StandardScaler
 
-from .columns import (
-    NO_TARGET,
-    Place,
-    check_finite,
-    first_text,
-    is_number,
-    numbers,
-    simplify,
-    texts,
-)
-from .errors import UserMistake
-from .tables import DECIMAL_COMMA, Table, list_names
+from . import columns as arrow
+from .columns import Place
+from .errors import UserMistake, count, list_names
+from .tables import Marks, Table, is_number
 
 MOST_CLASSES = 1000
-FEW_VALUES = 20  # whole numbers with at most so many values are taken for classes
+FEW_VALUES = 20  # a target of at most so many whole numbers is taken for classes
+
+
+class Problem(Exception):
+    """What is wrong with a column; no more of it is read."""
 
 
 @dataclass
@@ -40,88 +38,117 @@ class Column:
 
     name: str
     most_levels: int
-    categorical: bool = False  # by the user's word
-    keep_values: bool = False  # collect different numbers, too: they may be classes
-    count: int = 0
-    mean: float = 0.0
-    squares: float = 0.0  # Σ (value − mean)²
+    marks: Marks
+    is_category: bool = False  # by the user's word
+    is_target: bool = False
+    impute: bool = False
+    kind: str | None = None  # "number", "date", "text"; None while only missing values were seen
     n_missing: int = 0
-    kind: str | None = None  # "numeric" or "categorical", None while only missing values were seen
-    whole: bool = True
-    levels: set[str] = field(default_factory=set)
-    values: set[float] = field(default_factory=set)
+    scaler: StandardScaler = field(default_factory=StandardScaler)  # of numbers
+    values: set[float] = field(default_factory=set)  # of a target: they may be classes
+    dates: dict[str, StandardScaler] = field(default_factory=dict)  # by format: all have it
+    levels: Counter[str] = field(default_factory=Counter)
 
     @property
-    def variance(self) -> float:
-        return self.squares / self.count if self.count else 0.0
+    def inputs(self) -> list[str]:
+        """The names of the numbers that a numeric or date column gives a model."""
+        if self.kind == "number":
+            return [self.name]
+        return [f"{self.name} ({part})" for part in arrow.DATE_PARTS]
+
+    @property
+    def input_scaler(self) -> StandardScaler:
+        return self.scaler if self.kind == "number" else next(iter(self.dates.values()))
 
     @property
     def is_constant(self) -> bool:
-        if self.kind == "categorical":
+        if self.kind == "text":
             return len(self.levels) < 2 and not self.n_missing
-        # What is left of a constant is rounding
-        return bool(self.variance <= (10 * np.finfo(float).eps * abs(self.mean)) ** 2)
+        roundings = (10 * np.finfo(float).eps * np.abs(self.input_scaler.mean_)) ** 2
+        return bool(np.all(self.input_scaler.var_ <= roundings))
 
-    def add(self, column: pa.Array, place: Place) -> np.ndarray:
-        """Take in the values of a chunk; where they are missing."""
-        column = simplify(column, place)
-        values = None if self.categorical else numbers(column)
-        if values is not None:
-            missing: np.ndarray = np.isnan(values)
+    def add(self, column: pa.Array, first_row: int) -> np.ndarray:  # -> (n,)
+        """Take in the values of a chunk; returns where they are missing."""
+        place = Place(self.name, first_row)
+        column = arrow.simple_array(column, self.name)
+        numbers = None if self.is_category else arrow.as_numbers(column, self.marks)
+        if numbers is not None:
+            missing: np.ndarray = np.isnan(numbers)
             if not missing.all():
-                if self.kind == "categorical":
-                    index = int(np.argmin(missing))
-                    self._mixed(index, f"{values[index]:g} is a number, and others are not", place)
-                self._add_numbers(values, place)
+                self._add_numbers(numbers, place)
         else:
-            cleaned = texts(column)
-            missing = cleaned.is_null().to_numpy(zero_copy_only=False)
-            if not missing.all():
-                self._add_levels(cleaned, place)
+            missing = column.is_null().to_numpy(zero_copy_only=False)
+            if not missing.all() and not self._add_dates(column):
+                self._add_texts(arrow.as_texts(column), place)
         self.n_missing += int(missing.sum())
+        if missing.any() and not self.impute:
+            text = "no value: fill it in, or give --impute."
+            if self.is_target:
+                text = "the target has no value: leave such rows out."
+            raise Problem(place.problem(int(np.argmax(missing)), text))
         return missing
 
-    def _mixed(self, index: int, what: str, place: Place) -> NoReturn:
-        place.mistake(index, f"{what}: correct it, or give --categorical {quote(self.name)}.")
-
-    def _add_levels(self, cleaned: pa.Array, place: Place) -> None:
-        different = pa.compute.unique(cleaned.drop_null()).to_pylist()
-        if not self.categorical and (self.kind == "numeric" or any(map(is_number, different))):
-            index, value = first_text(cleaned)
-            self._mixed(index, f"{value!r} is not a number, and others are", place)
-        if not self.categorical and all(re.match(DECIMAL_COMMA, text) for text in different):
-            place.mistake(0, f"{different[0]!r} has a decimal comma: give --decimal ,")
-        self.kind = "categorical"
-        self.count += len(cleaned) - cleaned.null_count
-        self.levels.update(different)
-        if len(self.levels) > self.most_levels and self.keep_values:
-            raise UserMistake(
-                f"{place.source}: the target {self.name!r} has more than {self.most_levels} "
-                f"different texts (such as {min(self.levels)!r}), too many for classes: it looks "
-                "like an identifier or free text. Choose another --target."
-            )
-        if len(self.levels) > self.most_levels:
-            raise UserMistake(
-                f"{place.source}: column {self.name!r} has more than {self.most_levels} different "
-                f"texts (such as {min(self.levels)!r}): leave it out with --ignore "
-                f"{quote(self.name)}, or raise --max-levels."
-            )
-
     def _add_numbers(self, values: np.ndarray, place: Place) -> None:
-        self.kind = "numeric"
-        check_finite(values, place)
-        known = values[~np.isnan(values)]
-        count = self.count + known.size
-        # Means and sums of squares of two parts merge (Chan, Golub and LeVeque, 1983)
-        mean = float(known.mean())
-        difference = mean - self.mean
-        self.squares += float(np.sum((known - mean) ** 2))
-        self.squares += difference**2 * self.count * known.size / count
-        self.mean += difference * known.size / count
-        self.count = count
-        if self.keep_values and len(self.values) <= MOST_CLASSES:
-            self.whole = self.whole and bool(np.all(known == np.round(known)))
-            self.values.update(np.unique(known)[: MOST_CLASSES + 1].tolist())
+        first = int(np.argmin(np.isnan(values)))
+        if self.kind in ("text", "date"):
+            raise self._mixture(place, first, f"{values[first]:g} is a number, and others are not")
+        problem = arrow.too_large(values, place)
+        if problem is not None:
+            raise Problem(problem)
+        self.kind = "number"
+        self.scaler.partial_fit(values[:, None])
+        if self.is_target and len(self.values) <= MOST_CLASSES:
+            self.values.update(np.unique(values[~np.isnan(values)])[: MOST_CLASSES + 1].tolist())
+
+    def _add_dates(self, column: pa.Array) -> bool:
+        """Whether these are dates, as all before them."""
+        if self.is_category or self.is_target or self.kind in ("number", "text"):
+            return False
+        formats = list(self.dates) or arrow.DATE_FORMATS
+        if pa.types.is_timestamp(column.type):
+            formats = [arrow.ISO]
+        parts = {format: arrow.as_dates(column, format) for format in formats}
+        self.dates = {
+            format: self.dates.get(format, StandardScaler()).partial_fit(values)
+            for format, values in parts.items()
+            if values is not None
+        }
+        self.kind = "date" if self.dates else self.kind
+        return bool(self.dates)
+
+    def _add_texts(self, texts: pa.Array, place: Place) -> None:
+        counts = pc.value_counts(texts.drop_null())
+        levels = dict(zip(*(counts.field(k).to_pylist() for k in (0, 1)), strict=True))
+        if not self.is_category:
+            if self.kind == "number" or any(map(is_number, levels)):
+                index, text = arrow.first_text(texts, self.marks)
+                why = arrow.not_a_number(text, self.marks)
+                raise self._mixture(place, index, f"{why}, and others are")
+            if self.kind == "date":
+                index = texts.is_null().index(False).as_py()
+                raise self._mixture(place, index, f"{texts[index]} is not a date like the others")
+            if self.kind is None and all(map(arrow.has_marks, levels)):
+                index, text = arrow.first_text(texts, self.marks)
+                raise Problem(place.problem(index, f"{arrow.not_a_number(text, self.marks)}."))
+        self.kind = "text"
+        self.levels.update(levels)
+        if len(self.levels) > self.most_levels:
+            what = f"the target {self.name!r}" if self.is_target else f"column {self.name!r}"
+            remedy = f"{self.remedy}, or raise --max-levels."
+            if self.is_target:
+                remedy = "it looks like an identifier or free text. Choose another --target."
+            raise Problem(
+                f"{what} has more than {self.most_levels} different texts (such as "
+                f"{min(self.levels)!r}): {remedy}"
+            )
+
+    @property
+    def remedy(self) -> str:
+        return f"leave it out with --ignore {quote(self.name)}"
+
+    def _mixture(self, place: Place, index: int, what: str) -> Problem:
+        remedy = f"correct it, or give --categorical {quote(self.name)}."
+        return Problem(place.problem(index, f"{what}: {remedy}"))
 
 
 @dataclass(frozen=True)
@@ -135,36 +162,61 @@ class Schema:
     task: str  # "regression" or "classification"
     reason: str  # why this task
     sample: pa.Table
-    left_out: frozenset[str]  # without the user's word
+    index: frozenset[str]  # columns that are left out as an index of pandas
     impute: bool  # fill missing values
     n_imputed: int  # rows with a missing value
 
     @property
-    def numeric(self) -> list[Column]:
-        return [column for column in self.features if column.kind == "numeric"]
-
-    @property
     def categorical(self) -> list[Column]:
-        return [column for column in self.features if column.kind == "categorical"]
+        return [column for column in self.features if column.kind == "text"]
 
     @property
-    def constant(self) -> list[str]:
-        """Names of the columns with one value only, which add nothing."""
-        return [column.name for column in self.features if column.is_constant]
+    def numeric(self) -> list[Column]:
+        """Numbers and dates."""
+        return [column for column in self.features if column.kind != "text"]
 
     @property
     def classes(self) -> list[Any] | None:
         """The labels in their order; None for a regression."""
         if self.task == "regression":
             return None
-        if self.target.kind == "categorical":
+        if self.target.kind == "text":
             return sorted(self.target.levels)
         values = sorted(self.target.values)
-        return [int(value) for value in values] if self.target.whole else values
+        return [int(value) for value in values] if is_whole(values) else values
+
+    def notes(self) -> list[str]:
+        """What the user should know of the table."""
+        lines = []
+        if self.index:
+            lines.append(f"left out, an index of pandas: {list_names(sorted(self.index))}")
+        if "" in (column.name for column in self.features):
+            lines.append("a column without a name is used (an index?); --ignore '' leaves it out.")
+        constant = [column.name for column in self.features if column.is_constant]
+        if constant:
+            lines.append(f"the same value in every row, of no use: {list_names(constant)}")
+        for column in self.features:
+            if column.kind == "date":
+                format, *others = column.dates
+                text = f"column {column.name!r} is read as dates ({format})"
+                lines.append(text + (f"; {others[0]} would fit, too" if others else ""))
+        lines.append(
+            f"{self.n_rows:,} rows, {len(self.numeric)} numeric and {len(self.categorical)} "
+            f"categorical columns; {self.task} of {self.target.name!r} ({self.reason})"
+        )
+        if self.n_imputed:
+            gaps = [column.name for column in self.features if column.n_missing]
+            rows = f"{count(self.n_imputed, 'row')} of {self.n_rows:,}"
+            lines.append(f"{rows} were imputed: they lack {list_names(gaps)}")
+        return lines
+
+
+def is_whole(values: Any) -> bool:
+    return all(value == round(value) for value in values)
 
 
 class RowSample:
-    """A uniform sample of rows: those with the smallest of random keys, one a row."""
+    """A uniform sample of rows: those with the smallest of random keys, one per row."""
 
     def __init__(self, size: int, seed: int):
         self.size = size
@@ -173,23 +225,12 @@ class RowSample:
         self.rows: list[pa.Table] = []
 
     def add(self, batch: pa.RecordBatch) -> None:
-        keys = self.rng.random(batch.num_rows)
-        if len(self.keys) >= self.size:  # most rows of a long table end here
-            chosen = np.flatnonzero(keys < np.partition(self.keys, self.size - 1)[self.size - 1])
-            keys, batch = keys[chosen], batch.take(pa.array(chosen))
-        self.keys = np.concatenate([self.keys, keys])
-        self.rows.append(pa.Table.from_batches([batch]))
-        if len(self.keys) > 2 * self.size:
-            self._shrink()
-
-    def _shrink(self) -> None:
-        """Keep the smallest keys, in the order of the rows."""
-        chosen = np.sort(np.argsort(self.keys, kind="stable")[: self.size])
-        self.keys = self.keys[chosen]
-        self.rows = [pa.concat_tables(self.rows).take(pa.array(chosen))]
+        keys = np.concatenate([self.keys, self.rng.random(batch.num_rows)])
+        rows = pa.concat_tables([*self.rows, pa.Table.from_batches([batch])])
+        chosen = np.sort(np.argsort(keys, kind="stable")[: self.size])  # in the order of the rows
+        self.keys, self.rows = keys[chosen], [rows.take(pa.array(chosen))]
 
     def table(self) -> pa.Table:
-        self._shrink()
         return self.rows[0].combine_chunks()
 
 
@@ -204,117 +245,89 @@ def scan(
     max_levels: int = 50,
     sample_rows: int = 20_000,
     seed: int = 0,
-    advance: Callable[[float], None] = lambda fraction: None,
 ) -> Schema:
     """Look through all rows once."""
-    columns, target, left_out = choose_columns(table, target, ignore, categorical, max_levels)
-    used = [column.name for column in columns]
-    sampled = RowSample(max(2, min(sample_rows, (1 << 24) // len(used))), seed)
-    n_rows = n_imputed = 0
-    for batch, first_row, fraction in table.chunks():
-        gaps = np.zeros(batch.num_rows, dtype=bool)
-        for column in columns:
-            place = Place(table.source, column.name, first_row)
-            missing = column.add(batch.column(column.name), place)
-            if column.name == target:
-                place.refuse(missing, NO_TARGET)
-            elif not impute:
-                place.refuse(missing, "no value: fill it in, or give --impute.")
-            gaps |= missing
-        sampled.add(batch.select(used))
-        n_rows += batch.num_rows
-        n_imputed += int(gaps.sum())
-        advance(fraction)
-    if n_rows < 2:
-        raise UserMistake(f"{table.source} has one row of data: at least two are needed.")
-    check_values(columns, table.source)
-    [of_target] = [column for column in columns if column.name == target]
-    features = tuple(column for column in columns if column.name != target)
-    decided, reason = decide_task(of_target, n_rows, task, table.task)
-    check_target(of_target, decided, table.source)
-    kind = of_target, decided, reason
-    return Schema(
-        table.source, n_rows, features, *kind, sampled.table(), left_out, impute, n_imputed
-    )
-
-
-def choose_columns(
-    table: Table,
-    target: str | None,
-    ignore: Collection[str],
-    categorical: Collection[str],
-    max_levels: int,
-) -> tuple[list[Column], str, frozenset[str]]:
-    """The columns that are used, the target among them; its name; those that are left out without
-    the user's word."""
     wanted = table.target if target is None else target
     if wanted is None:
         raise UserMistake(
             f"which column of {table.source} is the target? Give --target, one of "
             f"{list_names(table.names)}."
         )
-    name = table.column(wanted)
-    ignored = {table.column(one) for one in ignore}
-    by_word = {table.column(one) for one in categorical}
-    left_out = frozenset(table.left_out) - {name} - by_word - ignored
-    if name in ignored:
-        raise UserMistake(f"the target {name!r} cannot be left out by --ignore.")
+    target = table.column(wanted)
+    ignored, texts = ({table.column(name) for name in names} for names in (ignore, categorical))
+    if target in ignored:
+        raise UserMistake(f"the target {target!r} cannot be left out by --ignore.")
+    index = table.index - {target} - texts - ignored
     columns = [
         Column(
-            one,
-            most_levels=MOST_CLASSES if one == name else max_levels,
-            categorical=one in by_word,
-            keep_values=one == name,
+            name,
+            MOST_CLASSES if name == target else max_levels,
+            table.marks,
+            is_category=name in texts,
+            is_target=name == target,
+            impute=impute and name != target,
         )
-        for one in table.names
-        if one not in left_out | ignored
+        for name in table.names
+        if name not in index | ignored
     ]
     if len(columns) < 2:
-        raise UserMistake(f"{table.source} has no column besides the target {name!r}.")
-    return columns, name, left_out
-
-
-def decide_task(
-    target: Column, n_rows: int, given: str | None, known: str | None
-) -> tuple[str, str]:
-    """Regression or classification: as the user or the data set says, else from the target."""
-    if given is not None:
-        return given, "as given"
-    if known is not None:
-        return known, "as the data set says"
-    if target.kind == "categorical":
-        return "classification", f"the target has {len(target.levels)} different texts"
-    n_values = len(target.values)
-    if target.whole and n_values <= min(FEW_VALUES, max(2, n_rows // 2)):
-        return "classification", f"the target has {n_values} different whole numbers"
-    return "regression", "the target is a number"
-
-
-def check_values(columns: list[Column], source: str) -> None:
-    """Raise if a column has nothing but missing values."""
+        raise UserMistake(f"{table.source} has no column besides the target {target!r}.")
+    names = [column.name for column in columns]
+    sample = RowSample(max(2, min(sample_rows, (1 << 24) // len(names))), seed)
+    problems: dict[str, str] = {}
+    n_rows = n_imputed = 0
+    for batch, first_row in table.chunks():
+        gaps = np.zeros(batch.num_rows, dtype=bool)
+        for column in columns:
+            if column.name in problems:
+                continue
+            try:
+                gaps |= column.add(batch.column(column.name), first_row)
+            except (Problem, UserMistake) as problem:
+                problems[column.name] = str(problem)
+        sample.add(batch.select(names))
+        n_rows += batch.num_rows
+        n_imputed += int(gaps.sum())
     for column in columns:
-        if column.kind is None:
-            raise UserMistake(
-                f"{source}: column {column.name!r} has no value at all: leave it out with --ignore "
-                f"{quote(column.name)}."
-            )
+        if column.kind is None and column.name not in problems:
+            problems[column.name] = f"column {column.name!r} has no value at all: {column.remedy}."
+    if problems:
+        ordered = (problems[name] for name in names if name in problems)
+        raise UserMistake(f"{table.source}: {' | '.join(ordered)}")
+    if n_rows < 2:
+        raise UserMistake(f"{table.source} has one row of data: at least two are needed.")
+    of_target = columns.pop(names.index(target))
+    decided = decide_task(of_target, n_rows, task, table)
+    return Schema(
+        *(table.source, n_rows, tuple(columns), of_target, *decided),
+        *(sample.table(), index, impute, n_imputed),
+    )
 
 
-def check_target(target: Column, task: str, source: str) -> None:
-    """Raise if the target cannot be learned."""
-    name = f"{source}: the target {target.name!r}"
-    if task == "regression":
-        if target.kind != "numeric":
-            raise UserMistake(f"{name} is text: regression needs numbers.")
-        if target.variance == 0:
-            raise UserMistake(f"{name} has one value only, {target.mean:g}: nothing to learn.")
-        return
-    n_classes = len(target.levels if target.kind == "categorical" else target.values)
-    if n_classes < 2:
-        raise UserMistake(f"{name} has one class only: nothing to learn.")
-    if n_classes > MOST_CLASSES:
+def decide_task(target: Column, n_rows: int, asked: str | None, table: Table) -> tuple[str, str]:
+    """Regression or classification, as the user or the data set says, else from the target; and
+    the reason. Raises if the target cannot be learned."""
+    values: Collection[Any] = target.levels if target.kind == "text" else target.values
+    name = f"{table.source}: the target {target.name!r}"
+    if asked is not None:
+        task, reason = asked, "as given"
+    elif table.task is not None:
+        task, reason = table.task, "as the data set says"
+    elif target.kind == "text":
+        task, reason = "classification", f"the target has {len(values)} different texts"
+    elif is_whole(values) and len(values) <= min(FEW_VALUES, max(2, n_rows // 2)):
+        task, reason = "classification", f"the target has {len(values)} different whole numbers"
+    else:
+        task, reason = "regression", "the target is a number"
+    if task == "regression" and target.kind != "number":
+        raise UserMistake(f"{name} is text: regression needs numbers.")
+    if len(values) < 2:
+        only = "class" if task == "classification" else f"value, {next(iter(values)):g}"
+        raise UserMistake(f"{name} has only one {only}: nothing to learn.")
+    if task == "classification" and len(values) > MOST_CLASSES:
         raise UserMistake(
             f"{name} has more than {MOST_CLASSES} different values, too many for classes: it looks "
             "like a number to predict (--task regression) or an identifier (choose another "
             "--target)."
         )
+    return task, reason

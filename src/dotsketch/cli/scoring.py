@@ -33,14 +33,11 @@ class NumberPrediction:
         """Of these rows only."""
         return NumberPrediction(self.mean[rows], self.standard_deviation[rows])
 
-    def quantiles(self, level: float) -> np.ndarray:  # -> (n,)
-        """The values that y is below with this probability."""
-        return self.mean + float(ndtri(level)) * self.standard_deviation
-
     def columns(self, levels: Sequence[float] = ()) -> dict[str, np.ndarray]:
         """What is written to a file, with the quantiles at these levels."""
-        found = {"mean": self.mean, "standard_deviation": self.standard_deviation}
-        return found | {f"quantile_{level:g}": self.quantiles(level) for level in levels}
+        mean, deviation = self.mean, self.standard_deviation
+        columns = {f"quantile_{p:g}": mean + float(ndtri(p)) * deviation for p in levels}
+        return {"mean": mean, "standard_deviation": deviation} | columns
 
 
 @dataclass(frozen=True)
@@ -99,6 +96,12 @@ class Score:
     covered: float = 0.0
     shift: float | None = None  # squares are taken of y − shift, so that no digits are lost
 
+    @classmethod
+    def of(cls, prediction: Prediction, y: np.ndarray) -> Score:
+        total = cls(prediction.task)
+        total.add(prediction, y)
+        return total
+
     def add(self, prediction: Prediction, y: np.ndarray) -> None:
         if not len(y):
             return
@@ -131,15 +134,11 @@ class Score:
         }
 
 
-def describe_figures(figures: dict[str, float | None]) -> str:
-    """The figures in words."""
+def describe_figures(figures: dict[str, Any]) -> str:
+    """The figures in words, and the rows that they are of, if these are stated."""
     names = {"r2": "R²", "rmse": "RMSE", "accuracy": "accuracy", "mnll": "MNLL"}
     words = [f"{names[key]} {figures[key]:.4g}" for key in names if figures.get(key) is not None]
     if figures.get("coverage") is not None:
         words.append(f"95 % intervals cover {figures['coverage']:.1%}")
-    return ", ".join(words)
-
-
-def describe_score(score: dict[str, Any]) -> str:
-    """The figures in words, and the rows that they are of."""
-    return f"{describe_figures(score)} ({score['rows']:,} rows, {score['how']})"
+    rows = f" ({figures['rows']:,} rows, {figures['how']})" if "how" in figures else ""
+    return ", ".join(words) + rows

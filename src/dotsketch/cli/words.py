@@ -1,4 +1,4 @@
-"""Kernels from words: `gaussian`, `gaussian:median`, `matern:1.5`, `poly:3`, `tanimoto`."""
+"""Kernels from words (`gaussian`, `matern:1.5`, `poly:3`, `tanimoto`), estimators as Python."""
 
 from __future__ import annotations
 
@@ -6,36 +6,25 @@ import math
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
+from sklearn import config_context
+from sklearn.base import BaseEstimator, clone
 
 from ..kernels import Exponential, Gaussian, Kernel, Matern, Polynomial, Tanimoto
 from .errors import UserMistake
-from .python_source import source_of
 
 FORMS = (
     "gaussian[:LENGTHSCALE,…], matern[:NU[,LENGTHSCALE]], poly:DEGREE[,GAMMA[,COEF0]], "
     "exponential[:LENGTHSCALE]"
 )
-NAMES = {
-    "gaussian": "gaussian",
-    "rbf": "gaussian",
-    "squared_exponential": "gaussian",
-    "matern": "matern",
-    "poly": "poly",
-    "polynomial": "poly",
-    "exponential": "exponential",
-    "exp": "exponential",
-    "softmax": "exponential",
-    "tanimoto": "tanimoto",
-    "jaccard": "tanimoto",
-}
+ALIASES = {"rbf": "gaussian", "polynomial": "poly", "exp": "exponential", "softmax": "exponential"}
+KERNELS = ("gaussian", "matern", "poly", "exponential", "tanimoto")
 LENGTHSCALE = "the lengthscale"
 # A Gaussian or Matérn kernel may have a lengthscale for every column
 MOST_VALUES = {"exponential": 1, "poly": 3, "tanimoto": 0}
 
 
 def parse_kernel(text: str, dimension: int) -> tuple[Kernel, bool]:
-    """The kernel for standardised rows of this dimension, and whether its lengthscale is free.
+    """The kernel for standardized rows of this dimension, and whether its lengthscale is free.
 
     Without a gamma it is 1/dimension, and the exponential kernel has the root of the dimension for
     a lengthscale, so that both see numbers near one (x·x is the dimension on average). The
@@ -45,15 +34,12 @@ def parse_kernel(text: str, dimension: int) -> tuple[Kernel, bool]:
     >>> parse_kernel("poly:3", 4)
     (Polynomial(gamma=0.25), False)
     """
-    given, _, rest = text.partition(":")
+    word, _, rest = text.partition(":")
     values = [part.strip() for part in rest.split(",")] if rest else []
-    name = NAMES.get(given.strip().lower())
-    if name is None or len(values) > MOST_VALUES.get(name, len(values)):
-        raise UserMistake(
-            f"the kernel {text!r} is not known; there are {FORMS} and tanimoto. Other names: "
-            "rbf for gaussian, polynomial for poly, exp and softmax for exponential, jaccard for "
-            "tanimoto."
-        )
+    name = word.strip().lower()
+    name = ALIASES.get(name, name)
+    if name not in KERNELS or len(values) > MOST_VALUES.get(name, len(values)):
+        raise UserMistake(f"the kernel {text!r} is not known; there are {FORMS} and tanimoto.")
     if name == "tanimoto":
         return Tanimoto(), False
     try:
@@ -69,8 +55,7 @@ def parse_kernel(text: str, dimension: int) -> tuple[Kernel, bool]:
             return Exponential(lengthscale=lengthscale), False
         nu: dict[str, Any] = {}
         if name == "matern":
-            given = values.pop(0) if values else "1.5"
-            nu["nu"] = "auto" if given.lower() == "auto" else number(given, "nu")
+            nu["nu"] = number(values.pop(0), "nu") if values else 1.5
         kind = Matern if name == "matern" else Gaussian
         if not values or values == ["median"]:
             return kind(**nu), not values
@@ -94,30 +79,56 @@ def number(text: str, name: str, kind: type = float) -> Any:
         raise ValueError(f"{name} must be {wanted}; got {text!r}.") from None
 
 
-def kernel_words(kernel: Kernel) -> str:
-    """The words that `parse_kernel` makes this kernel of.
+def rounded(kernel: Kernel) -> Kernel:
+    """The kernel with numbers of four digits, which a line of Python can show.
 
-    >>> kernel_words(Polynomial(3, gamma=0.25))
-    'poly:3,0.25,1.0'
+    >>> rounded(Gaussian(lengthscale=np.array([0.5, 12.345678])))
+    Gaussian(lengthscale=[0.5, 12.35])
     """
-    if isinstance(kernel, Polynomial):
-        return f"poly:{kernel.degree},{kernel.gamma!r},{kernel.coef0!r}"
-    if isinstance(kernel, Tanimoto):
-        return "tanimoto"
-    assert isinstance(kernel, (Gaussian, Exponential, Matern))
-    lengthscales = ",".join(str(value) for value in np.atleast_1d(kernel.lengthscale).tolist())
-    nu = f"{kernel.nu}," if isinstance(kernel, Matern) else ""
-    return f"{type(kernel).__name__.lower()}:{nu}{lengthscales}"
+    numbers: dict[str, Any] = {}
+    for name in ("lengthscale", "variance"):
+        value: Any = getattr(kernel, name, None)
+        if value is not None and not isinstance(value, str):
+            digits = [float(f"{part:.4g}") for part in np.atleast_1d(value)]
+            numbers[name] = digits if np.ndim(value) else digits[0]
+    result: Kernel = clone(kernel).set_params(**numbers)
+    return result
 
 
 def describe_kernel(kernel: Kernel) -> str:
-    """The line of Python, or how many lengthscales there are.
+    """The line of Python, or the range of many lengthscales.
 
     >>> describe_kernel(Gaussian(lengthscale=[0.5, 12.0, 3.0]))
-    'Gaussian, one lengthscale per column (0.5 to 12)'
+    'Gaussian, one lengthscale per input (0.5 to 12)'
     """
     values: Any = getattr(kernel, "lengthscale", 1.0)
     if np.ndim(values) == 0:
-        return source_of(kernel)
-    name = source_of(clone(kernel).set_params(lengthscale="median")).removesuffix("()")
-    return f"{name}, one lengthscale per column ({min(values):g} to {max(values):g})"
+        return source_of(rounded(kernel))
+    name = source_of(rounded(kernel).set_params(lengthscale="median")).removesuffix("()")
+    return f"{name}, one lengthscale per input ({min(values):.4g} to {max(values):.4g})"
+
+
+def source_of(estimator: Any) -> str:
+    """An expression that builds an equal estimator; parameters at their defaults are left out.
+
+    >>> from dotsketch import Gaussian, MaclaurinFeatures
+    >>> source_of(MaclaurinFeatures(Gaussian(lengthscale=2.0), n_components=64))
+    'MaclaurinFeatures(kernel=Gaussian(lengthscale=2.0), n_components=64)'
+    """
+    with config_context(print_changed_only=True):
+        text = estimator.__repr__(N_CHAR_MAX=10**6)
+    return " ".join(text.split())  # scikit-learn breaks long lines
+
+
+def imports_of(estimator: BaseEstimator) -> str:
+    """The import statements that `source_of(estimator)` needs, on one line."""
+    modules: dict[str, set[str]] = {}
+    for part in (estimator, *estimator.get_params().values()):
+        if isinstance(part, BaseEstimator):
+            top, second, *_ = type(part).__module__.split(".")
+            module = top if top == "dotsketch" else f"{top}.{second}"
+            modules.setdefault(module, set()).add(type(part).__name__)
+    parts = (
+        f"from {module} import {', '.join(sorted(modules[module]))}" for module in sorted(modules)
+    )
+    return "; ".join(parts)
