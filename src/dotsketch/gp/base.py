@@ -7,7 +7,7 @@ an exception or an interrupt before that leaves the estimator as it was.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -22,6 +22,7 @@ from sklearn.utils.validation import (
 
 from .._arrays import Array, as_generator, host, is_foreign, is_sparse
 from .._support.parameters import one_of
+from .._support.stored import array
 from ..features.validation import check_foreign, is_valid
 from ..kernels import Gaussian, Kernel, Matern
 from ..rows import Block, Rows, is_on_disk, is_stream
@@ -43,11 +44,17 @@ class GaussianProcess(BaseEstimator):
     n_features_in_: int
     kernel_: Any
     search_: Search | None
+    input_scales_: Annotated[np.ndarray, array("f", "d")]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+    @property
+    def features_(self) -> Any:
+        """The fitted feature map."""
+        return self.columns_.features
 
     def _assign(self, inputs: Any, **values: Any) -> Any:
         """Replace everything that an earlier fit has left, in one step that nothing interrupts."""
@@ -296,7 +303,6 @@ def begin(
     columns = Columns.fit(features, *fitting, sample[0][:LACK_ROWS], joins_parts=joins)
     kernel = columns.kernel()
     attributes = {
-        "features_": columns.features,
         "columns_": columns,
         "search_": tried,
         "input_scales_": input_scales(last_map(columns.features, sample[0])[1]),
@@ -307,7 +313,7 @@ def begin(
 
 def kept(model: Any, *names: str) -> dict[str, Any]:
     """What a model keeps where its features stay: the attributes of `begin`, and others."""
-    shared = ("features_", "columns_", "search_", "input_scales_", "kernel_", *names)
+    shared = ("columns_", "search_", "input_scales_", "kernel_", *names)
     return {name: getattr(model, name) for name in shared if hasattr(model, name)}
 
 

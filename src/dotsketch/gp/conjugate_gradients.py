@@ -24,13 +24,14 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from .._arrays import Array
 from .._backends import add_adjoint
+from .._support.stored import array, stored
 from .._support.threads import run_strips, single_blas_thread, threads_for_features
 from ..rows import Block, Checkpoint, Rows, digest
 from .columns import Columns
@@ -53,6 +54,7 @@ class RowBlock(NamedTuple):
     weights: np.ndarray  # (b, S)
 
 
+@stored
 @dataclass(frozen=True)
 class ConjugateGradients:
     """Preconditioned conjugate gradients: memory and time linear in the number of columns D.
@@ -120,6 +122,7 @@ def chosen_solver(solver: Any, rows: Rows, columns: Columns) -> ConjugateGradien
     return ConjugateGradients() if isinstance(solver, str) else solver
 
 
+@stored
 @dataclass(frozen=True, eq=False)
 class SampledPosterior:
     """Coefficients with the mean v_s (D, S) and the covariance B_s⁻¹, in two parts.
@@ -132,10 +135,10 @@ class SampledPosterior:
     with a relative standard error of √(2/k). It vanishes if the columns of U span the space.
     """
 
-    coefficients: np.ndarray  # v (D, S)
-    basis: np.ndarray  # U (D, r), single precision
+    coefficients: Annotated[np.ndarray, array("f", "D", "S")]  # v
+    basis: Annotated[np.ndarray, array("f", "D", "r")]  # U, single precision
     cores: tuple[PackedFactor, ...]  # L of every system
-    rest: np.ndarray  # draws of δ' (D, S, k), single precision
+    rest: Annotated[np.ndarray, array("f", "D", "S", "k")]  # draws of δ', single precision
 
     def __post_init__(self) -> None:
         (D, S), r = self.coefficients.shape, self.basis.shape[1]
