@@ -177,9 +177,6 @@ def test_what_needs_other_rows_or_columns_is_refused():
         FeatureGPRegressor(complex_waves, posterior="complex", solver="cg").fit(X, y)
     with pytest.raises(ValueError, match="partial_fit needs sums"):
         FeatureGPRegressor(waves(), solver="cg").partial_fit(X, y)
-    with pytest.raises(ValueError, match=r"not finite|overflow"):
-        huge = FourierFeatures(Gaussian(variance=1e300), n_components=20, random_state=0)
-        FeatureGPRegressor(huge, solver="cg", **FIXED).fit(X, y)
 
 
 @pytest.mark.parametrize(

@@ -13,12 +13,9 @@ from dotsketch import (
     Gaussian,
     MaclaurinFeatures,
 )
-from dotsketch.gp import ConjugateGradients, ImputedGPRegressor
+from dotsketch.gp import ImputedGPRegressor
 
 FEATURES = MaclaurinFeatures(Gaussian(), n_components=20, n_pairs_sample=100, random_state=0)
-# Fewer columns than distinct rows: otherwise the noise that is chosen goes to 0 (see `failures`)
-FEW = MaclaurinFeatures(Gaussian(), n_components=8, n_pairs_sample=100, random_state=3)
-PRECISE = ConjugateGradients(tolerance=1e-10)  # copies and weights take other iterations
 
 
 def failures(estimator):
@@ -27,7 +24,7 @@ def failures(estimator):
     kinds = ("dense", "sparse")
     why = "landmarks, medians, folds and the search see rows, not their weights"
     expected = {f"check_sample_weight_equivalence_on_{kind}_data": why for kind in kinds}
-    if parameters.get("solver") not in ("cg", PRECISE):
+    if parameters.get("solver") != "cg":
         return expected
     names = (
         "fit_score_takes_y",
@@ -43,12 +40,8 @@ def failures(estimator):
         FeatureGPClassifier(),
         FeatureGPRegressor(FEATURES),
         FeatureGPRegressor(FEATURES, solver="cg"),
-        FeatureGPRegressor(FEW),
-        FeatureGPRegressor(FEW, solver=PRECISE),
         DirichletGPClassifier(FEATURES, alpha=0.01),
-        DirichletGPClassifier(FEATURES, alpha=0.01, solver="cg"),
         FeatureGPClassifier(FEATURES, n_samples=100),
-        ExactGPRegressor(),
         ExactGPRegressor(Gaussian()),
         ImputedGPRegressor(FeatureGPRegressor(FEATURES)),
         ExactGPClassifier(Gaussian(), alpha=0.01),

@@ -91,7 +91,7 @@ def test_a_fit_that_fails_leaves_the_model_as_it_was(name):
     before = gp.predict(X)
     bad = X.copy()
     bad[0] = np.inf
-    with pytest.raises(ValueError, match="infinity|NaN"):
+    with pytest.raises(ValueError, match=r"infinity|NaN"):
         gp.fit(bad[:, :2], y)
     np.testing.assert_array_equal(gp.predict(X), before)
 

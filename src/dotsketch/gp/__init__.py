@@ -14,7 +14,7 @@ them are thin: `fit` is a straight function of values, assigned at its end.
 - `regression`, `classification`, `dirichlet`, `exact`, `missing`: the estimators
 """
 
-from .algebra import log_marginal_likelihood
+from .algebra import log_marginal_likelihood, posterior_of_sums
 from .classification import FeatureGPClassifier
 from .conjugate_gradients import ConjugateGradients
 from .dirichlet import DirichletGPClassifier
@@ -39,4 +39,5 @@ __all__ = [
     "SufficientStatistics",
     "best_kernel",
     "log_marginal_likelihood",
+    "posterior_of_sums",
 ]

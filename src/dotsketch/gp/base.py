@@ -25,7 +25,7 @@ from .._support.parameters import one_of
 from .._support.stored import array
 from ..features.validation import check_foreign, is_valid
 from ..kernels import Gaussian, Kernel, Matern
-from ..rows import Block, Rows, is_on_disk, is_stream
+from ..rows import Block, Rows, is_collection, is_on_disk, is_stream
 from .columns import Columns, KernelPlace, described_features, is_default, last_map
 from .search import Search
 from .sums import positive_rows
@@ -127,7 +127,7 @@ class TrainingRows(NamedTuple):
                 f"{estimator.__name__} requires y to be passed, but the target y is None."
             )
         _refuse_masks(X, y)
-        if not is_stream(X) and not is_on_disk(X):
+        if not (is_stream(X) or is_collection(X) or is_on_disk(X)):
             options = {} if labels else {"multi_output": True, "y_numeric": True}
             X, y = validate_data(
                 inputs,

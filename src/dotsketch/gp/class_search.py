@@ -51,7 +51,7 @@ def best_class_kernel(
     search = best_kernel(kernel, X, Y, alternatives=alternatives, rng=rng, verbose=verbose)
     exact = [step for step in search.steps if step.n_landmarks is None]
     last = max(exact, key=lambda step: (step.n_rows, step.log_likelihood)).kernel
-    candidates = [kernel.resolve(X[:1000]), last]
+    candidates: list[Any] = [kernel.resolve(X[:1000]), last]
     if search.steps[-1].n_landmarks is not None:
         candidates.append(search.steps[-1].kernel)
     order = rng.permutation(len(y))[:JUDGED_ROWS]
@@ -78,5 +78,5 @@ def best_class_kernel(
             print(line_of(step))
     # the first of equals: the kernel as it was
     best = max(steps[-len(candidates) :], key=lambda step: step.log_likelihood).kernel
-    level = np.mean(candidates[0].diag(X)) / np.mean(best.diag(X))
+    level = np.mean(np.asarray(candidates[0].diag(X))) / np.mean(np.asarray(best.diag(X)))
     return Search(best.times(float(level)), tuple(steps))

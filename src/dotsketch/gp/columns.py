@@ -112,7 +112,7 @@ class Columns:
     def prior_diagonal(self, X: Any) -> Any:  # (n, d) -> (n,)
         """k(x, x) in the array library of X, or None if the features name no kernel."""
         last, X = last_map(self.features, X)
-        kernel = getattr(last, "kernel_", None)
+        kernel: Any = getattr(last, "kernel_", None)
         return kernel.diag(X) if hasattr(kernel, "diag") else None
 
     def deficit(self, X: Any, Z: Any) -> Any:  # (n, d), (n, n_columns) -> (n,)
@@ -142,7 +142,7 @@ class Columns:
         if isinstance(last, FeatureMap):
             expected = last.expected_diagonal(seen, Z)
         else:
-            expected = np.sum(np.abs(Z) ** 2, axis=1, dtype=np.float64)
+            expected = np.asarray(np.sum(np.abs(Z) ** 2, axis=1, dtype=np.float64))
         return np.maximum(np.asarray(prior, dtype=np.float64) - expected, 0)
 
     def missing(
@@ -253,7 +253,8 @@ def last_map(features: Any, X: Any = None) -> tuple[Any, Any]:  # (n, d) -> map,
 
 def check_features(features: Any) -> None:
     is_transformer = hasattr(features, "fit") and hasattr(features, "transform")
-    is_number = isinstance(features, Integral) and not isinstance(features, bool) and features > 0
+    is_number = isinstance(features, Integral) and features is not True and features != 0
+    is_number = is_number and int(features) > 0
     is_auto = isinstance(features, str) and features == "auto"
     if not (is_transformer or is_number or is_auto or isinstance(features, Kernel)):
         raise TypeError(

@@ -29,7 +29,6 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from .._arrays import Array
 from .._backends import add_adjoint
 from .._support.stored import array, stored
 from .._support.threads import run_strips, single_blas_thread, threads_for_features
@@ -147,7 +146,7 @@ class SampledPosterior:
         if len(self.cores) != S or any(core.size != r for core in self.cores):
             raise ValueError(f"{S} cores of {r} rows are expected beside this basis.")
 
-    def mean(self, Z: Array) -> Array:  # (n, D) -> (n, S)
+    def mean(self, Z: Any) -> Any:  # (n, D) -> (n, S)
         """E f(x)."""
         return evaluate(Z, self.coefficients)
 

@@ -566,7 +566,7 @@ class DirichletGPClassifier(ClassifierMixin, GaussianProcess):
         counted = training.rows.fold(Counts, partial(counted_labels, named), block_rows=1 << 16)
         if named is not None:
             counted = counted + Counts(named, np.zeros(len(named)))
-        table = ClassTable.of(*counted, self.class_weight)
+        table = ClassTable.of(counted.labels, counted.counts, self.class_weight)
         X, y, _, counts = (None if c is None else c[:DIRECT_ROWS] for c in begun.sample)
         Z = columns(X)
         places, factors = sampled_columns(np.einsum("ij,ij->j", Z, Z), DIRECT_ROWS)

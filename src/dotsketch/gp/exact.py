@@ -251,7 +251,8 @@ class ExactGPRegressor(RegressorMixin, MultiOutputMixin, GaussianProcess):
     ) -> np.ndarray:  # (n, d) -> (n, q) or (n, m, q)
         """Quantiles of y, or of f without the noise; see `FeatureGPRegressor`."""
         options = {"include_noise": include_noise, "noise_variance": noise_variance}
-        return gaussian_quantiles(*self.predict(X, return_std=True, **options), quantiles)
+        mean, std = self.predict(X, return_std=True, **options)
+        return gaussian_quantiles(mean, std, quantiles)
 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0) -> np.ndarray:
         """Draws of f at the rows of X, (n, n_samples) or (n, m, n_samples)."""
@@ -439,6 +440,7 @@ class ExactGPClassifier(ClassifierMixin, GaussianProcess):
 
     def predict(self, X: Any) -> np.ndarray:  # (n, d) -> (n,)
         """The class of the greatest latent mean."""
+        check_is_fitted(self)
         return self.classes_[self.predict_latent(X)[0].argmax(axis=1)]
 
     def predict_latent(self, X: Any) -> tuple[np.ndarray, np.ndarray]:  # (n, d) -> (n, C), (n, C)

@@ -38,11 +38,11 @@ class Posterior:
         ):
             raise ValueError("Coefficients and factors of a posterior do not fit each other.")
 
-    def mean(self, Z: Array) -> Array:  # (n, D) -> (n, m)
+    def mean(self, Z: Any) -> Any:  # (n, D) -> (n, m)
         """E f_j(x), in the array library of Z."""
         return evaluate(Z, self.coefficients)
 
-    def variance(self, Z: Array) -> Array:  # (n, D) -> (n, m)
+    def variance(self, Z: Any) -> Any:  # (n, D) -> (n, m)
         """Var f_j(x) = s_j |L_j⁻¹ z(x)|², in the array library of Z.
 
         In single precision for features of single precision: the rounding of the features has an
@@ -79,7 +79,7 @@ class Posterior:
         return self.coefficients[:, :, None] + np.stack(draws, axis=1)
 
 
-def evaluate(Z: Array, coefficients: np.ndarray) -> Array:  # (n, D), (D, ...) -> (n, ...)
+def evaluate(Z: Any, coefficients: np.ndarray) -> Any:  # (n, D), (D, ...) -> (n, ...)
     """The functions x ↦ Re z(x)ᴴ v at rows with features Z, in the array library of Z."""
     flat = coefficients.reshape(len(coefficients), -1)
     if is_foreign(Z):

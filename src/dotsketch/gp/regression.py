@@ -501,12 +501,10 @@ class FeatureGPRegressor(RegressorMixin, MultiOutputMixin, GaussianProcess):
 
         The predictive distribution is Gaussian: mean + Φ⁻¹(q) · standard deviation.
         """
-        return gaussian_quantiles(
-            *self.predict(
-                X, return_std=True, include_noise=include_noise, noise_variance=noise_variance
-            ),
-            quantiles,
+        mean, std = self.predict(
+            X, return_std=True, include_noise=include_noise, noise_variance=noise_variance
         )
+        return gaussian_quantiles(mean, std, quantiles)
 
     def sample_y(
         self, X: Any, n_samples: int = 1, random_state: Any = 0
@@ -657,7 +655,7 @@ class Model(NamedTuple):
 
     def block(self, block: Block) -> tuple[Any, ...]:
         """Columns, targets, weights and counts of a block of rows."""
-        X, y, noise, counts = (*block, *(4 - len(block)) * (None,))
+        X, y, noise, counts = [*block, None, None][:4]
         Y, _ = targets(y)
         if Y.shape[1] != self.n_outputs:
             raise ValueError(f"y has {Y.shape[1]} outputs; {self.n_outputs} are expected.")
