@@ -29,10 +29,7 @@ from dotsketch import MaclaurinFeatures, Polynomial, SphericalFeatures
 from dotsketch.features import SphericalMap
 from dotsketch.features.spherical.density import kernel_density
 
-try:  # as a script, or as a module of the package `benchmarks`
-    from .published import prepared, published, reference_rows, relative_error
-except ImportError:
-    from benchmarks.published import prepared, published, reference_rows, relative_error
+from .published import prepared, published, reference_rows, relative_error
 
 TABLES = ["density", "sorf", "narrow", "data"]
 METHODS = {  # ours: projection, output; theirs: projection, complex
