@@ -107,9 +107,7 @@ def test_rows_left_out_of_data_without_noise(make, rng):
     mean, std = gp.leave_one_out(X, y)
     for row in (0, 7, 24):
         rest = np.delete(np.arange(25), row)
-        other = ExactGPRegressor(
-            kernel, noise_variance=1e-10, prior_variance=1.0, normalize_y=None
-        )
+        other = ExactGPRegressor(kernel, noise_variance=1e-10, prior_variance=1.0, normalize_y=None)
         scaled = (y - y.mean()) / y.std()
         other.fit(X[rest], scaled[rest])
         expected, deviation = other.predict(X[[row]], return_std=True, include_noise=True)

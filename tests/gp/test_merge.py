@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from sklearn.frozen import FrozenEstimator
 
-
 from dotsketch import DirichletGPClassifier, FeatureGPRegressor, Gaussian, NystromFeatures
 from gp.data import class_data, gaussian_features, polynomial_features, regression_data
 
@@ -92,7 +91,7 @@ def test_only_the_same_features_merge():
             gp.merge(FeatureGPRegressor(features).fit(rows, y[:30]))
     with pytest.raises(TypeError, match="Only a FeatureGPRegressor"):
         gp.merge(gp.statistics_)
-    with pytest.raises(ValueError, match=r'1 outputs and 30 features .* 2 outputs'):
+    with pytest.raises(ValueError, match=r"1 outputs and 30 features .* 2 outputs"):
         gp.merge(FeatureGPRegressor(gaussian_features()).fit(X[:30], np.c_[y, y][:30]))
     assert gp.statistics_.n == 30
 

@@ -14,7 +14,6 @@ from dotsketch import (
     AutoFeatures,
     ExactGPRegressor,
     FeatureGPRegressor,
-    FourierFeatures,
     Gaussian,
     MaclaurinFeatures,
     NystromFeatures,
@@ -363,5 +362,3 @@ def test_automatic_correction_adds_what_nystrom_features_lack():
     np.testing.assert_array_equal(
         given_later.predict(far, return_std=True)[1] > 0.5 * y.std(), [True]
     )
-
-

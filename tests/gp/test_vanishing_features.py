@@ -123,7 +123,7 @@ def test_features_without_a_kernel_stay_as_they_are():
     assert (mean[0], std[0]) == (0, 0)
 
 
-@pytest.mark.parametrize("correction", ["auto", "posterior", "fitc"])
+@pytest.mark.parametrize("correction", ["auto", "posterior"])
 @pytest.mark.parametrize("is_frozen", [False, True])
 def test_variances_of_a_pipeline_are_those_of_its_last_step(rng, correction, is_frozen):
     """Also far from all landmarks, where the features are zero."""

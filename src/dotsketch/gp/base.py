@@ -7,11 +7,12 @@ an exception or an interrupt before that leaves the estimator as it was.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.utils import check_array
+from sklearn.utils import check_array, column_or_1d
+from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import (
     _check_feature_names,
     _check_n_features,
@@ -21,6 +22,7 @@ from sklearn.utils.validation import (
 
 from .._arrays import Array, as_generator, host, is_foreign, is_sparse
 from .._support.parameters import one_of
+from .._support.stored import array
 from ..features.validation import check_foreign, is_valid
 from ..kernels import Gaussian, Kernel, Matern
 from ..rows import Block, Rows, is_on_disk, is_stream
@@ -42,17 +44,25 @@ class GaussianProcess(BaseEstimator):
     n_features_in_: int
     kernel_: Any
     search_: Search | None
+    input_scales_: Annotated[np.ndarray, array("f", "d")]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
 
+    @property
+    def features_(self) -> Any:
+        """The fitted feature map."""
+        return self.columns_.features
+
     def _assign(self, inputs: Any, **values: Any) -> Any:
         """Replace everything that an earlier fit has left, in one step that nothing interrupts."""
         names = ("n_features_in_", "feature_names_in_")
         seen = {name: getattr(inputs, name) for name in names if hasattr(inputs, name)}
-        self.__dict__ = {**self.get_params(deep=False), **seen, **values}
+        # scikit-learn has private attributes of its own; ours are always assigned together
+        private = {name: value for name, value in vars(self).items() if name.startswith("_")}
+        self.__dict__ = {**self.get_params(deep=False), **private, **seen, **values}
         return self
 
     @property
@@ -128,14 +138,13 @@ class TrainingRows(NamedTuple):
                 reset=is_first,
                 **options,
             )
+            y = labels_of(y) if labels else y
             return cls(Rows.of(X, y, noise_variance, sample_weight), inputs)
         return cls(Rows.of(X, y, noise_variance, sample_weight), inputs)
 
     def sample(self, size: int, rng: np.random.Generator) -> Block:
-        """At most `size` validated random rows, in random order: X, y, noise, sample weight."""
-        block = self.rows.sample(size, rng)
-        order = rng.permutation(block[0].shape[0])
-        X, *others = (None if column is None else _taken(column, order) for column in block)
+        """At most `size` validated random rows, in the order of the rows: X, y, noise, weight."""
+        X, *others = self.rows.sample(size, rng)
         if not hasattr(self.inputs, "n_features_in_"):  # the first rows that are seen of the data
             _check_feature_names(self.inputs, X, reset=True)
             _check_n_features(self.inputs, check_array(X, accept_sparse="csr"), reset=True)
@@ -169,8 +178,17 @@ def test_rows(estimator: Any, X: Any) -> Any:
     return validate_data(estimator, X, accept_sparse="csr", dtype=DTYPES, reset=False)
 
 
-def _taken(column: Any, order: np.ndarray) -> Any:
-    return column.iloc[order] if hasattr(column, "iloc") else column[order]
+def shuffled(block: Block, rng: np.random.Generator) -> Block:
+    """The rows of a block in random order, so that the first of them are a sample, too."""
+    order = rng.permutation(block[0].shape[0])
+    return tuple(
+        column
+        if column is None
+        else column.iloc[order]
+        if hasattr(column, "iloc")
+        else column[order]
+        for column in block
+    )
 
 
 def column_blocks(model: Any, X: Any) -> Iterator[tuple[Any, Any]]:
@@ -234,6 +252,17 @@ def targets(y: Any) -> tuple[np.ndarray, bool]:  # (n,) or (n, m) -> (n, m), was
     return (y[:, None], True) if y.ndim == 1 else (y, False)
 
 
+def labels_of(y: Any, named: np.ndarray | None = None) -> np.ndarray:  # (n,)
+    """Validated labels of rows; `named` are the classes that they must be among."""
+    labels: np.ndarray = column_or_1d(host(y))
+    if labels.dtype == object and any(label is None for label in labels):
+        raise ValueError("y has labels that are None: remove these rows, or give them a label.")
+    check_classification_targets(labels)
+    if named is not None and not np.isin(labels, named).all():
+        raise ValueError(f"y holds labels that are not among the classes {named}.")
+    return labels
+
+
 def row_noise(noise: Any, expected: bool, n: int) -> np.ndarray | None:
     """Positive variances of the noise of n rows, or None where none are expected."""
     if (noise is not None) != expected:
@@ -266,7 +295,7 @@ def begin(
     seed = int(as_generator(estimator.random_state).integers(2**31 - 1))
     rng = np.random.default_rng(seed)
     sample = training.sample(SAMPLE_ROWS, rng)
-    fitting = training.fitting(sample)
+    fitting, sample = training.fitting(sample), shuffled(sample, rng)
     features, tried = described_features(estimator.features, fitting[0], seed), None
     if wants_search(estimator.optimize, estimator.features):
         features, tried = search(features, sample, rng)
@@ -274,7 +303,6 @@ def begin(
     columns = Columns.fit(features, *fitting, sample[0][:LACK_ROWS], joins_parts=joins)
     kernel = columns.kernel()
     attributes = {
-        "features_": columns.features,
         "columns_": columns,
         "search_": tried,
         "input_scales_": input_scales(last_map(columns.features, sample[0])[1]),
@@ -285,7 +313,7 @@ def begin(
 
 def kept(model: Any, *names: str) -> dict[str, Any]:
     """What a model keeps where its features stay: the attributes of `begin`, and others."""
-    shared = ("features_", "columns_", "search_", "input_scales_", "kernel_", *names)
+    shared = ("columns_", "search_", "input_scales_", "kernel_", *names)
     return {name: getattr(model, name) for name in shared if hasattr(model, name)}
 
 

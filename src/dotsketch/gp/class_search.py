@@ -16,8 +16,7 @@ import numpy as np
 from .._arrays import Array
 from ..features import NystromFeatures
 from ..rows import Block
-from .base import search_alternatives, searchable
-from .classes import labels_of
+from .base import labels_of, search_alternatives, searchable
 from .columns import KernelPlace
 from .search import Search, SearchStep, best_kernel, line_of
 from .softmax import SEARCH_COLUMNS, LabelledBlock, chosen_prior

@@ -8,25 +8,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import ndtri
 from scipy.stats import qmc
-from sklearn.utils import column_or_1d
-from sklearn.utils.multiclass import check_classification_targets
 
-from .._arrays import host, is_foreign, like, namespace
+from .._arrays import is_foreign, like, namespace
 from ..rows import lazy
 from .base import without_sums
 
 FOLDED_ROWS = 1000  # up to here every row is held out once; beyond, one fold is enough
-
-
-def labels_of(y: Any, named: np.ndarray | None = None) -> np.ndarray:  # (n,)
-    """Validated labels of rows; `named` are the classes that they must be among."""
-    labels: np.ndarray = column_or_1d(host(y))
-    if labels.dtype == object and any(label is None for label in labels):
-        raise ValueError("y has labels that are None: remove these rows, or give them a label.")
-    check_classification_targets(labels)
-    if named is not None and not np.isin(labels, named).all():
-        raise ValueError(f"y holds labels that are not among the classes {named}.")
-    return labels
 
 
 def check_one_kind(labels: Sequence[Any]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from sklearn.base import ClassifierMixin
@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._arrays import as_generator, like
 from .._support.memory import usable_memory
 from .._support.parameters import check_positive, positive_integer
+from .._support.stored import array, stored
 from ..rows import Block, is_collection, split_target
 from .base import (
     GaussianProcess,
@@ -20,15 +21,17 @@ from .base import (
     check_optimize,
     checked,
     column_blocks,
+    labels_of,
 )
 from .class_search import searched_features
-from .classes import ClassTable, expected_softmax, labels_of, lazy_classes
+from .classes import ClassTable, expected_softmax, lazy_classes
 from .columns import Columns, check_features
 from .dirichlet import Counts, counted_labels
 from .posterior import SampledFunctions
 from .softmax import SEARCH_ROWS, LabelledBlock, chosen_prior, mode, moment_of
 
 
+@stored
 class FeatureGPClassifier(ClassifierMixin, GaussianProcess):
     """Gaussian process classification with the kernel of a feature map.
 
@@ -79,6 +82,10 @@ class FeatureGPClassifier(ClassifierMixin, GaussianProcess):
     >>> gp.predict_proba(X[:1]).round(1)
     array([[1., 0., 0.]])
     """
+
+    classes_: Annotated[np.ndarray, array("biufUO", "C")]
+    class_weights_: Annotated[np.ndarray, array("f", "C")]
+    frequencies_: Annotated[np.ndarray, array("f", "C")]
 
     def __init__(
         self,

@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from numbers import Integral
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from sklearn.base import clone
@@ -20,6 +20,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 
 from .._arrays import Array, dense, host, is_foreign, is_sparse, namespace
+from .._support.stored import MOST_COLUMNS, Count, stored
 from ..features import FeatureMap, NystromFeatures
 from ..kernels import Kernel, Matern, median_distance
 from ..rows import Rows
@@ -29,13 +30,14 @@ BLOCK_BYTES = 1 << 26  # of features that are in memory at a time: larger blocks
 DEFAULT_COLUMNS = 2048
 
 
+@stored
 @dataclass(frozen=True, eq=False)
 class Columns:
     """Fitted features; complex ones become the columns [Re, Im] if `joins_parts`."""
 
     features: Any  # a fitted transformer
     joins_parts: bool
-    n_columns: int
+    n_columns: Annotated[int, Count(MOST_COLUMNS, least=1)]
     is_complex: bool  # whether the columns are complex
     usual_lack: float = 0.0  # the share of k(x, x) that 99 % of the training rows lack at most
 
@@ -48,7 +50,9 @@ class Columns:
         fitted = clone(features).fit(X, y)
         probe = _joined(fitted.transform(some[:1]), joins_parts)
         columns = cls(fitted, joins_parts, probe.shape[1], bool(np.iscomplexobj(probe)))
-        with np.errstate(over="ignore", invalid="ignore"):  # sums that overflow have their own error
+        with np.errstate(
+            over="ignore", invalid="ignore"
+        ):  # sums that overflow have their own error
             prior, lack = columns.prior_diagonal(some), columns.deficit(some, columns(some))
         if prior is None or not np.all(np.isfinite(lack)):
             return columns
@@ -144,23 +148,25 @@ class Columns:
     def missing(
         self, X: Any, Z: Any, *, in_noise: bool = True
     ) -> Any:  # (n, d), (n, n_columns) -> (n,)
-        """What Nyström features lack of k(x, x) at a row beyond the training rows; 0 for others.
+        """What Nyström features lack of k(x, x) at a row beyond the training rows.
 
-        Noise that was chosen on the training rows contains what they lack. So this is
-        k(x, x) (u − v)/(1 − v) where the share u that the row lacks is above v, that of 99 % of the
-        training rows: nothing near the data, all of k(x, x) far from them. (Mean negative
-        log-likelihoods on pol, elevators, bike, kin40k and protein for v the mean, the 90 %
-        quantile and the maximum: -.85 .396 -4.71 -.317 .890; -.86 .395 -4.70 -.343 .881; -1.00 .386
-        -5.14 -.332 .873; for v = 0 -.77 .400 -2.73 -.08 1.02.) All of the lack, v = 0, if the noise
-        was given and contains none of it (`in_noise`).
+        Of other features the lack counts only where they carry less than 1 % of k(x, x), so that no
+        variance is 0 in silence. Noise that was chosen contains what the training rows lack. So
+        this is k(x, x) (u − v)/(1 − v) where the share u that the row lacks is above v, the share
+        of 99 % of the training rows: nothing near the data, all of k(x, x) far from them. (Mean
+        negative log-likelihoods on pol, elevators, bike, kin40k and protein for v the mean, the
+        90 % quantile and the maximum: -.85 .396 -4.71 -.317 .890; -.86 .395 -4.70 -.343 .881; -1.00
+        .386 -5.14 -.332 .873; for v = 0 -.77 .400 -2.73 -.08 1.02.) All of the lack, v = 0, if the
+        noise was given and contains none of it (`in_noise`).
         """
-        lack = self.deficit(X, Z)
+        lack, prior = self.deficit(X, Z), self.prior_diagonal(X)
+        if prior is None:
+            return lack
+        xp = namespace(lack)
         if not getattr(last_map(self.features)[0], "lacks_variance", False):
-            return 0 * lack
+            return xp.where(lack > 0.99 * prior, lack, xp.zeros_like(lack))
         if self.usual_lack == 0 or not in_noise:
             return lack
-        prior = self.prior_diagonal(X)
-        xp = namespace(lack)
         share = (lack / prior - self.usual_lack) / (1 - self.usual_lack)
         return prior * xp.clip(share, 0.0, 1.0)
 

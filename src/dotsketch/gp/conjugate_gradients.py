@@ -24,13 +24,14 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from .._arrays import Array
 from .._backends import add_adjoint
+from .._support.stored import array, stored
 from .._support.threads import run_strips, single_blas_thread, threads_for_features
 from ..rows import Block, Checkpoint, Rows, digest
 from .columns import Columns
@@ -53,6 +54,7 @@ class RowBlock(NamedTuple):
     weights: np.ndarray  # (b, S)
 
 
+@stored
 @dataclass(frozen=True)
 class ConjugateGradients:
     """Preconditioned conjugate gradients: memory and time linear in the number of columns D.
@@ -120,6 +122,7 @@ def chosen_solver(solver: Any, rows: Rows, columns: Columns) -> ConjugateGradien
     return ConjugateGradients() if isinstance(solver, str) else solver
 
 
+@stored
 @dataclass(frozen=True, eq=False)
 class SampledPosterior:
     """Coefficients with the mean v_s (D, S) and the covariance B_s⁻¹, in two parts.
@@ -132,10 +135,10 @@ class SampledPosterior:
     with a relative standard error of √(2/k). It vanishes if the columns of U span the space.
     """
 
-    coefficients: np.ndarray  # v (D, S)
-    basis: np.ndarray  # U (D, r), single precision
+    coefficients: Annotated[np.ndarray, array("f", "D", "S")]  # v
+    basis: Annotated[np.ndarray, array("f", "D", "r")]  # U, single precision
     cores: tuple[PackedFactor, ...]  # L of every system
-    rest: np.ndarray  # draws of δ' (D, S, k), single precision
+    rest: Annotated[np.ndarray, array("f", "D", "S", "k")]  # draws of δ', single precision
 
     def __post_init__(self) -> None:
         (D, S), r = self.coefficients.shape, self.basis.shape[1]
@@ -292,7 +295,7 @@ class Passes:
         *,
         exact: bool = False,
     ) -> np.ndarray:  # -> (D, width)
-        """Σ Zᵀ right(block, first) over all blocks; `first` is the number of a block's first row."""
+        """Σ Zᵀ right(block, first) over all blocks; `first` is the number of the first row."""
 
         def add(total: np.ndarray, block: RowBlock, first: int) -> np.ndarray:
             R = right(block, first)
@@ -315,8 +318,8 @@ class Passes:
         )
         if not np.all(np.isfinite(total)):
             raise ValueError(
-                "The sums over the features overflow or are not finite: scale the features down, or "
-                "use a larger noise variance."
+                "The sums over the features overflow or are not finite: scale the features down, "
+                "or use a larger noise variance."
             )
         return total.T
 
@@ -359,7 +362,7 @@ class Passes:
 
 
 def _as_type(block: Callable[[Block], RowBlock], dtype: Any, columns: Block) -> RowBlock:
-    with threads_for_features():
+    with threads_for_features(), np.errstate(over="ignore"):  # the sums are looked at
         return RowBlock(*(np.asarray(part, dtype=dtype) for part in block(columns)))
 
 
@@ -417,7 +420,7 @@ def _start(
 def _subspace(
     passes: Passes, rank: int, rng: np.random.Generator
 ) -> tuple[np.ndarray, float]:  # -> (D, r), λ_r
-    """Leading eigenvectors of ZᵀWZ, with the largest weights of any system, and the last eigenvalue.
+    """Leading eigenvectors of ZᵀWZ, with the largest weights of any system; the last eigenvalue.
 
     A randomised Nyström approximation on a sample of the rows: with Y = A Ω and ΩᵀY = C Cᵀ, the
     left singular vectors of Y C⁻ᵀ.

@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from sklearn.base import ClassifierMixin
@@ -21,6 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._arrays import as_generator, like
 from .._support.parameters import check_positive, one_of, positive_integer
+from .._support.stored import array, stored
 from ..rows import Block, Checkpoint, fingerprint, is_collection, split_target
 from .algebra import System, log_density, solve
 from .base import (
@@ -33,6 +34,7 @@ from .base import (
     checked,
     column_blocks,
     kept,
+    labels_of,
 )
 from .class_search import searched_features
 from .classes import (
@@ -42,7 +44,6 @@ from .classes import (
     check_two_classes,
     downhill,
     expected_softmax,
-    labels_of,
     lazy_classes,
     mean_loss,
 )
@@ -66,6 +67,7 @@ SEARCH_COLUMNS = 512  # α and prior variance are chosen with this number of col
 DIRECT_ROWS = 2000  # that "cg" chooses them on
 
 
+@stored
 @dataclass(frozen=True)
 class DirichletLabels:
     """Targets and noise variances of the latent functions for one α.
@@ -84,7 +86,7 @@ class DirichletLabels:
     outside: float
     inside_variance: float
     outside_variance: float
-    means: np.ndarray  # (C,)
+    means: Annotated[np.ndarray, array("f", "C")]
     prior_variance: float
 
     @classmethod
@@ -122,6 +124,7 @@ def row_hashes(seed: int, first: int, n: int) -> np.ndarray:  # -> (n,), uint64
         return z ^ (z >> np.uint64(31))
 
 
+@stored
 @dataclass(frozen=True, eq=False)
 class HeldOutRows:
     """A uniform sample of at most 1,000 rows: those with the smallest hashes of their numbers.
@@ -130,10 +133,10 @@ class HeldOutRows:
     """
 
     n_rows: int  # of which it is a sample
-    hashes: np.ndarray  # (k,), ascending
-    features: np.ndarray  # (k, D)
-    labels: np.ndarray  # (k,)
-    counts: np.ndarray  # (k,), how often they count
+    hashes: Annotated[np.ndarray, array("u", "k")]  # ascending
+    features: Annotated[np.ndarray, array("fc", "k", "D")]
+    labels: Annotated[np.ndarray, array("biufUO", "k")]
+    counts: Annotated[np.ndarray, array("f", "k")]  # how often they count
 
     @classmethod
     def of(
@@ -166,6 +169,7 @@ class HeldOutRows:
         return [slice(start, start + -(-k // 5)) for start in range(0, k, -(-k // 5))]
 
 
+@stored
 @dataclass(eq=False)
 class ClassSums:
     """Sums over the features of rows, for every class; merge with `+`, in place with `+=`."""
@@ -320,6 +324,7 @@ def choose(
     return place_of(*place)
 
 
+@stored
 class DirichletGPClassifier(ClassifierMixin, GaussianProcess):
     """Gaussian process classification by Dirichlet labels: the paper's classifier, in one pass.
 
@@ -374,6 +379,11 @@ class DirichletGPClassifier(ClassifierMixin, GaussianProcess):
     >>> bool(gp.score(X, y) > 0.95)
     True
     """
+
+    classes_: Annotated[np.ndarray, array("biufUO", "C")]
+    class_weights_: Annotated[np.ndarray, array("f", "C")]
+    residuals_: Annotated[np.ndarray, array("f", "iterations")]
+    _named: Annotated[np.ndarray | None, array("biufUO", "named")]
 
     def __init__(
         self,

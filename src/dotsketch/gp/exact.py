@@ -7,7 +7,7 @@ with n² and time with n³, so a few thousand rows are the limit.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from sklearn.base import ClassifierMixin, MultiOutputMixin, RegressorMixin, clone
@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._arrays import Array, as_generator, host
 from .._support.parameters import check_positive, one_of, positive_integer
+from .._support.stored import array, stored
 from ..kernels import Kernel
 from .algebra import factorise, left_out_of_kernel, likelihood_of_kernel, log_density
 from .base import (
@@ -22,13 +23,14 @@ from .base import (
     TrainingRows,
     check_optimize,
     input_scales,
+    labels_of,
     row_noise,
     search_alternatives,
     targets,
     test_rows,
 )
 from .class_search import best_class_kernel
-from .classes import ClassTable, expected_softmax, folds, labels_of, mean_loss
+from .classes import ClassTable, expected_softmax, folds, mean_loss
 from .columns import default_kernel
 from .dirichlet import DirichletLabels, choose
 from .packed import PackedFactor, PackedMatrix
@@ -36,12 +38,13 @@ from .regression import NORMALIZATIONS, Targets, gaussian_quantiles, number_of
 from .search import best_kernel
 
 
+@stored
 @dataclass(frozen=True, eq=False)
 class ExactPosterior:
     """f ~ GP(0, s k) after targets (n,) with noise variances (n,): C = s K + diag σ² = L Lᵀ."""
 
     factor: PackedFactor  # L
-    coefficients: np.ndarray  # C⁻¹ y, (n,)
+    coefficients: Annotated[np.ndarray, array("f", "n")]  # C⁻¹ y
     prior_variance: float
     square: float  # yᵀ C⁻¹ y
     jitter: float
@@ -72,6 +75,7 @@ class ExactPosterior:
         return float(log_density(self.factor.log_determinant(), self.square, n))
 
 
+@stored
 class ExactGPRegressor(RegressorMixin, MultiOutputMixin, GaussianProcess):
     """Exact Gaussian process regression.
 
@@ -104,6 +108,12 @@ class ExactGPRegressor(RegressorMixin, MultiOutputMixin, GaussianProcess):
     >>> gp.predict(np.array([[1.5]])).round(2)
     array([1.])
     """
+
+    X_train_: Annotated[Any, array("f", "n", "d", sparse=True)]
+    means_: Annotated[np.ndarray, array("f", "m")]
+    scales_: Annotated[np.ndarray, array("f", "m")]
+    _noise: Annotated[Any, array("f", "m")]  # None if given by row
+    _prior: Annotated[Any, array("f", "m")]
 
     def __init__(
         self,
@@ -185,12 +195,22 @@ class ExactGPRegressor(RegressorMixin, MultiOutputMixin, GaussianProcess):
             input_scales_=input_scales(X),
             means_=normal.means,
             scales_=normal.scales,
-            noise_variance_=None if noise is not None else number_of(shared),
-            prior_variance_=number_of(priors),
+            _noise=None if noise is not None else shared,
+            _prior=priors,
             posteriors_=posteriors,
             _flat=is_flat,
             _log_likelihood=float(density - units),
         )
+
+    @property
+    def noise_variance_(self) -> Any:
+        """The noise variance, or (m,) for several outputs; None if it was given by row."""
+        return None if self._noise is None else number_of(self._noise)
+
+    @property
+    def prior_variance_(self) -> Any:
+        """What multiplies the kernel, or (m,) for several outputs."""
+        return number_of(self._prior)
 
     def predict(
         self,
@@ -271,10 +291,9 @@ class ExactGPRegressor(RegressorMixin, MultiOutputMixin, GaussianProcess):
         by_row = row_noise(noise_variance, self.noise_variance_ is None, len(Y))
         noise = np.broadcast_to(self._noise_of(by_row), Y.shape)
         K, normal = gram(self.kernel_, X), (Y - self.means_) / self.scales_
-        priors = np.broadcast_to(self.prior_variance_, self.means_.shape)
         parts = [
             left_out_of_kernel(s * K, normal[:, j : j + 1], noise[:, j])
-            for j, s in enumerate(priors)
+            for j, s in enumerate(self._prior)
         ]
         residuals = np.concatenate([residual for residual, _ in parts], axis=1)
         deviations = np.sqrt(np.stack([variance for _, variance in parts], axis=1)) * self.scales_
@@ -288,7 +307,7 @@ class ExactGPRegressor(RegressorMixin, MultiOutputMixin, GaussianProcess):
             raise ValueError(
                 "The noise was given by row in fit: give that of these rows as noise_variance=."
             )
-        return np.broadcast_to(self.noise_variance_, self.means_.shape)
+        return self._noise
 
     def _covariance(self, X: Array, cross: np.ndarray) -> np.ndarray:  # -> (n, n, m)
         K = gram(self.kernel_, X)
@@ -303,6 +322,7 @@ class ExactGPRegressor(RegressorMixin, MultiOutputMixin, GaussianProcess):
         return values[..., 0] if self._flat else values
 
 
+@stored
 class ExactGPClassifier(ClassifierMixin, GaussianProcess):
     """Exact Gaussian process classification by Dirichlet labels, one factorisation for every class.
 
@@ -320,6 +340,10 @@ class ExactGPClassifier(ClassifierMixin, GaussianProcess):
     >>> bool(ExactGPClassifier(Gaussian(), alpha=0.01).fit(X, y).score(X, y) > 0.95)
     True
     """
+
+    X_train_: Annotated[Any, array("f", "n", "d", sparse=True)]
+    classes_: Annotated[np.ndarray, array("biufUO", "C")]
+    class_weights_: Annotated[np.ndarray, array("f", "C")]
 
     def __init__(
         self,
@@ -468,11 +492,12 @@ def wants_kernel_search(optimize: Any, kernel: Any) -> bool:
 
 def all_rows(training: TrainingRows) -> tuple[Array, Any, Any, np.ndarray]:
     """All rows in memory, in double precision, and how often they count."""
-    if not training.rows.in_memory or training.rows.columns is None:
+    if training.rows.columns is None:
         raise ValueError(
             "An exact process needs all rows in memory: use the estimators on features."
         )
-    X, y, noise, counts = (*training.rows.columns, None, None, None)[:4]
+    n_rows = int(training.rows.n_rows or 0)
+    X, y, noise, counts = training.sample(n_rows, np.random.default_rng(0))
     counts = np.ones(X.shape[0]) if counts is None else np.asarray(counts, dtype=np.float64)
     return double_rows(X), y, noise, counts
 

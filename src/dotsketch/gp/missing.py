@@ -14,13 +14,14 @@ the imputed rows as large as the model says they are, for values that are not mi
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.impute import SimpleImputer
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from .._support.stored import array, stored
 from ..rows import Block, Rows, is_stream
 from .base import DTYPES
 
@@ -28,6 +29,7 @@ SAMPLE_ROWS = 5000  # that the variances are estimated on
 SPREAD_ROWS = 500  # whose values are replaced, input by input
 
 
+@stored
 class ImputedGPRegressor(RegressorMixin, BaseEstimator):
     """A Gaussian process for rows with missing values (NaN), which have a variance of their own.
 
@@ -64,6 +66,8 @@ class ImputedGPRegressor(RegressorMixin, BaseEstimator):
     >>> bool(2 < std[0] < 4), bool(std[1] < 0.2)
     (True, True)
     """
+
+    missing_variances_: Annotated[np.ndarray, array("f", "q")]
 
     def __init__(self, regressor: Any, *, imputer: Any = None, one_hot: Any = ()):
         self.regressor = regressor
@@ -125,8 +129,10 @@ class ImputedGPRegressor(RegressorMixin, BaseEstimator):
         else:
             regressor.fit(filled if rows.repeatable else filled())
         names = ("n_features_in_", "feature_names_in_")
+        private = {name: value for name, value in vars(self).items() if name.startswith("_")}
         self.__dict__ = {
             **self.get_params(deep=False),
+            **private,
             **{name: getattr(inputs, name) for name in names if hasattr(inputs, name)},
             "imputer_": imputer,
             "regressor_": regressor,

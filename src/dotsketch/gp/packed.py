@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from scipy.linalg import blas, lapack
+
+from .._support.stored import array, stored
 
 FORMAT = {"transr": "N", "uplo": "L"}
 
@@ -22,7 +24,7 @@ FORMAT = {"transr": "N", "uplo": "L"}
 class Packed:
     """One triangle of a matrix (D, D): what a matrix and its factor share."""
 
-    values: np.ndarray  # (D (D + 1) / 2,)
+    values: Annotated[np.ndarray, array("fc", "n")]  # (D (D + 1) / 2,)
     __array_ufunc__ = None  # numbers of NumPy leave `*` to the classes below
 
     def __post_init__(self) -> None:
@@ -63,6 +65,7 @@ class Packed:
         return getattr(lapack, ("z" if np.iscomplexobj(self.values) else "d") + name)
 
 
+@stored
 class PackedMatrix(Packed):
     """A Hermitian matrix. Operators return new matrices; methods that begin with `add` change it.
 
@@ -143,6 +146,7 @@ class PackedMatrix(Packed):
         return factor if info == 0 and np.all(np.isfinite(factor.diagonal())) else None
 
 
+@stored
 class PackedFactor(Packed):
     """The lower Cholesky factor L of a matrix A = L Lᴴ."""
 

@@ -7,15 +7,17 @@ data. A `Posterior` is their distribution; `SampledFunctions` are functions draw
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
 from .._arrays import Array, is_foreign, like, namespace
+from .._support.stored import array, stored
 from .columns import Columns
 from .packed import PackedFactor
 
 
+@stored
 @dataclass(frozen=True, eq=False)
 class Posterior:
     """Coefficients with the means v_j (D, m) and the covariances s_j B_j⁻¹, B_j = L_j L_jᴴ.
@@ -23,11 +25,18 @@ class Posterior:
     Outputs of the same variances share a factor L. Z are features (n, D) of rows to predict.
     """
 
-    coefficients: np.ndarray  # (D, m)
+    coefficients: Annotated[np.ndarray, array("fc", "D", "m")]
     factors: tuple[PackedFactor, ...]  # the different L
-    owners: np.ndarray  # (m,): which factor every output has
-    prior_variances: np.ndarray  # (m,)
+    owners: Annotated[np.ndarray, array("i", "m")]  # which factor every output has
+    prior_variances: Annotated[np.ndarray, array("f", "m")]
     jitter: float = 0.0  # what was added to the systems, relative to their mean diagonals
+
+    def __post_init__(self) -> None:
+        sizes = {factor.size for factor in self.factors}
+        if sizes != {len(self.coefficients)} or not np.all(
+            (self.owners >= 0) & (self.owners < len(self.factors))
+        ):
+            raise ValueError("Coefficients and factors of a posterior do not fit each other.")
 
     def mean(self, Z: Array) -> Array:  # (n, D) -> (n, m)
         """E f_j(x), in the array library of Z."""
@@ -102,6 +111,7 @@ def _foreign_squares(factor: PackedFactor, Z: Array) -> Array:  # (n, D) -> (n,)
     return xp.sum(half * half, axis=1)
 
 
+@stored
 @dataclass(frozen=True, eq=False)
 class SampledFunctions:
     """Functions x ↦ mean + scale · Re z(x)ᴴ v with coefficients v drawn from a posterior.
@@ -127,14 +137,18 @@ class SampledFunctions:
     """
 
     columns: Columns
-    coefficients: np.ndarray  # (D, m, k)
-    means: np.ndarray  # (m,)
-    scales: np.ndarray  # (m,)
+    coefficients: Annotated[np.ndarray, array("fc", "D", "m", "k")]
+    means: Annotated[np.ndarray, array("f", "m")]
+    scales: Annotated[np.ndarray, array("f", "m")]
     is_flat: bool  # whether there is one output, without an axis
 
     def __post_init__(self) -> None:
         outputs = {np.shape(self.means), np.shape(self.scales)}
-        if self.coefficients.ndim != 3 or outputs != {self.coefficients.shape[1:2]}:
+        if (
+            self.coefficients.ndim != 3
+            or outputs != {self.coefficients.shape[1:2]}
+            or (len(self.coefficients) != self.columns.n_columns)
+        ):
             raise ValueError("Coefficients, means and scales of functions do not fit each other.")
 
     @property

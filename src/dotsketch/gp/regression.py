@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from scipy.special import ndtri
@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._arrays import as_generator, like, namespace
 from .._support.parameters import check_positive, one_of, positive_integer
+from .._support.stored import array, stored
 from ..rows import (
     Block,
     Checkpoint,
@@ -85,6 +86,7 @@ class Targets(NamedTuple):
         return cls(shifts, scales, is_flat, normalize is not None and bool(np.all(constant)))
 
 
+@stored
 class FeatureGPRegressor(RegressorMixin, MultiOutputMixin, GaussianProcess):
     """Gaussian process regression with the kernel of a feature map, in one pass over the rows.
 
@@ -176,6 +178,12 @@ class FeatureGPRegressor(RegressorMixin, MultiOutputMixin, GaussianProcess):
     >>> bool(abs(mean[0] - np.sin(0.5)) < 3 * std[0]), gp.noise_variance_ < 0.03  # of var(y)
     (True, True)
     """
+
+    means_: Annotated[np.ndarray, array("f", "m")]
+    scales_: Annotated[np.ndarray, array("f", "m")]
+    _noise: Annotated[Any, array("f", "m")]  # None if given by row
+    _prior: Annotated[Any, array("f", "m")]
+    residuals_: Annotated[np.ndarray, array("f", "iterations")]
 
     def __init__(
         self,
@@ -394,9 +402,11 @@ class FeatureGPRegressor(RegressorMixin, MultiOutputMixin, GaussianProcess):
         zero = partial(SufficientStatistics.zeros, 0, model.n_outputs, np.float64, Y.mean(axis=0))
         plain = rows.fold(zero, model.add_targets, block_rows=1 << 16)
         normal = Targets.of(plain.means(), plain.deviations(), self.normalize_y, is_flat)
-        low = np.asarray(Z, dtype=np.float32)
+        with np.errstate(over="ignore", invalid="ignore"):  # the solver looks at its sums
+            low = np.asarray(Z, dtype=np.float32)
+            K = np.asarray(np.nan_to_num(low @ low.T), dtype=np.float64)
         noises, priors = likelihood_of_kernel(
-            np.asarray(low @ low.T, dtype=np.float64),
+            K,
             (Y - normal.means) / normal.scales,
             None if weights is None else 1 / weights,
             np.ones(len(Y)) if counts is None else counts,
@@ -417,6 +427,16 @@ class FeatureGPRegressor(RegressorMixin, MultiOutputMixin, GaussianProcess):
         return {"solver_": "cg", **iterations, **described}
 
     # -- predictions -------------------------------------------------------------------------------
+
+    @property
+    def noise_variance_(self) -> Any:
+        """The noise variance, or (m,) for several outputs; None if it was given by row."""
+        return None if self._noise is None else number_of(self._noise)
+
+    @property
+    def prior_variance_(self) -> Any:
+        """What multiplies the kernel, or (m,) for several outputs."""
+        return number_of(self._prior)
 
     def predict(
         self,
@@ -570,7 +590,7 @@ class FeatureGPRegressor(RegressorMixin, MultiOutputMixin, GaussianProcess):
             # in double precision: what a row of its own leaves of its noise is a small difference
             Z = self.columns_(checked(self, block[0])).astype(self.columns_.dtype, copy=False)
             if in_dual:
-                prior = np.broadcast_to(self.prior_variance_, self.means_.shape)
+                prior = self._prior
                 K = (Z @ Z.conj().T).real
                 parts = [
                     left_out_of_kernel(s * K, normal[:, j : j + 1], noise[:, j])
@@ -589,7 +609,7 @@ class FeatureGPRegressor(RegressorMixin, MultiOutputMixin, GaussianProcess):
 
     def _missing(self, X: Any, Z: Any) -> Any:  # (n, d), (n, D) -> (n, m)
         """The variance that predictions add, in normalised units."""
-        prior = np.broadcast_to(self.prior_variance_, self.means_.shape)
+        prior = self._prior
         if self.variance_correction is None:
             return 0.0
         if self.variance_correction == "posterior":
@@ -602,7 +622,7 @@ class FeatureGPRegressor(RegressorMixin, MultiOutputMixin, GaussianProcess):
     def _noise_of(self, by_row: Any) -> Any:
         """The noise variance of rows to predict, (m,) or (n, 1)."""
         if by_row is None and self.noise_variance_ is not None:
-            return np.broadcast_to(self.noise_variance_, self.means_.shape)
+            return self._noise
         if by_row is None:
             raise ValueError(
                 "The noise was given by row in fit: give that of these rows as noise_variance=."
@@ -705,8 +725,8 @@ def _described(
         "means_": normal.means,
         "scales_": normal.scales,
         "posterior_": posterior,
-        "noise_variance_": None if by_row else number_of(noise),
-        "prior_variance_": number_of(prior),
+        "_noise": None if by_row else noise,
+        "_prior": prior,
         "_flat": normal.is_flat,
     }
 

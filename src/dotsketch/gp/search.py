@@ -26,6 +26,7 @@ import numpy as np
 from scipy.optimize import OptimizeResult, minimize
 
 from .._arrays import Array, dense
+from .._support.stored import stored
 from .._support.threads import suited_blas_threads
 from ..kernels import Kernel
 from .algebra import evidence_of_kernel, evidence_of_landmarks
@@ -38,6 +39,7 @@ FAILED = 1e30  # the loss where a matrix is not positive definite: a line search
 Loss = Callable[[np.ndarray], tuple[float, np.ndarray]]
 
 
+@stored
 class SearchStep(NamedTuple):
     """One run of the optimiser."""
 
@@ -51,6 +53,7 @@ class SearchStep(NamedTuple):
     seconds: float
 
 
+@stored
 @dataclass(frozen=True)
 class Search:
     """The best kernel, and what was tried; prints as a table."""

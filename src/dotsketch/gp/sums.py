@@ -14,14 +14,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
 from .._arrays import Array, host
+from .._support.stored import array, stored
 from .packed import PackedMatrix
 
 
+@stored
 @dataclass
 class SufficientStatistics:
     """What n rows of features Z and targets y (m columns) with weights w say about the weights v.
@@ -39,11 +41,11 @@ class SufficientStatistics:
 
     n: float  # Σ of the counts of the rows: their number, if every row counts once
     second_moment: PackedMatrix  # M
-    cross: np.ndarray  # (D, m + 1): Σ w z [y, 1]
-    targets: np.ndarray  # (m + 1, m + 1): Σ w [y, 1]ᵀ[y, 1]
-    plain: np.ndarray  # (2, m): Σ y and Σ y², without weights
+    cross: Annotated[np.ndarray, array("fc", "D", "m + 1")]  # Σ w z [y, 1]
+    targets: Annotated[np.ndarray, array("f", "m + 1", "m + 1")]  # Σ w [y, 1]ᵀ[y, 1]
+    plain: Annotated[np.ndarray, array("f", 2, "m")]  # Σ y and Σ y², without weights
     log_weights: float  # Σ log w
-    offset: np.ndarray  # (m,): y stands for y − offset above
+    offset: Annotated[np.ndarray, array("f", "m")]  # y stands for y − offset above
 
     def __post_init__(self) -> None:
         m = self.cross.shape[1] - 1

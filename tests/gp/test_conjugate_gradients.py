@@ -1,0 +1,190 @@
+"""Conjugate gradients against the direct solver, and what they promise beside."""
+
+import os
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+from sklearn.exceptions import ConvergenceWarning
+
+from dotsketch import DirichletGPClassifier, FeatureGPRegressor, FourierFeatures, Gaussian
+from dotsketch.gp import ConjugateGradients
+from gp.data import class_data, regression_data
+
+FIXED = {"noise_variance": 0.05, "prior_variance": 1.5}
+
+
+def waves(n_components=60, lengthscale=1.5):
+    kernel = Gaussian(lengthscale=lengthscale)
+    return FourierFeatures(kernel, n_components=n_components, random_state=0)
+
+
+def pair(features, solver, **options):
+    """The direct and the iterative process."""
+    return (
+        FeatureGPRegressor(features, solver="cholesky", **options),
+        FeatureGPRegressor(features, solver=solver, **options),
+    )
+
+
+@pytest.mark.parametrize("outputs", [1, 2])
+@pytest.mark.parametrize("rank", [8, 60])
+def test_means_are_those_of_the_direct_solver(outputs, rank):
+    X, y = regression_data(n=200, outputs=outputs)
+    solver = ConjugateGradients(tolerance=1e-9, rank=rank)
+    direct, iterative = (gp.fit(X, y) for gp in pair(waves(), solver, **FIXED))
+    np.testing.assert_allclose(iterative.predict(X), direct.predict(X), rtol=1e-6)
+    assert iterative.solver_ == "cg"
+    assert len(iterative.residuals_) == iterative.n_iterations_ + 1
+    assert iterative.residuals_[-1] <= 1e-9
+    if rank == 60:  # the subspace is everything: variances are exact
+        for ours, theirs in zip(
+            iterative.predict(X, return_std=True), direct.predict(X, return_std=True), strict=True
+        ):
+            np.testing.assert_allclose(ours, theirs, rtol=1e-4)
+        covariance = iterative.predict(X[:5], return_cov=True)[1]
+        np.testing.assert_allclose(covariance, direct.predict(X[:5], return_cov=True)[1], rtol=1e-3)
+
+
+def test_variances_of_draws_have_their_standard_error():
+    """Without an exact subspace: the mean ratio over many rows within 6 standard errors."""
+    X, y = regression_data(n=300)
+    solver = ConjugateGradients(rank=1, n_samples=400)
+    direct, iterative = (gp.fit(X, y) for gp in pair(waves(lengthscale=1.0), solver, **FIXED))
+    ratio = (iterative.predict(X, return_std=True)[1] / direct.predict(X, return_std=True)[1]) ** 2
+    assert np.all(np.abs(ratio - 1) < 6 * np.sqrt(2 / 400))
+    assert abs(np.mean(ratio) - 1) < 0.1
+    draws = iterative.sample_y(X[:3], 300, random_state=0)
+    std = iterative.predict(X[:3], return_std=True)[1]
+    np.testing.assert_allclose(draws.std(axis=1), std, rtol=0.25)
+
+
+@pytest.mark.parametrize("kind", ["noise by row", "sample weight", "sparse", "stream", "float32"])
+def test_rows_of_every_kind(kind, rng):
+    X, y = regression_data(n=200)
+    X = np.where(rng.uniform(size=X.shape) < 0.3, 0.0, X)
+    rows, more = X, {}
+    if kind == "noise by row":
+        more["noise_variance"] = rng.uniform(0.02, 0.2, 200)
+    elif kind == "sample weight":
+        more["sample_weight"] = rng.integers(0, 4, 200)
+    elif kind == "sparse":
+        rows = csr_array(X)
+    elif kind == "float32":
+        rows = X.astype(np.float32)
+    solver = ConjugateGradients(tolerance=1e-9, rank=16)
+    direct, iterative = pair(waves(), solver, **FIXED)
+    direct.fit(rows, y, **more)
+    if kind == "stream":
+        iterative.fit(lambda: iter([(X[:90], y[:90]), (X[90:], y[90:])]))
+    else:
+        iterative.fit(rows, y, **more)
+    tolerance = 1e-3 if kind == "float32" else 1e-5
+    np.testing.assert_allclose(iterative.predict(X), direct.predict(X), rtol=tolerance, atol=1e-6)
+
+
+def test_features_are_kept_or_computed_again():
+    X, y = regression_data(n=200)
+    kept, again = (
+        FeatureGPRegressor(waves(), solver=ConjugateGradients(memory=memory), **FIXED).fit(X, y)
+        for memory in (1 << 29, 1)
+    )
+    np.testing.assert_array_equal(kept.predict(X), again.predict(X))
+
+
+def test_classes_share_the_passes():
+    X, y = class_data(n=200)
+    fixed = {"alpha": 0.01, "prior_variance": 2.0}
+    direct = DirichletGPClassifier(waves(), solver="cholesky", **fixed).fit(X, y)
+    solver = ConjugateGradients(tolerance=1e-9, rank=60)
+    iterative = DirichletGPClassifier(waves(), solver=solver, **fixed).fit(X, y)
+    for ours, theirs in zip(iterative.predict_latent(X), direct.predict_latent(X), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-3, atol=1e-4)
+    chosen = DirichletGPClassifier(waves(), solver="cg").fit(X, y)
+    assert chosen.score(X, y) > 0.8
+    for method in ("refit", "log_marginal_likelihood"):
+        with pytest.raises(ValueError, match="sums over the rows"):
+            getattr(iterative, method)()
+
+
+def test_automatic_variances_are_near_those_of_all_rows():
+    X, y = regression_data(n=500)
+    direct, iterative = (gp.fit(X, y) for gp in pair(waves(), "cg"))
+    assert iterative.noise_variance_ == pytest.approx(direct.noise_variance_, rel=1e-3)
+    assert iterative.prior_variance_ == pytest.approx(direct.prior_variance_, rel=1e-2)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_killed_solver_goes_on(tmp_path):
+    """From the state after the last iteration, to the same solution."""
+    X, y = regression_data(n=400)
+    np.savez(tmp_path / "data.npz", X=X, y=y)
+    code = f"""
+        import os, signal
+        import numpy as np
+        from dotsketch import FeatureGPRegressor, FourierFeatures, Gaussian
+        from dotsketch.gp import ConjugateGradients
+        from dotsketch.rows import Checkpoint
+
+        written = [0]
+        write = Checkpoint.write
+
+        def killed(self, state):
+            write(self, state)
+            written[0] += 1
+            if written[0] == 3:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        Checkpoint.write = killed
+        data = np.load({str(tmp_path / "data.npz")!r})
+        features = FourierFeatures(Gaussian(lengthscale=0.5), n_components=60, random_state=0)
+        solver = ConjugateGradients(rank=2, tolerance=1e-8)
+        gp = FeatureGPRegressor(features, solver=solver, noise_variance=1e-3, prior_variance=1.0)
+        gp.fit(data["X"], data["y"], checkpoint={str(tmp_path / "state.npz")!r})
+    """
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    killed = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], env=environment)
+    assert killed.returncode == -9
+    solver = ConjugateGradients(rank=2, tolerance=1e-8)
+    options = {"solver": solver, "noise_variance": 1e-3, "prior_variance": 1.0}
+    gp = FeatureGPRegressor(waves(lengthscale=0.5), **options)
+    whole = FeatureGPRegressor(waves(lengthscale=0.5), **options).fit(X, y)
+    resumed = gp.fit(X, y, checkpoint=tmp_path / "state.npz")
+    np.testing.assert_allclose(resumed.predict(X), whole.predict(X), rtol=1e-6)
+    assert resumed.n_iterations_ == whole.n_iterations_
+    with pytest.raises(ValueError, match=r"other rows|another configuration"):
+        FeatureGPRegressor(waves(lengthscale=0.5), **options).fit(
+            X + 1, y, checkpoint=tmp_path / "state.npz"
+        )
+
+
+def test_an_early_end_is_announced():
+    X, y = regression_data(n=200)
+    solver = ConjugateGradients(max_iterations=1, rank=1, tolerance=1e-10)
+    with pytest.warns(ConvergenceWarning, match="stopped after 1 iterations"):
+        FeatureGPRegressor(waves(lengthscale=0.5), solver=solver, **FIXED).fit(X, y)
+
+
+def test_what_needs_other_rows_or_columns_is_refused():
+    X, y = regression_data()
+    with pytest.raises(ValueError, match="reads the rows many times"):
+        FeatureGPRegressor(waves(), solver="cg").fit(iter([(X, y)]))
+    complex_waves = FourierFeatures(Gaussian(), n_components=20, output="complex", random_state=0)
+    with pytest.raises(ValueError, match="works with real columns"):
+        FeatureGPRegressor(complex_waves, posterior="complex", solver="cg").fit(X, y)
+    with pytest.raises(ValueError, match="partial_fit needs sums"):
+        FeatureGPRegressor(waves(), solver="cg").partial_fit(X, y)
+    with pytest.raises(ValueError, match=r"not finite|overflow"):
+        huge = FourierFeatures(Gaussian(variance=1e300), n_components=20, random_state=0)
+        FeatureGPRegressor(huge, solver="cg", **FIXED).fit(X, y)
+
+
+@pytest.mark.parametrize(
+    "parameters", [{"tolerance": 0}, {"rank": 0}, {"n_samples": 1.5}, {"max_iterations": 0}]
+)
+def test_wrong_parameters(parameters):
+    with pytest.raises(ValueError, match=r"must be"):
+        ConjugateGradients(**parameters)

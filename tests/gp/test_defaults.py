@@ -1,0 +1,149 @@
+"""What a model is without any arguments, with a number of columns, or with a kernel."""
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+from sklearn.datasets import load_digits, load_iris
+
+from dotsketch import (
+    DirichletGPClassifier,
+    ExactGPRegressor,
+    FeatureGPClassifier,
+    FeatureGPRegressor,
+    Gaussian,
+    Matern,
+    NystromFeatures,
+)
+from gp.data import regression_data
+
+
+def test_no_arguments_are_needed():
+    X, y = regression_data(n=150)
+    assert FeatureGPRegressor().fit(X, y).score(X, y) > 0.9
+    X, y = load_iris(return_X_y=True)
+    for make in (FeatureGPClassifier, DirichletGPClassifier):
+        assert make().fit(X, y).score(X, y) > 0.95
+
+
+def test_few_rows_are_all_landmarks_so_that_the_process_is_exact():
+    X, y = regression_data(n=150)
+    gp = FeatureGPRegressor().fit(X, y)
+    assert isinstance(gp.features_, NystromFeatures)
+    assert gp.columns_.n_columns == 150
+    variances = {"noise_variance": gp.noise_variance_, "prior_variance": gp.prior_variance_}
+    exact = ExactGPRegressor(gp.kernel_, **variances).fit(X, y)
+    test = np.vstack([X[:20] * 1.1, 50 + X[:1]])
+    for ours, theirs in zip(
+        gp.predict(test, return_std=True), exact.predict(test, return_std=True), strict=True
+    ):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5)
+
+
+def test_a_number_of_columns_or_a_kernel():
+    X, y = regression_data(n=150)
+    few = FeatureGPRegressor(40).fit(X, y)
+    assert few.columns_.n_columns == 40
+    assert few.search_ is not None
+    kernel = FeatureGPRegressor(Gaussian(lengthscale=2.0)).fit(X, y)
+    assert kernel.kernel_ == Gaussian(lengthscale=2.0)
+    assert kernel.search_ is None
+    searched = FeatureGPRegressor(Gaussian(), optimize=True).fit(X, y)
+    assert isinstance(searched.kernel_, Gaussian)
+    assert searched.search_ is not None
+
+
+def test_the_kernel_without_a_search_is_a_median_of_scaled_inputs():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((300, 3)) * [1.0, 100.0, 1e-3] + 7
+    kernel = FeatureGPRegressor(50, optimize=False).fit(X, X[:, 0]).kernel_
+    assert isinstance(kernel, Matern)
+    scaled = kernel.lengthscale / X.std(axis=0)
+    np.testing.assert_allclose(scaled, scaled[0])
+    assert scaled[0] == pytest.approx(2.17, rel=0.05)  # √(2 · 2.366), of χ²₃
+
+
+def test_sparse_rows_stay_sparse():
+    X, y = load_digits(return_X_y=True)
+    rows = csr_array(X[:200])
+    gp = FeatureGPClassifier(50, optimize=False).fit(rows, y[:200])
+    assert gp.score(rows, y[:200]) > 0.9
+    dense = FeatureGPClassifier(Matern(1.5), prior_variance=gp.prior_variance_).fit(
+        X[:200], y[:200]
+    )
+    assert dense.score(X[:200], y[:200]) > 0.9
+
+
+@pytest.mark.parametrize("features", ["none", -3, True, object()])
+def test_other_features_are_refused(features):
+    X, y = regression_data()
+    for make in (FeatureGPRegressor, FeatureGPClassifier, DirichletGPClassifier):
+        with pytest.raises(TypeError, match='features must be "auto"'):
+            make(features).fit(X, y > 0)
+
+
+def test_what_would_be_taken_for_numbers_is_refused():
+    X, y = regression_data()
+    masked = np.ma.masked_array(X, mask=X > 2)
+    with pytest.raises(ValueError, match="masked"):
+        FeatureGPRegressor().fit(masked, y)
+    dates = np.array("2024-01-01", dtype="datetime64[D]") + np.arange(60)
+    with pytest.raises(TypeError, match="Dates"):
+        FeatureGPRegressor().fit(dates[:, None], y)
+
+
+def test_gradients_to_rows():
+    """Mean, standard deviation, probabilities and functions are differentiable in torch and JAX."""
+    torch = pytest.importorskip("torch")
+    X, y = regression_data()
+    gp = FeatureGPRegressor().fit(X, y)
+    rows = torch.tensor(X[:3] * 1.2, requires_grad=True)
+
+    def both(rows):
+        mean, std = gp.predict(rows, return_std=True, include_noise=True)
+        return torch.stack([mean, std])
+
+    assert torch.autograd.gradcheck(both, rows, atol=1e-4)
+    np.testing.assert_allclose(both(rows).detach()[0], gp.predict(X[:3] * 1.2), rtol=1e-8)
+    classes = FeatureGPClassifier().fit(X, y > 5)
+    assert torch.autograd.gradcheck(classes.predict_proba, rows, atol=1e-4)
+    f = gp.sample_functions(2, random_state=0)
+    assert torch.autograd.gradcheck(f, rows, atol=1e-4)
+    jax = pytest.importorskip("jax")
+    point = np.asarray(X[:1] * 1.2, dtype=np.float32)
+
+    def value(x):
+        mean, std = gp.predict(x, return_std=True)
+        return (mean + std)[0]
+
+    gradient = np.asarray(jax.grad(value)(jax.numpy.asarray(point)))[0]
+    for k in range(3):
+        step = np.zeros((1, 3))
+        step[0, k] = 1e-4
+        high, low = (
+            sum(v[0] for v in gp.predict(X[:1] * 1.2 + s, return_std=True)) for s in (step, -step)
+        )
+        assert gradient[k] == pytest.approx((high - low) / 2e-4, rel=0.05, abs=1e-3)
+
+
+def test_gradients_that_would_be_lost_are_refused():
+    torch = pytest.importorskip("torch")
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    X, y = regression_data()
+    features = make_pipeline(StandardScaler(), NystromFeatures(Gaussian(), n_components=20))
+    gp = FeatureGPRegressor(features).fit(X, y)
+    with pytest.raises(ValueError, match="gradients"):
+        gp.predict(torch.tensor(X, requires_grad=True))
+
+
+def test_outputs_have_their_own_noise():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2, 2, (600, 2))
+    truth = np.sin(X)
+    y = truth + [0.6, 0.05] * rng.standard_normal((600, 2))
+    gp = FeatureGPRegressor(100).fit(X[:400], y[:400])
+    assert gp.noise_variance_.shape == (2,)
+    low, _, high = np.moveaxis(gp.predict_quantiles(X[400:]), 2, 0)
+    coverage = np.mean((low < y[400:]) & (y[400:] < high), axis=0)
+    assert np.all(np.abs(coverage - 0.95) < 0.04)
