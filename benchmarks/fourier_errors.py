@@ -1,6 +1,6 @@
 """Kernel errors of random Fourier features on the paper's data, beside the authors' results.
 
-    DOTSKETCH_DATA=folder python benchmarks/fourier_errors.py [--reference paper_results.csv]
+    DOTSKETCH_DATA=folder python -m benchmarks.fourier_errors [--reference paper_results.csv]
 
 The Gaussian kernel (median lengthscale) on standardised columns; relative Frobenius error of the
 Gram matrix of held-out rows, the imaginary part dropped. Real features have D columns, complex
@@ -8,7 +8,7 @@ ones D frequencies. `z` is the difference of our mean and the authors' over both
 "gaussian" is "independent" here, their "srht" is "sorf" with constant norms. "predicted" is
 √(Σ expected squared error)/‖K‖.
 
-    python benchmarks/fourier_errors.py --sorf
+    python -m benchmarks.fourier_errors --sorf
 
 needs no data: the bias of "sorf", and its mean squared error over that of orthogonal
 frequencies, at several dimensions. Prints Markdown tables; asserts nothing.
@@ -21,12 +21,13 @@ import math
 from pathlib import Path
 
 import numpy as np
-from published import DATA_SETS, prepared, published, reference_rows, relative_error
 from rich.progress import track
 
 from dotsketch import Gaussian
 from dotsketch.features import FourierMap
 from dotsketch.projections import Frequencies
+
+from .published import DATA_SETS, prepared, published, reference_rows, relative_error
 
 PROJECTIONS = {"independent": "gaussian", "orthogonal": None, "sorf": "srht"}
 

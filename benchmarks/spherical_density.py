@@ -1,7 +1,7 @@
 """How close spherical features come to polynomial kernels, beside the authors' results.
 
-    python benchmarks/spherical_density.py
-    DOTSKETCH_DATA=folder python benchmarks/spherical_density.py --reference paper_results.csv
+    python -m benchmarks.spherical_density
+    DOTSKETCH_DATA=folder python -m benchmarks.spherical_density --reference paper_results.csv
 
 Four tables: the error of the fitted density for (1 − z²/a²)^p in R^d and the time of the fit; mean
 and mean squared error of "sorf" features relative to the formulas for orthogonal directions; the
@@ -29,10 +29,7 @@ from dotsketch import MaclaurinFeatures, Polynomial, SphericalFeatures
 from dotsketch.features import SphericalMap
 from dotsketch.features.spherical.density import kernel_density
 
-try:  # as a script, or as a module of the package `benchmarks`
-    from published import prepared, published, reference_rows, relative_error
-except ImportError:
-    from benchmarks.published import prepared, published, reference_rows, relative_error
+from .published import prepared, published, reference_rows, relative_error
 
 TABLES = ["density", "sorf", "narrow", "data"]
 METHODS = {  # ours: projection, output; theirs: projection, complex

@@ -1,6 +1,6 @@
 """The error of the compiled cosines and sines, for every float32 angle of a range.
 
-    python benchmarks/wave_errors.py [--first -30] [--last 22] [--scale 1.0]
+    python -m benchmarks.wave_errors [--first -30] [--last 22] [--scale 1.0]
 
 All float32 angles t with 2^first ≤ t < 2^last, in quarter turns (cosines are even and sines odd, to
 the bit), against NumPy's float64 functions of t π/2 after an exact reduction. Prints the largest

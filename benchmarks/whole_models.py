@@ -314,11 +314,12 @@ def draw(lines: list[dict[str, str]], figure: Path) -> None:
     import matplotlib.pyplot as plt
 
     plt.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "", "font.size": 9})
-    sets = [name for name in SETS if any(line["set"] == name for line in lines)]
+    boosting = {line["set"]: float(line["RMSE"]) for line in lines if line["method"] == "histgb"}
+    sets = [name for name in SETS if name in boosting]
+    lines = [line for line in lines if line["set"] in boosting]
     sizes = {line["set"]: f"{line['set']}\n{int(line['training rows']):,}" for line in lines}
     size = (9, 0.52 * len(sets) + 1.5)
     picture, (errors, seconds) = plt.subplots(1, 2, figsize=size, sharey=True)
-    boosting = {line["set"]: float(line["RMSE"]) for line in lines if line["method"] == "histgb"}
     markers = ("o", "s", "v", "^", "D", "X", "P", "<", ">")
     colors = ("#c8102e", "C1", "C2", "C0", "C4", "C5", "C6", "C9", "C7")
     for (key, method), marker, color in zip(METHODS.items(), markers, colors, strict=True):

@@ -295,10 +295,9 @@ def test_a_column_without_a_name_is_told(folder, run, houses):
 def test_info(folder, run, run_json):
     run("fit", "houses.csv", "--target", "price", "--ignore", "sold", *FAST, "-o", "a.model")
     known = run_json("info", "a.model")
-    assert (known["target"], known["features"]) == (
-        "price",
-        "fourier: orthogonal, constant norms, 40 columns",
-    )
+    assert known["target"] == "price"
+    assert known["features"].startswith("fourier: ")
+    assert known["features"].endswith(", 40 columns")
     assert set(known["categorical"]["town"]) == {"Basel", "Bern", "Genève"}
     assert known["file"]["versions"]["dotsketch"]
     text = run("info", "a.model").stdout

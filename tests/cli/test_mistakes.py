@@ -264,7 +264,7 @@ def test_predicting(folder, fails, run):
 
 
 def test_data_sets(folder, fails):
-    assert "has no pinned OpenML set" in fails("datasets", "fetch", "nothing")
+    assert "is not one of the pinned sets" in fails("datasets", "fetch", "nothing")
 
 
 def test_unknown_commands(fails):

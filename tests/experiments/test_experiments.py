@@ -69,6 +69,13 @@ def test_the_same_seed_gives_the_same_rows():
     assert timeless[0] != timeless[2]
 
 
+def test_the_uncorrected_variance_collapses():
+    """Without a correction there is none: far from 0 the posterior is almost certain."""
+    rows = tiny_rows(EXPERIMENTS["fig5"])
+    [plain] = [row for row in rows if row["method"] == "maclaurin" and row["frequency"] == 5.0]
+    assert plain["deviation_ratio_at_edge"] < 1e-6
+
+
 def test_the_paper_is_covered():
     """Figures 1 to 19 and Tables 1 to 3: each is named by one experiment."""
     text = ", ".join(e.reproduces.split("(")[0] for e in EXPERIMENTS.values())
