@@ -38,7 +38,7 @@ class Array(NamedTuple):
 
 
 class Count(NamedTuple):
-    """An integer from `least` to `most`, or None, or a word such as "auto"."""
+    """An integer from `least` to `most`, None, a word such as "auto", or a list of such."""
 
     most: int
     least: int = 0

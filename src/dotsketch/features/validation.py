@@ -99,7 +99,7 @@ def warn_of_underflow(Z: ArrayT, X: Array, log_size: Callable[[], float]) -> Arr
             f"The features underflow {X.dtype}, so that they are zero or have lost their digits: "
             "scale the rows of X to about unit norm, raise gamma, or use float64.",
             UserWarning,
-            stacklevel=7,  # the caller of transform, which is wrapped twice
+            stacklevel=6,  # the caller of transform, which is wrapped
         )
     return Z
 

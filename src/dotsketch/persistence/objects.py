@@ -115,6 +115,10 @@ def check(instance: Any, state: dict[str, Any]) -> None:
 def _check_count(where: str, value: Any, field: Count) -> None:
     if value is None or isinstance(value, str):  # a parameter that is chosen later: "auto"
         return
+    if isinstance(value, (list, tuple)):
+        for item in value:
+            _check_count(where, item, field)
+        return
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
         raise PersistenceError(f"{where} is not an integer.")
     if not field.least <= value <= field.most:

@@ -45,10 +45,7 @@ class CompactSketch(Sketch):
         if self.inner is None or (self.inner.degree, self.inner.field) != (self.degree, self.field):
             raise ValueError("Build a compact sketch with CompactSketch.of(inner, n_projections).")
         if self.inner.n_projections < self.n_projections:
-            raise ValueError(
-                f"The inner sketch has {self.inner.n_projections} projections, fewer than "
-                f"n_projections={self.n_projections}: a compact sketch projects down."
-            )
+            raise ValueError("n_projections is too large: a compact sketch projects down.")
 
     @property
     def up(self) -> Sketch:

@@ -56,20 +56,17 @@ class MonomialSketch(Sketch):
         if self.packed and not self.is_complex:
             raise ValueError('Packed monomials are pairs of real columns: use field="complex".')
 
-    def check_weights(self, weights: MonomialWeights, dimension: int) -> None:
+    def n_monomials(self, dimension: int) -> int:
         if self.n_projections != monomial_projections(self.degree, dimension, self.packed):
-            raise ValueError(f"{self} has another number of projections than monomials.")
-        n = monomial_projections(self.degree, dimension)
-        check_lengths(weights, (MonomialWeights,), monomials=n)
+            raise ValueError(f"{self} does not fit {dimension} dimensions: use MonomialSketch.of.")
+        return monomial_projections(self.degree, dimension)
+
+    def check_weights(self, weights: MonomialWeights, dimension: int) -> None:
+        check_lengths(weights, (MonomialWeights,), monomials=self.n_monomials(dimension))
 
     def sample(self, dimension: int, rng: np.random.Generator) -> MonomialWeights:
         """The columns; nothing is random."""
-        expected = monomial_projections(self.degree, dimension, self.packed)
-        if self.n_projections != expected:
-            raise ValueError(
-                f"Degree {self.degree} in {dimension} dimensions has {expected} exact projections, "
-                f"not {self.n_projections}."
-            )
+        self.n_monomials(dimension)  # refuses another number of projections
         coefficients = np.ones(dimension)
         repeats = np.ones(dimension)  # of the last index
         for degree in range(2, self.degree + 1):

@@ -22,7 +22,7 @@ from typing import Annotated, Any, Generic, NamedTuple
 import numpy as np
 
 from ..._arrays import ArrayT, double, is_sparse, like, namespace, square_root
-from ..._support.stored import array, stored
+from ..._support.stored import MOST_DEGREE, Count, array, stored
 from ...kernels import ExpandedKernel, directions
 from ..errors import OVERFLOW, off_diagonal_mean
 
@@ -52,7 +52,7 @@ class EigenExpansion:
     direction: Annotated[
         np.ndarray | None, array("f", "d")
     ]  # unit, or None if nothing is split off
-    degrees: tuple[int, ...]
+    degrees: Annotated[tuple[int, ...], Count(MOST_DEGREE)]
     nodes: Annotated[np.ndarray, array("f", "nodes", 2)]  # α and p
     # ω_b(x) = |x_⊥|ʲ Σ_i functions[b, i] c_j(x, node i)
     functions: Annotated[np.ndarray, array("f", "blocks", "nodes")]

@@ -19,7 +19,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from ..._arrays import Array, like, namespace, square_root
-from ..._support.stored import array, stored
+from ..._support.stored import MOST_DEGREE, Count, array, stored
 from ...kernels import DotProductKernel, ExpandedKernel, directions
 from ..errors import OVERFLOW
 from .eigenfunctions import EigenExpansion, Inputs, mean_direction
@@ -32,7 +32,7 @@ class MaclaurinExpansion:
 
     keeps_sparse: ClassVar[bool] = False  # whether `inputs` takes CSR rows and returns some
     kernel: DotProductKernel
-    degrees: tuple[int, ...]
+    degrees: Annotated[tuple[int, ...], Count(MOST_DEGREE)]
     # what a shift-invariant kernel subtracts first
     mean: Annotated[np.ndarray | None, array("f", "d")] = None
 
@@ -74,7 +74,7 @@ class MeanSplitExpansion:
     keeps_sparse: ClassVar[bool] = False  # whether `inputs` takes CSR rows and returns some
     kernel: DotProductKernel
     direction: Annotated[np.ndarray, array("f", "d")]  # unit
-    degrees: tuple[int, ...]
+    degrees: Annotated[tuple[int, ...], Count(MOST_DEGREE)]
     # φ_b(α) = Σ_n functions[b, n] (α/reach)ⁿ
     functions: Annotated[np.ndarray, array("f", "blocks", "n")]
     reach: float
