@@ -500,6 +500,14 @@ def test_paths_that_cannot_be_written_or_read(tmp_path):
             load(path)
 
 
+@pytest.mark.skipif(os.name != "posix", reason="pipes of POSIX")
+def test_a_pipe_is_not_replaced_by_a_file(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(OSError, match=r"regular file.*pipe"):
+        save(Gaussian(), tmp_path / "pipe")
+    assert (tmp_path / "pipe").is_fifo()
+
+
 @pytest.mark.skipif(
     not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may write anywhere"
 )

@@ -61,15 +61,16 @@ def test_in_no_folder(tmp_path):
 
 @pytest.mark.skipif(os.name != "posix", reason="modes, pipes and processes of POSIX")
 class TestPosix:
-    def test_the_mode_of_a_file_stays(self, tmp_path):
+    @pytest.mark.parametrize("mode", [0o600, 0o666])  # fewer and more than the umask leaves
+    def test_the_mode_of_a_file_stays(self, mode, tmp_path):
         path = tmp_path / "file"
         path.write_bytes(b"secret")
-        path.chmod(0o600)
+        path.chmod(mode)
         with atomic_write(path) as file:
             file.write(b"new")
             [part] = tmp_path.glob("*.part")
-            assert part.stat().st_mode & 0o777 == 0o600  # nobody else reads it meanwhile
-        assert path.stat().st_mode & 0o777 == 0o600
+            assert part.stat().st_mode & 0o777 & ~mode == 0  # nobody else reads it meanwhile
+        assert path.stat().st_mode & 0o777 == mode
 
     def test_a_pipe_is_written_to_and_stays_one(self, tmp_path):
         path = tmp_path / "pipe"
