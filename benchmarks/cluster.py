@@ -48,11 +48,9 @@ def made_block(number: int, rows: int, dimension: int) -> np.ndarray:  # -> (row
     return block
 
 
-def process(columns: int, block: int) -> FeatureGPRegressor:
+def process(columns: int) -> FeatureGPRegressor:
     features = FourierFeatures(Gaussian(lengthscale=8.0), n_components=columns, random_state=0)
-    return FeatureGPRegressor(
-        features, noise_variance=0.1, prior_variance=1.0, chunk_rows=block, solver="cholesky"
-    )
+    return FeatureGPRegressor(features, noise_variance=0.1, prior_variance=1.0, solver="cholesky")
 
 
 class Blocks:
@@ -98,7 +96,7 @@ def digest(model: FeatureGPRegressor) -> str:
 
 
 def fit_here(config: argparse.Namespace) -> dict[str, Any]:
-    model = process(config.columns, config.block)
+    model = process(config.columns)
     start, before = time.perf_counter(), thread_times()
     model.fit(Blocks(config, slice(config.dimension)), Blocks(config, config.dimension))
     seconds = time.perf_counter() - start
@@ -108,7 +106,7 @@ def fit_here(config: argparse.Namespace) -> dict[str, Any]:
 def fit_there(config: argparse.Namespace) -> dict[str, Any]:
     from distributed import Client, LocalCluster
 
-    model = process(config.columns, config.block)
+    model = process(config.columns)
     options = {"n_workers": config.workers, "threads_per_worker": 1, "dashboard_address": ":0"}
     with LocalCluster(**options) as cluster, Client(cluster) as client:
         client.run(_imported)  # workers are up and have imported the library
@@ -136,7 +134,7 @@ def most(before: dict[int, float], after: dict[int, float]) -> float:
 
 def _imported() -> int:
     made_block(0, 64, 4)
-    return len(process(4, 64).get_params())
+    return len(process(4).get_params())
 
 
 def multiply(config: argparse.Namespace) -> dict[str, Any]:

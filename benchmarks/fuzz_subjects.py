@@ -9,6 +9,7 @@ from sklearn import compose, frozen, impute, pipeline, preprocessing
 
 import dotsketch
 from attacks.forging import Encoder, known_classes
+from dotsketch.gp import ConjugateGradients, ImputedGPRegressor
 from dotsketch.planning.bounds import ComplexAdvantage
 from dotsketch.planning.limit import BestPossible
 from dotsketch.sketches import SKETCHES
@@ -24,7 +25,7 @@ Subject = tuple[Any, np.ndarray]  # an estimator, and rows to use it on
 
 def subjects() -> list[Subject]:
     """The models, each with rows for `transform` or `predict`."""
-    return [*own_subjects(), *scikit_learn_subjects()]
+    return [*own_subjects(), *process_subjects(), *scikit_learn_subjects()]
 
 
 def by_class(found: list[Subject]) -> dict[str, list[Subject]]:
@@ -95,12 +96,13 @@ def process_subjects() -> list[Subject]:
     models = [
         process,
         process.sample_functions(3, random_state=0),
-        dotsketch.FeatureGPRegressor(features, optimize=False, solver="cg").fit(X, Y),
+        dotsketch.FeatureGPRegressor(features, solver=ConjugateGradients(rank=2)).fit(X, Y),
         dotsketch.FeatureGPRegressor(features, optimize=True).fit(X, Y),
         dotsketch.FeatureGPClassifier(features, **options).fit(X, LABELS),
         dotsketch.DirichletGPClassifier(features).fit(X, LABELS),
         dotsketch.ExactGPRegressor(gaussian).fit(X, Y),
         dotsketch.ExactGPClassifier(gaussian, **options).fit(X, LABELS),
+        ImputedGPRegressor(dotsketch.FeatureGPRegressor(features)).fit(X, Y),
     ]
     return [(model, X) for model in models]
 

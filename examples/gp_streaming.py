@@ -54,16 +54,14 @@ with tempfile.TemporaryDirectory() as folder:
     # 4. With a checkpoint, the same call after a crash goes on where the last one stopped.
     sums = Path(folder) / "sums.npz"
     try:
-        FeatureGPRegressor(features, chunk_rows=20_000).fit(
+        FeatureGPRegressor(features).fit(
             (batch if k < 3 else 1 / 0 for k, batch in enumerate(batches(X, y, 20_000))),
             checkpoint=sums,
         )
     except ZeroDivisionError:
         print("a crash in the fourth batch …")
     start = time.perf_counter()
-    resumed = FeatureGPRegressor(features, chunk_rows=20_000).fit(
-        batches(X, y, 20_000), checkpoint=sums
-    )
-    whole = FeatureGPRegressor(features, chunk_rows=20_000).fit(batches(X, y, 20_000))
+    resumed = FeatureGPRegressor(features).fit(batches(X, y, 20_000), checkpoint=sums)
+    whole = FeatureGPRegressor(features).fit(batches(X, y, 20_000))
     equal = np.array_equal(resumed.statistics_.gram(), whole.statistics_.gram())
     print("… and the resumed fit has the bits of an uninterrupted one:", equal)

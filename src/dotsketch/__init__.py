@@ -48,6 +48,7 @@ __version__ = _version("dotsketch")
 __all__ = [
     "ArcCosine",
     "AutoFeatures",
+    "DirichletGPClassifier",
     "ExactGPClassifier",
     "ExactGPRegressor",
     "Exponential",

@@ -15,8 +15,7 @@ from dotsketch import AutoFeatures, FeatureGPRegressor, Gaussian, NystromFeature
 from dotsketch._support import threads as pool
 from dotsketch._support.threads import run_all
 from dotsketch.features import whitening
-from dotsketch.gp.search import subset
-from dotsketch.spectrum import banded
+from dotsketch.gp import algebra, spectrum
 
 
 class Library:
@@ -171,8 +170,8 @@ def test_there_is_one_pool_for_any_number_of_threads():
 
 def test_bands_have_one_thread_of_blas(blas, monkeypatch):
     seen = []
-    monkeypatch.setattr(banded, "_product", lambda S, V: seen.append(blas.threads) or S @ V)
-    banded.band_of(np.eye(6), np.ones((6, 1)), width=2)
+    monkeypatch.setattr(spectrum, "_product", lambda S, V, step: seen.append(blas.threads) or S @ V)
+    spectrum.band_of(np.eye(6), np.ones((6, 1)), width=2)
     assert set(seen) == {1}
     assert blas.threads == 8
 
@@ -189,7 +188,7 @@ def test_searches_and_plans_of_small_tables_have_one_thread_of_blas(blas, monkey
     X = rng.standard_normal((60, 3))
     y = X[:, 0] + 0.1 * rng.standard_normal(60)
     seen = []
-    for module, name in ((whitening, "cholesky"), (subset.lapack, "dpotrf")):
+    for module, name in ((whitening, "cholesky"), (algebra.lapack, "dpotrf")):
         function = getattr(module, name)
 
         def noted(*args, function=function, **options):

@@ -148,7 +148,8 @@ class PolynomialSketch(dotsketch.PolynomialSketch):
         return super().transform(X)
 
 X, y = np.load("X.npy"), np.load("y.npy")
-FeatureGPRegressor(PolynomialSketch(2, n_components=5, random_state=0)).fit(X, y, checkpoint="sums.npz")
+features = PolynomialSketch(2, n_components=5, random_state=0)
+FeatureGPRegressor(features).fit(X, y, checkpoint="sums.npz")
 """
 
 

@@ -36,8 +36,8 @@ class FeatureGPClassifier(ClassifierMixin, GaussianProcess):
     """Gaussian process classification with the kernel of a feature map.
 
     Every class has a latent Gaussian process, and the softmax of all of them gives probabilities.
-    The mode of the posterior is found by up to 100 passes over the rows (features are kept, in
-    single precision, if they take at most a quarter of the memory). The covariance of the
+    The mode of the posterior is found by up to 100 passes over the rows (features are kept if they
+    take at most a quarter of the memory). The covariance of the
     coefficients is the same for all classes, by Böhning's bound of the curvature.
     `DirichletGPClassifier` takes one pass, and rows can be added to it.
 
@@ -135,7 +135,7 @@ class FeatureGPClassifier(ClassifierMixin, GaussianProcess):
         fold = rows.mapped(
             labelled,
             block_rows=columns.block_rows,
-            row_bytes=4 * columns.n_columns,
+            row_bytes=8 * columns.n_columns,
             memory=usable_memory() // 4,
         ).fold
         means, start = np.log(table.frequencies), None
@@ -209,8 +209,8 @@ class FeatureGPClassifier(ClassifierMixin, GaussianProcess):
 
 
 def labelled_block(columns: Columns, inputs: Any, table: ClassTable, block: Block) -> LabelledBlock:
-    """Features in single precision, classes and weights of a block of rows."""
-    Z = np.asarray(columns(checked(inputs, block[0])), dtype=np.float32)
+    """Features, classes and weights of a block of rows."""
+    Z = columns(checked(inputs, block[0]))
     codes = np.searchsorted(table.classes, labels_of(block[1], table.classes))
     weights, counts = table.weights[codes], block[3] if len(block) > 3 else None
     return LabelledBlock(Z, codes, weights if counts is None else weights * counts)

@@ -253,7 +253,7 @@ def last_map(features: Any, X: Any = None) -> tuple[Any, Any]:  # (n, d) -> map,
 
 def check_features(features: Any) -> None:
     is_transformer = hasattr(features, "fit") and hasattr(features, "transform")
-    is_number = isinstance(features, Integral) and features is not True and features != 0
+    is_number = isinstance(features, Integral) and features is not True
     is_number = is_number and int(features) > 0
     is_auto = isinstance(features, str) and features == "auto"
     if not (is_transformer or is_number or is_auto or isinstance(features, Kernel)):

@@ -40,7 +40,7 @@ SEARCH_TOLERANCE, TOLERANCE = 1e-3, 3e-4
 
 
 class LabelledBlock(NamedTuple):
-    """Features of n rows, in single precision, and what they are."""
+    """Features of n rows, and what they are."""
 
     features: np.ndarray  # (n, D)
     codes: np.ndarray  # (n,), their classes
