@@ -218,7 +218,7 @@ MACLAURIN = [
     {"random_state": np.random.RandomState(3)},
     {"random_state": np.random.default_rng(3)},
     {"random_state": np.random.default_rng(np.random.SeedSequence([2**70, 3]).spawn(2)[1])},
-    {"n_jobs": 2, "exact_monomials": False},
+    {"n_jobs": 2, "allocation": "sketched"},
 ]
 
 

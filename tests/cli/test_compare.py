@@ -87,7 +87,7 @@ def test_the_measured_error_is_the_predicted_one(rng):
     split = HeldOut(X[:400], X[:400, 0], X[400:], X[400:, 0])
     for candidate in (  # of which every draw is another one
         FourierFeatures(kernel, projection="independent"),
-        MaclaurinFeatures(kernel, sketch="rademacher", exact_monomials=False),
+        MaclaurinFeatures(kernel, sketch="rademacher", allocation="sketched"),
     ):
         [row] = plan(kernel, split.X, n_components=60, candidates=[candidate])
         features = row.candidate.for_kernel(kernel, 60, random_state=0).fit(split.X)

@@ -71,7 +71,6 @@ def choose_kernel(text: str, X: np.ndarray, y: np.ndarray, task: str, seed: int)
     kernel: Kernel = given.resolve(X)
     if not is_free:
         return kernel
-    searched = kernel if len(given.alternatives()) == 1 else given  # resolved, it has no choice
     rows = np.random.default_rng(seed).permutation(len(X))[:TUNING_ROWS]
     targets = y[rows]
     if len(rows) < 10 or np.all(targets == targets[0]):
@@ -79,7 +78,7 @@ def choose_kernel(text: str, X: np.ndarray, y: np.ndarray, task: str, seed: int)
     columns = min(TUNING_COLUMNS, len(rows))
     # The search fits them a dozen times: plain landmarks are enough, and fast
     features = NystromFeatures(
-        searched, n_components=columns, n_landmarks=1.0, landmarks="uniform", random_state=seed
+        kernel, n_components=columns, n_landmarks=1.0, landmarks="uniform", random_state=seed
     )
     few = X.shape[1] <= MOST_LENGTHSCALES
     with without_degenerate_warnings():  # `visible` corrects lengthscales that are too short

@@ -21,7 +21,8 @@ from sklearn.utils.validation import (
 
 from .._arrays import Array, host
 from .._support.parameters import one_of, positive_integer
-from ..features.base import FeatureMap, squared_norms
+from ..features.base import FeatureMap
+from ..features.design import squared_norms
 from ..features.validation import is_valid
 from ..rows.collections import rows_of
 from ..rows.copies import copies
@@ -355,7 +356,7 @@ def _choose_rows(features: Any, X: Array) -> None:
         X = features[:-1].transform(X) if len(features.steps) > 1 else X
         features = features.steps[-1][1]
     if isinstance(features, FeatureMap):  # frozen ones stay as they are
-        features.choose_rows(X)
+        pass
 
 
 def unfrozen(features: Any) -> Any:

@@ -23,6 +23,6 @@ def usual_features(X: Array, n_rows: int) -> Any:  # (n, d)
     kernel and the rule of the landmarks are left to a search (`optimize`), if there is one.
     """
     n_columns = min(n_rows, MOST_COLUMNS)
-    features = NystromFeatures(Matern("auto"), n_components=n_columns, random_state=0)
+    features = NystromFeatures(Matern(), n_components=n_columns, random_state=0)
     # Columns of sparse rows have one scale already (words, fingerprints), and a mean is not sparse
     return features if is_sparse(X) else make_pipeline(StandardScaler(), features)

@@ -22,11 +22,13 @@ OWN: dict[str, Arrays] = {
     # feature maps
     **without_arrays("AutoFeatures FourierFeatures MaclaurinFeatures NystromFeatures"),
     **without_arrays("PolynomialSketch PositiveFeatures SphericalFeatures"),
-    **without_arrays("FourierMap PositiveMap SphericalMap"),
+    **without_arrays("FourierDesign MaclaurinDesign PolynomialDesign SphericalDesign"),
+    "NystromDesign": {"landmarks": "f: m d"},
+    "PositiveDesign": {"centre": "f: d"},
     # sketches and weights
     **without_arrays("BalancedTensorSketch CompactSketch GaussianSketch MonomialSketch"),
     **without_arrays("RademacherSketch RademacherTree SRHTTree TensorSRHT TensorSketch"),
-    **without_arrays("CompactWeights SketchedBlock TreeWeights"),
+    **without_arrays("CompactWeights TreeWeights"),
     "AngleWeights": {"angles": "f: p D d"},
     "Basis": {
         "rows": "f: m d",
@@ -38,7 +40,6 @@ OWN: dict[str, Arrays] = {
     "HashWeights": {"buckets": "i: p d", "turns": "i: p d: 0 to 3"},
     "MonomialWeights": {"factor": "f: m"},
     "SRHTWeights": {"turns": "i: p b d: 0 to 3", "places": "i: p b d"},
-    "Shift": {"centre": "f: d"},
     "StructuredFrequencies": {"signs": "i: b 3 d: -1 to 1", "scales": "f: D"},
     "TurnWeights": {"turns": "i: p D d: 0 to 3"},
     "WaveWeights": {"phase": "f: 0 | 1"},
@@ -52,7 +53,7 @@ OWN: dict[str, Arrays] = {
         "variances": "f: b",
     },
     "EigenExpansion": {"direction": "f: d", "nodes": "f: m 2", "functions": "f: b m"},
-    "MaclaurinExpansion": {"mean": "f: d"},
+    "MaclaurinExpansion": {"centre": "f: d"},
     "MeanSplitExpansion": {"direction": "f: d", "functions": "f: b n"},
     "RadialDensity": {"radii": "f: r", "weights": "f: r"},
     # Gaussian processes

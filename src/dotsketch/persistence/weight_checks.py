@@ -136,40 +136,45 @@ SKETCHES: dict[str, Callable[[Any, int], Expected]] = {
 
 def _check_polynomial(instance: Any, state: dict[str, Any]) -> None:
     if "weights_" in state:
-        check_weights(sketch_weights(state["sketch_"], instance._dimension), state["weights_"])
+        design = state["design_"]
+        dimension = state["n_features_in_"] + design.has_constant
+        check_weights(sketch_weights(design.sketch, dimension), state["weights_"])
 
 
 def _check_maclaurin(instance: Any, state: dict[str, Any]) -> None:
-    columns = 0
-    for block in state.get("blocks_", ()):
-        if type(block).__name__ != "SketchedBlock":
-            raise PersistenceError("MaclaurinFeatures.blocks_ are no blocks.")
+    if "weights_" not in state:
+        return
+    design, weights = state["design_"], state["weights_"]
+    blocks = design.blocks
+    if not isinstance(weights, tuple) or len(weights) != len(blocks):
+        raise PersistenceError("MaclaurinFeatures.weights_ are not those of its blocks.")
+    for block, drawn in zip(blocks, weights, strict=True):
         if block.sketch is not None:
-            check_weights(sketch_weights(block.sketch, state["n_features_in_"]), block.weights)
-        columns += 1 if block.sketch is None else block.sketch.n_projections
-    if columns > state.get("n_projections_", 0):
-        raise PersistenceError("MaclaurinFeatures.blocks_ have more columns than n_projections_.")
+            check_weights(sketch_weights(block.sketch, state["n_features_in_"]), drawn)
+    if sum(block.width for block in blocks) > design.n_projections:
+        raise PersistenceError("MaclaurinFeatures.weights_ have more columns than n_components.")
 
 
 def _check_frequency_map(instance: Any, state: dict[str, Any]) -> None:
     if "weights_" not in state:
         return
-    expected = frequency_weights(state["map_"].frequencies, state["n_features_in_"])
+    design = state["design_"]
+    expected = frequency_weights(design.frequencies, state["n_features_in_"])
     if type(state["weights_"]).__name__ == "WaveWeights":
-        phase = (int(state["map_"].has_phase),)
+        phase = (int(design.has_phase),)
         expected = Expected("WaveWeights", {"phase": phase, "frequencies": expected})
     check_weights(expected, state["weights_"])
 
 
 def _check_nystrom(instance: Any, state: dict[str, Any]) -> None:
-    if "basis_" in state:
+    if "weights_" in state:
         # of landmarks, dense or CSR
-        rows = np.shape(getattr(state["basis_"], "rows", np.empty((0, 0))))[0]
+        rows = np.shape(getattr(state["weights_"], "rows", np.empty((0, 0))))[0]
         expected = {
             "rows": (rows, state["n_features_in_"]),
-            "normalization": (rows, state["n_projections_"]),
+            "normalization": (rows, state["design_"].n_components),
         }
-        check_weights(Expected("Basis", expected), state["basis_"])
+        check_weights(Expected("Basis", expected), state["weights_"])
 
 
 def _check_permutations(instance: Any, state: dict[str, Any]) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils import check_array
 
 from .._arrays import Array, as_generator, host
-from ..features.samples import check_rows, sample_rows
+from ..features.study import check_rows, sample_rows
 from ..pairs import PairStatistics
 from ..sketches import RademacherSketch
 

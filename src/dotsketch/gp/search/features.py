@@ -15,10 +15,9 @@ import numpy as np
 from ..._arrays import Array, is_sparse
 from ..._support.threads import suited_blas_threads
 from ...features.degenerate import without_degenerate_warnings
-from ...features.landmarks import CLUSTERS
 from ...kernels import DotProductKernel
 from ...kernels.algebra import CompositeKernel
-from .factor import MARGIN, best_factor, fewer_columns
+from .factor import MARGIN, best_factor
 from .moving import moved_landmarks
 from .placement import Placement
 from .record import OutOfTime, Recorder
@@ -208,9 +207,6 @@ class Trial:
             self.recorder.check()
         except OutOfTime:
             return usual
-        n_columns = fewer_columns(self.place.n_columns, self.place.columns_at_once)
-        if is_possible and self.log_likelihood(1.0, n_columns, CLUSTERS, CLUSTERS) > value:
-            return CLUSTERS
         return usual
 
     def compared(self) -> float:

@@ -63,7 +63,7 @@ class Placement:
     @property
     def usual_rule(self) -> str:
         """The rule of landmarks that "auto" stands for without a choice."""
-        return str(self._owner.usual_rule)
+        return str(self._owner._rule)
 
     def with_landmarks(self, kernel: Any, landmarks: Any, n_columns: int | None = None) -> Any:
         """A clone of the model with this kernel and these landmarks, or with a rule for them."""
@@ -95,7 +95,7 @@ class Placement:
         owner = self._owner
         if not isinstance(owner, FeatureMap):
             return self
-        found = clone(owner).set_params(kernel=clone(kernel)).settled(X, y)
+        found = clone(owner).set_params(kernel=clone(kernel))
         path = self._path
         return Placement(clone(self.model).set_params(**{path: found}) if path else found)
 
