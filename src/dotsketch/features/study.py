@@ -34,9 +34,8 @@ from .design import Design, UnsuitedKernel
 
 FITTING_ROWS = 2000  # rows that allocations are fitted to: their pairs take a tenth of a second
 MOST_HELD = 150  # rows of a measured draw: draws differ more than pairs do, so many draws pay
-MOST_DRAWS = 128
+MOST_DRAWS = 32  # enough to see what happens in a tenth of the draws, in a second or two
 OPERATIONS = 1e9  # of a measurement, about a second: as many draws as they allow
-PRECISION = 0.05  # relative standard error at which a measurement ends
 MOST_SHARE = 0.1  # of entries that are stored: sparse rows with more are better dense
 OVERFLOW = (
     "The squares of the kernel's values overflow on these data: scale X down, or use a larger "
@@ -191,19 +190,18 @@ class Study:
         """Features are drawn for some rows and compared with the kernel on others.
 
         Every draw has rows of its own, the same for all candidates: those held out, 150 at most,
-        are what the design leaves of X, but 20 at least (a tenth of fewer than 200). Draws are
-        repeated up to 128 times, as far as 10⁹ operations allow but twice at least, and end after
-        32, 64, … where the standard error is below 5 %.
+        are what the design leaves of X, but 20 at least (a tenth of fewer than 200). There are up
+        to 32 draws, as far as 10⁹ operations allow, but three at least.
         """
         n, wanted = self.n_rows, design.n_rows_wanted
         n_held = min(MOST_HELD, max(n - wanted, min(20, n // 10), 1), most_rows(self.dimension))
         n_fitting = min(wanted, n - n_held)
         smaller = design.for_rows(max(n_fitting, 1))
         operations = smaller.cost * (n_held + 2 * n_fitting)
-        n_draws = int(np.clip(OPERATIONS / operations, 2, MOST_DRAWS))
+        n_draws = int(np.clip(OPERATIONS / operations, 3, MOST_DRAWS))
         sums: list[np.ndarray] = []  # of the squared errors and of k², row by row
         seeds = np.random.SeedSequence(self._draw_entropy)
-        for draw, seed in enumerate(seeds.spawn(n_draws), start=1):
+        for seed in seeds.spawn(n_draws):
             rng = np.random.default_rng(seed)
             numbers = rng.choice(n, n_held + n_fitting, replace=False)
             held = take_or_keep(self.X, numbers[:n_held])
@@ -212,9 +210,7 @@ class Study:
             K = np.asarray(self.kernel(held))
             errors, squares = off_diagonal(np.abs(Z @ Z.conj().T - K) ** 2), off_diagonal(K**2)
             sums.append(np.stack([errors.sum(axis=1), squares.sum(axis=1)]))
-            error, deviation = root_ratio(*np.stack(sums, axis=1))
-            if draw % 32 == 0 and deviation <= PRECISION * error:
-                break
+        error, deviation = root_ratio(*np.stack(sums, axis=1))
         return ExpectedError(
             relative_error=error,
             standard_error=deviation,
