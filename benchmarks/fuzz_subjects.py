@@ -82,7 +82,6 @@ def own_subjects() -> list[Subject]:
         dotsketch.PositiveFeatures(gaussian, n_components=8, **options),
         dotsketch.SphericalFeatures(sphere, n_components=8, normalize=True, **options),
         dotsketch.AutoFeatures(gaussian, n_components=12, **options),
-        dotsketch.AutoFeatures(gaussian, n_components=12, objective="posterior", **options),
     ]
     features = dotsketch.MaclaurinFeatures(gaussian, n_components=8, **options)
     process = dotsketch.FeatureGPRegressor(features).fit(X, Y)

@@ -36,7 +36,7 @@ from dotsketch import (
     load,
     save,
 )
-from dotsketch.features.base import FeatureMap
+from dotsketch.features import FeatureMap
 from dotsketch.kernels import Kernel
 from dotsketch.persistence import classes as tables
 from dotsketch.persistence import container, shapes, weight_checks
@@ -218,7 +218,7 @@ def test_every_class_that_an_estimator_holds_is_in_the_list():
 
 
 @pytest.mark.parametrize(
-    "name", ["AllocationSearch", "_PairSums", "Solver", "Sketch", "Rows", "CountTable"]
+    "name", ["AllocationSearch", "PairBlock", "Solver", "Sketch", "Rows", "CountTable"]
 )
 def test_helpers_and_abstract_classes_are_not_in_the_list(name, tmp_path):
     assert name in own_classes()
@@ -250,7 +250,8 @@ def test_counts_of_a_sketch_are_those_of_its_weights(name, field, tmp_path):
         changes = {field: 4000}
     else:
         small = field == "n_projections" and "tensor_sketch" in name  # has no array of this length
-        changes = {"sketch_": changed(features.sketch_, **{field: 2 if small else 4000})}
+        sketch = changed(features.design_.sketch, **{field: 2 if small else 4000})
+        changes = {"design_": changed(features.design_, sketch=sketch)}
     write_changed(tmp_path / "f", features, **changes)
     with pytest.raises(PersistenceError, match="cannot be loaded"):
         load(tmp_path / "f")
@@ -269,24 +270,28 @@ FORGED = [
     (HASHED, {"weights_": HASHED.weights_._replace(turns=HASHED.weights_.turns + 9)}),
     (HASHED, {"weights_": HASHED.weights_._replace(turns=[[1]])}),
     (HASHED, {"weights_": SRHT.weights_}),
-    (HASHED, {"sketch_": changed(HASHED.sketch_, n_projections=MANY)}),
-    (HASHED, {"sketch_": changed(HASHED.sketch_, field="quaternion")}),
-    (HASHED, {"sketch_": changed(HASHED.sketch_, degree=-1)}),
+    *(
+        (
+            HASHED,
+            {"design_": changed(HASHED.design_, sketch=changed(HASHED.design_.sketch, **change))},
+        )
+        for change in ({"n_projections": MANY}, {"field": "quaternion"}, {"degree": -1})
+    ),
     (SRHT, {"weights_": SRHT.weights_._replace(places=SRHT.weights_.places * 0)}),
     (SRHT, {"weights_": SRHT.weights_._replace(turns=SRHT.weights_.turns.astype(float))}),
-    (SERIES, {"blocks_": SERIES.blocks_ * 2}),
-    (SERIES, {"blocks_": [SERIES.blocks_[1]._replace(weights=HASHED.weights_)]}),
-    (SERIES, {"n_projections_": MANY}),
+    (SERIES, {"weights_": SERIES.weights_ * 2}),
+    (SERIES, {"weights_": (*SERIES.weights_[:1], HASHED.weights_, *SERIES.weights_[2:])}),
+    (SERIES, {"design_": changed(SERIES.design_, n_components=2)}),
     (SERIES, {"allocation": [1, 2**60]}),
     (SERIES, {"max_degree": 2**63}),
-    (FOURIER, {"map_": changed(FOURIER.map_, n_components=10**6)}),
+    (FOURIER, {"design_": changed(FOURIER.design_, n_components=10**6)}),
     (FOURIER, {"weights_": FOURIER.weights_._replace(phase=np.zeros(9))}),
-    (SORF, {"map_": changed(SORF.map_, n_components=10**6)}),
-    (POSITIVE, {"map_": changed(POSITIVE.map_, n_components=10**6)}),
+    (SORF, {"design_": changed(SORF.design_, n_components=10**6)}),
+    (POSITIVE, {"design_": changed(POSITIVE.design_, n_components=10**6)}),
     (POSITIVE, {"n_jobs": 2**31}),
-    (NYSTROM, {"n_projections_": 10**6}),
-    (NYSTROM, {"basis_": NYSTROM.basis_._replace(normalization=np.eye(4))}),
-    (NYSTROM, {"basis_": NYSTROM.basis_._replace(rows=NUMBERS[:-1])}),
+    (NYSTROM, {"design_": changed(NYSTROM.design_, n_components=10**6)}),
+    (NYSTROM, {"weights_": NYSTROM.weights_._replace(normalization=np.eye(4))}),
+    (NYSTROM, {"weights_": NYSTROM.weights_._replace(rows=NUMBERS[:-1])}),
 ]
 
 
