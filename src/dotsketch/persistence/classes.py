@@ -26,7 +26,7 @@ OWN: dict[str, Arrays] = {
     "NystromDesign": {"landmarks": "f: m d"},
     "PositiveDesign": {"centre": "f: d"},
     # sketches and weights
-    **without_arrays("BalancedTensorSketch CompactSketch GaussianSketch"),
+    **without_arrays("BalancedTensorSketch CompactSketch GaussianSketch MonomialSketch"),
     **without_arrays("RademacherSketch RademacherTree SRHTTree TensorSRHT TensorSketch"),
     **without_arrays("CompactWeights TreeWeights"),
     "AngleWeights": {"angles": "f: p D d"},
