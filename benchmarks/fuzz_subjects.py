@@ -21,7 +21,7 @@ from dotsketch.gp import ConjugateGradients, ImputedGPRegressor
 from dotsketch.persistence.encoding import Encoder
 from dotsketch.persistence.registry import Registry
 from dotsketch.planning import BestPossible, ComplexAdvantage
-from dotsketch.sketches import SKETCHES
+from dotsketch.sketches import SKETCHES, MonomialSketch
 
 X = np.random.default_rng(1).random((24, 5))
 Y = X.sum(axis=1)
@@ -97,6 +97,7 @@ def own_subjects() -> list[Subject]:
         dotsketch.ExactGPClassifier(gaussian, **options).fit(X, LABELS),
     ]
     plain = [  # what plans hold that are timed, or made on more rows
+        MonomialSketch.of(2, 3, "real", False),
         BestPossible(
             n_components=8,
             relative_error=0.1,
