@@ -21,9 +21,10 @@ def files(path: Path) -> Iterator[str]:
     X = np.linspace(0, 1, 30).reshape(10, 3)
     sketch = PolynomialSketch(3, sketch="tensor_sketch", n_components=8, random_state=0).fit(X)
     waves = FourierFeatures(Gaussian(), n_components=8, random_state=0).fit(X)
+    huge = changed(sketch.design_.sketch, n_projections=1 << 40)
     changes = [
-        (sketch, {"sketch_": changed(sketch.sketch_, n_projections=1 << 40)}),
-        (waves, {"map_": changed(waves.map_, n_components=10**9)}),
+        (sketch, {"design_": changed(sketch.design_, sketch=huge)}),
+        (waves, {"design_": changed(waves.design_, n_components=10**9)}),
         (StandardScaler().fit(X), {"n_features_in_": 1 << 20}),
         (
             StandardScaler(with_mean=False, with_std=False).fit(X),

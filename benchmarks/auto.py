@@ -24,7 +24,7 @@ import scipy.linalg
 from rich.progress import track
 
 from dotsketch import Gaussian, Polynomial, plan
-from dotsketch.features.errors import off_diagonal_mean
+from dotsketch.features.study import off_diagonal_mean
 from experiments.harness.data import Prepared, prepare
 
 SETS = ("digits", "magic", "letter", "boston", "kin8nm", "mnist", "fashion_mnist")

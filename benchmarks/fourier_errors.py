@@ -24,18 +24,19 @@ import numpy as np
 from rich.progress import track
 
 from dotsketch import Gaussian
-from dotsketch.features import FourierMap
+from dotsketch.features import FourierDesign
 from dotsketch.projections import Frequencies
 
 from .published import DATA_SETS, prepared, published, reference_rows, relative_error
 
+UNIT = Gaussian(lengthscale=1.0)
 PROJECTIONS = {"independent": "gaussian", "orthogonal": None, "sorf": "srht"}
 
 
-def errors_of(fourier: FourierMap, test: np.ndarray, K: np.ndarray, seeds: int) -> np.ndarray:
+def errors_of(fourier: FourierDesign, test: np.ndarray, K: np.ndarray, seeds: int) -> np.ndarray:
     found = []
     for seed in range(seeds):
-        weights = fourier.sample(test.shape[1], np.random.default_rng(seed))
+        weights = fourier.sample(np.random.default_rng(seed))
         found.append(relative_error(K, fourier.apply(test, weights), False))
     return np.array(found)
 
@@ -49,7 +50,7 @@ def cell(label: str, data, times: int, is_complex: bool, seeds: int, rows) -> st
     key = {"kernel": "gaussian median heuristic", "dataset": label, "method": "rff", "D": D}
     columns = [label, str(D), output]
     for projection, theirs_name in PROJECTIONS.items():
-        fourier = FourierMap(D, projection, output)
+        fourier = FourierDesign(UNIT, test.shape[1], D, output, projection)
         errors = errors_of(fourier, scaled, K, seeds)
         text = f"{errors.mean():.4f}"
         if theirs_name and rows:
@@ -60,9 +61,9 @@ def cell(label: str, data, times: int, is_complex: bool, seeds: int, rows) -> st
     with np.errstate(divide="ignore"):
         squared = -2 * np.log(K)
     for norms in ("constant", "random"):
-        fourier = FourierMap(D, "sorf", output, norms)
+        fourier = FourierDesign(UNIT, test.shape[1], D, output, "sorf", norms)
         measured = errors_of(fourier, scaled, K, seeds).mean()
-        predicted = fourier.expected_squared_error(squared, test.shape[1], part="real")
+        predicted = fourier.variance_at(squared, "real") + fourier.bias_at(squared) ** 2
         relative = math.sqrt(predicted.sum()) / np.linalg.norm(K)
         columns.append(f"{measured:.4f} ({relative:.4f})")
     return "| " + " | ".join(columns) + " |"
@@ -82,14 +83,15 @@ def bias(x: np.ndarray, radius: float | None) -> str:
 def error_ratio(X: np.ndarray, D: int, norms: str) -> str:
     """Mean over pairs of the squared error of "sorf", over that of the formula."""
     kernel = Gaussian().resolve(X)
-    S, fourier = X / kernel.lengthscale, FourierMap(D, "sorf", norms=norms)
+    S, fourier = X / kernel.lengthscale, FourierDesign(UNIT, X.shape[1], D, "real", "sorf", norms)
     rng, truth = np.random.default_rng(1), fourier.kernel(S, S)
     error = np.zeros_like(truth)
     for _ in range(400):
-        Z = fourier.apply(S, fourier.sample(S.shape[1], rng))
+        Z = fourier.apply(S, fourier.sample(rng))
         error += np.abs(Z @ Z.conj().T - truth) ** 2 / 400
     with np.errstate(divide="ignore"):
-        predicted = fourier.expected_squared_error(-2 * np.log(kernel(X)), X.shape[1])
+        squares = -2 * np.log(kernel(X))
+    predicted = fourier.variance_at(squares, "real") + fourier.bias_at(squares) ** 2
     off = ~np.eye(len(X), dtype=bool)
     return f"{error[off].mean() / predicted[off].mean():.2f}"
 

@@ -12,7 +12,7 @@ from attacks.forging import Encoder, known_classes
 from dotsketch.gp import ConjugateGradients, ImputedGPRegressor
 from dotsketch.planning.bounds import ComplexAdvantage
 from dotsketch.planning.limit import BestPossible
-from dotsketch.sketches import SKETCHES
+from dotsketch.sketches import SKETCHES, MonomialSketch
 
 X = np.random.default_rng(1).random((24, 5))
 Y = X.sum(axis=1)
@@ -75,6 +75,7 @@ def own_subjects() -> list[Subject]:
         dotsketch.AutoFeatures(gaussian, n_components=12, **options),
     ]
     plain = [  # what plans hold that are timed, or made on more rows
+        MonomialSketch.of(2, 3, "real", False),
         BestPossible(
             n_components=8,
             relative_error=0.1,

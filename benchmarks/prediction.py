@@ -63,7 +63,8 @@ def compare(X: np.ndarray, kernel, options: dict, draws: int) -> tuple[float, fl
         off_diagonal = ~np.eye(len(test), dtype=bool)
         errors = []
         for seed in range(max(draws // 10, 1)):
-            features.blocks_ = features._draw(np.random.default_rng([split, seed]))
+            rng = np.random.default_rng([split, seed])
+            features.weights_ = features.design_.sample(rng)
             Z = features.transform(test)
             errors.append(np.mean((K - Z @ Z.T)[off_diagonal] ** 2))
         predicted.append(features.expected_squared_error_)

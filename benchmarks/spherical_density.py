@@ -26,8 +26,8 @@ from rich.console import Console
 from rich.progress import Progress
 
 from dotsketch import MaclaurinFeatures, Polynomial, SphericalFeatures
-from dotsketch.features import SphericalMap
-from dotsketch.features.spherical.density import kernel_density
+from dotsketch.features import SphericalDesign
+from dotsketch.features.spherical import kernel_density
 
 from .published import prepared, published, reference_rows, relative_error
 
@@ -71,8 +71,10 @@ def structured(n_draws: int) -> list[list[str]]:
     rng = np.random.default_rng(0)
     rows = []
     for d in (2, 4, 8, 16, 32, 64, 256):
-        features = SphericalMap(4 * d, "sorf", density=kernel_density(polynomial(7), d))
-        moments = features.moments()
+        kernel = polynomial(7)
+        density = kernel_density(kernel, d)
+        features = SphericalDesign(kernel, d, 4 * d, "real", "sorf", density=density)
+        moments = features.moments("real")
         axes = np.eye(d)[:2]
         generic = np.linalg.qr(rng.standard_normal((d, 2)))[0].T
         for name, (q, r) in (("generic", generic), ("axes", axes)):
@@ -80,7 +82,7 @@ def structured(n_draws: int) -> list[list[str]]:
             dot = np.array(0.6)
             values = np.empty(n_draws)
             for i in range(n_draws):
-                Z = features.apply(X, features.sample(d, rng))
+                Z = features.apply(X, features.sample(rng))
                 values[i] = Z[0] @ Z[1]
             mean, error = values.mean() - moments.mean(dot), (values - moments.mean(dot)) ** 2
             variance = moments.variance(dot)
@@ -103,12 +105,12 @@ def narrow(n_draws: int = 8) -> list[list[str]]:
             kernel = polynomial(p)
             density = kernel_density(kernel, 1 << (d - 1).bit_length())
             for n_components in (1024, 8192):
-                features = SphericalMap(n_components, "sorf", density=density)
+                features = SphericalDesign(kernel, d, n_components, "real", "sorf", density=density)
                 squares = []
                 for _ in range(n_draws):
-                    Z = features.apply(X, features.sample(d, rng))
+                    Z = features.apply(X, features.sample(rng))
                     squares.append(np.mean(((Z @ Z.T - kernel(X)) ** 2)[~np.eye(60, dtype=bool)]))
-                moments = features.moments()
+                moments = features.moments("real")
                 bias = moments.mean(dots) - ((1 + dots) / 2) ** p
                 expected = np.mean(bias**2 + moments.variance(dots))
                 columns.append(f"{math.sqrt(np.mean(squares) / expected):.2f}")
@@ -134,9 +136,7 @@ def frobenius(label: str, shift: str, p: int, times: int, seeds: int, reference)
         )
 
     def maclaurin(**options):
-        return lambda seed: MaclaurinFeatures(
-            kernel, n_components=D, n_pairs_sample=1000, random_state=seed, **options
-        )
+        return lambda seed: MaclaurinFeatures(kernel, n_components=D, random_state=seed, **options)
 
     for ours, (projection, is_complex) in METHODS.values():
         measured = errors(spherical(*ours))

@@ -48,18 +48,17 @@ def run(config: Config, seed: int) -> list[Row]:
     X, _ = preprocess(X, X[:1], "standardised")
     D = config.times * padded(X.shape[1])
     kernel = Gaussian().resolve(X)
+    rng = np.random.default_rng(seed)
     rows = []
     for repeat in range(config.n_repeats):
         features = MaclaurinFeatures(
             kernel,
             sketch=config.sketch,
             n_components=D + 1,
-            min_degree=1,
             max_degree=config.max_degree,
-            n_pairs_sample=config.n_sample,
-            exact_monomials=False,
+            allocation="sketched",
             random_state=1000 * seed + repeat,
-        ).fit(X)
+        ).fit(X[rng.choice(len(X), min(config.n_sample, len(X)), replace=False)])
         found = features.allocation_
         for degree, projections in zip(found.degrees, found.projections, strict=True):
             if degree > 0:

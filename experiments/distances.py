@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from sklearn.metrics import pairwise_distances
 
-from dotsketch.features.spherical.density import SphericalMap, kernel_density
+from dotsketch.features import SphericalFeatures
 from dotsketch.kernels import Polynomial
 
 from .harness import plots
@@ -72,9 +72,15 @@ def run(config: Config, seed: int) -> list[Row]:
 def spherical_variance(config: Config, data: Prepared) -> Row:
     """The variance of one spherical feature (a cosine and a sine) at the distances τ."""
     kernel = target(config.degree)
-    density = kernel_density(kernel, data.X_train.shape[1])
-    feature = SphericalMap(n_components=2, projection="independent", density=density)
-    return {"variance": feature.moments().variance(1 - TAU**2 / 2).tolist()}
+    feature = SphericalFeatures(kernel, projection="independent", n_components=2)
+    x, others = (
+        np.array([[1.0, 0.0]]),
+        np.column_stack([1 - TAU**2 / 2, TAU * np.sqrt(1 - TAU**2 / 4)]),
+    )
+    width = data.X_train.shape[1]
+    rows = [np.pad(points, [(0, 0), (0, width - 2)]) for points in (x, others)]
+    variance: Any = feature.fit(rows[1]).variance(*rows)
+    return {"variance": (variance[0] / float(kernel.diag(x)[0]) ** 2).tolist()}
 
 
 def target(degree: int) -> Polynomial:

@@ -11,9 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from dotsketch.features.maclaurin.moments import ExpansionMoments
-from dotsketch.features.maclaurin.series import expand
-from dotsketch.features.samples import column_means
+from dotsketch.features.maclaurin import ExpansionMoments, expand
 from dotsketch.kernels import Gaussian, Polynomial
 from dotsketch.sketches import separable_sketch
 
@@ -58,12 +56,10 @@ def run(config: Config, seed: int) -> list[Row]:
             if config.kernel == "gaussian"
             else Polynomial(20, gamma=1 / 8, coef0=7 / 8)
         )
-        expansion = expand(kernel, config.max_degree, sample, column_means(sample))
-        [moments] = ExpansionMoments.of(
-            expansion.inputs(sample),
-            expansion.degrees,
-            kernel,
-            [(separable_sketch("gaussian"), "real")],
+        expansion = expand(kernel, config.max_degree, sample, sample.mean(axis=0))
+        sketch = separable_sketch("gaussian")
+        moments = ExpansionMoments.of(
+            expansion.inputs(sample), expansion.degrees, kernel, sketch, "real"
         )
         for block, degree in enumerate(moments.degrees.tolist()):
             if degree == 0:

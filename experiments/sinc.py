@@ -123,7 +123,7 @@ def maclaurin(kernel: Gaussian, n_features: int, seed: int) -> MaclaurinFeatures
         sketch="rademacher",
         n_components=n_features,
         max_degree=n_features - 1,
-        exact_monomials=False,
+        allocation="sketched",
         random_state=seed,
     )
 

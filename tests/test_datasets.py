@@ -12,6 +12,7 @@ import pytest
 import dotsketch.datasets
 from dotsketch import Gaussian, MaclaurinFeatures, Polynomial
 from dotsketch.datasets import DatasetError, fetch_dataset, list_datasets, load_dataset
+from draws import redrawn
 
 RNG = np.random.default_rng(0)
 X = RNG.integers(0, 200, (20, 3)).astype(np.uint8)
@@ -265,8 +266,7 @@ def test_the_predicted_error_holds_on_raw_data(name, kernel, options):
     off_diagonal = ~np.eye(len(rows), dtype=bool)
     errors = []
     for seed in range(200):
-        features.blocks_ = features._draw(np.random.default_rng(seed))
-        Z = features.transform(rows)
+        Z = redrawn(features, seed).transform(rows)
         errors.append(np.mean((K - Z @ Z.T)[off_diagonal] ** 2))
     predicted = features.expected_squared_error_
     threshold = 6 * np.std(errors, ddof=1) / np.sqrt(len(errors))

@@ -170,7 +170,8 @@ def test_counts_of_a_sketch_are_those_of_its_weights(name, field, tmp_path):
         changes = {field: 4000}
     else:
         small = field == "n_projections" and "tensor_sketch" in name  # has no array of this length
-        changes = {"sketch_": changed(features.sketch_, **{field: 2 if small else 4000})}
+        sketch = changed(features.design_.sketch, **{field: 2 if small else 4000})
+        changes = {"design_": changed(features.design_, sketch=sketch)}
     write_changed(tmp_path / "f", features, **changes)
     with pytest.raises(PersistenceError, match="cannot be loaded"):
         load(tmp_path / "f")
@@ -184,6 +185,7 @@ SORF = FourierFeatures(Gaussian(), n_components=8, projection="sorf", random_sta
 POSITIVE = PositiveFeatures(Gaussian(), n_components=8, random_state=0).fit(NUMBERS)
 NYSTROM = NystromFeatures(Gaussian(), n_components=5, random_state=0).fit(NUMBERS)
 MANY = MOST_COLUMNS + 1
+UNUSED = changed(SERIES.design_.allocation, unused=1 << 19)  # columns of zeros
 FORGED = [
     (HASHED, {"weights_": HASHED.weights_._replace(buckets=HASHED.weights_.buckets + 8)}),
     (HASHED, {"weights_": HASHED.weights_._replace(buckets=np.full((3, 3), 8, np.int32))}),
@@ -191,23 +193,34 @@ FORGED = [
     (HASHED, {"weights_": HASHED.weights_._replace(turns=HASHED.weights_.turns + 9)}),
     (HASHED, {"weights_": HASHED.weights_._replace(turns=[[1]])}),
     (HASHED, {"weights_": SRHT.weights_}),
-    (HASHED, {"sketch_": changed(HASHED.sketch_, n_projections=MANY)}),
-    (HASHED, {"sketch_": changed(HASHED.sketch_, field="quaternion")}),
-    (HASHED, {"sketch_": changed(HASHED.sketch_, degree=-1)}),
+    *(
+        (
+            HASHED,
+            {"design_": changed(HASHED.design_, sketch=changed(HASHED.design_.sketch, **change))},
+        )
+        for change in ({"n_projections": MANY}, {"field": "quaternion"}, {"degree": -1})
+    ),
+    (SRHT, {"design_": changed(SRHT.design_, n_components=4)}),
+    (SRHT, {"design_": changed(SRHT.design_, output="complex")}),
     (SRHT, {"weights_": SRHT.weights_._replace(places=SRHT.weights_.places * 0)}),
     (SRHT, {"weights_": SRHT.weights_._replace(turns=SRHT.weights_.turns.astype(float))}),
-    (SERIES, {"blocks_": SERIES.blocks_ * 2}),
-    (SERIES, {"blocks_": [SERIES.blocks_[1]._replace(weights=HASHED.weights_)]}),
-    (SERIES, {"n_projections_": MANY}),
+    (SERIES, {"weights_": SERIES.weights_ * 2}),
+    (SERIES, {"weights_": (*SERIES.weights_[:1], HASHED.weights_, *SERIES.weights_[2:])}),
+    (SERIES, {"design_": changed(SERIES.design_, n_components=2)}),
+    (SERIES, {"design_": changed(SERIES.design_, n_components=MANY)}),
+    (SERIES, {"design_": changed(SERIES.design_, allocation=UNUSED)}),
+    (SERIES, {"design_": changed(SERIES.design_, dimension=4)}),
+    (SERIES, {"design_": FOURIER.design_}),
     (SERIES, {"max_degree": 2**63}),
-    (FOURIER, {"map_": changed(FOURIER.map_, n_components=10**6)}),
+    (FOURIER, {"design_": changed(FOURIER.design_, n_components=10**6)}),
     (FOURIER, {"weights_": FOURIER.weights_._replace(phase=np.zeros(9))}),
-    (SORF, {"map_": changed(SORF.map_, n_components=10**6)}),
-    (POSITIVE, {"map_": changed(POSITIVE.map_, n_components=10**6)}),
+    (SORF, {"design_": changed(SORF.design_, n_components=10**6)}),
+    (POSITIVE, {"design_": changed(POSITIVE.design_, n_components=10**6)}),
+    (POSITIVE, {"design_": changed(POSITIVE.design_, output="complex_to_real")}),
     (POSITIVE, {"n_jobs": 2**31}),
-    (NYSTROM, {"n_projections_": 10**6}),
-    (NYSTROM, {"basis_": NYSTROM.basis_._replace(normalization=np.eye(4))}),
-    (NYSTROM, {"basis_": NYSTROM.basis_._replace(rows=NUMBERS[:-1])}),
+    (NYSTROM, {"design_": changed(NYSTROM.design_, n_components=10**6)}),
+    (NYSTROM, {"weights_": NYSTROM.weights_._replace(normalization=np.eye(4))}),
+    (NYSTROM, {"weights_": NYSTROM.weights_._replace(rows=NUMBERS[:-1])}),
 ]
 
 
@@ -222,16 +235,23 @@ def test_forged_features_are_refused(features, changes, tmp_path):
         load(tmp_path / "f")
 
 
-def test_what_load_refuses_is_not_saved(tmp_path):
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("n_features_in_", 4000, "design_ is not one for its inputs"),
+        ("weights_", HASHED.weights_._replace(turns=HASHED.weights_.turns[:, :2]), "shape"),
+    ],
+)
+def test_what_load_refuses_is_not_saved(name, value, message, tmp_path):
     features = copy.deepcopy(HASHED)
-    features.n_features_in_ = 4000
-    with pytest.raises(PersistenceError, match=r"PolynomialSketch cannot be saved.*shape"):
+    setattr(features, name, value)
+    with pytest.raises(PersistenceError, match=rf"PolynomialSketch cannot be saved.*{message}"):
         save(features, tmp_path / "f")
     assert not list(tmp_path.iterdir())
 
 
 ABSTRACT = {"CompositeKernel", "DistanceKernel", "DotProductComposite", "DotProductKernel"}
-ABSTRACT |= {"ExpandedKernel", "FrequencyFeatures", "GammaKernel", "LengthscaleKernel"}
+ABSTRACT |= {"ExpandedKernel", "GammaKernel", "LengthscaleKernel"}
 ABSTRACT |= {"ProductSketch", "SeparableSketch", "TreeSketch"}
 
 

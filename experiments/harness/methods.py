@@ -14,15 +14,17 @@ from dotsketch.features import (
     FourierFeatures,
     MaclaurinFeatures,
     NystromFeatures,
+    PolynomialDesign,
     PolynomialSketch,
     SphericalFeatures,
+    Study,
 )
 from dotsketch.kernels import DotProductKernel
 from dotsketch.planning import AutoFeatures
 from dotsketch.sketches import Sketch, TreeSketch
 
-# The paper's optimised Maclaurin features: truncation in 2 … 10, nothing written out in monomials
-PAPER = {"min_degree": 2, "max_degree": 10, "exact_monomials": False}
+# The paper's optimised Maclaurin features: truncation up to 10, nothing written out in monomials
+PAPER = {"max_degree": 10, "allocation": "sketched"}
 
 
 def published(sketch: Sketch) -> Sketch:
@@ -37,8 +39,9 @@ def published(sketch: Sketch) -> Sketch:
 class PublishedSketch(PolynomialSketch):
     """`PolynomialSketch` with the authors' trees."""
 
-    def _make_sketch(self, n_projections: int) -> Sketch:
-        return published(super()._make_sketch(n_projections))
+    def design(self, study: Study) -> PolynomialDesign:
+        design = super().design(study)
+        return replace(design, sketch=published(design.sketch))
 
 
 @dataclass(frozen=True)
@@ -161,7 +164,7 @@ RANDOM_MACLAURIN = Method(
     "Rnd. Maclaurin, Rademacher",
     "maclaurin",
     MaclaurinFeatures,
-    PAPER | {"min_degree": 1, "sketch": "rademacher", "allocation": "random", "output": "real"},
+    PAPER | {"sketch": "rademacher", "allocation": "random", "output": "real"},
     constant=1,
     reference={
         "method": "maclaurin_p",

@@ -18,7 +18,7 @@ from linear_operator.operators import (
 )
 from sklearn.base import clone
 
-from .features.base import FeatureMap
+from .features import FeatureMap
 from .nn import FeatureLayer
 
 

@@ -37,8 +37,8 @@ def X():
 
 
 def owners(estimator):
-    if hasattr(estimator, "blocks_"):
-        return [block.weights for block in estimator.blocks_ if block.sketch is not None]
+    if isinstance(estimator, MaclaurinFeatures):
+        return [weights for weights in estimator.weights_ if weights]
     return [estimator.weights_]
 
 

@@ -9,7 +9,6 @@ import scipy.sparse as sp
 from dotsketch import (
     AutoFeatures,
     Exponential,
-    FeatureGPRegressor,
     FourierFeatures,
     Gaussian,
     MaclaurinFeatures,
@@ -18,8 +17,8 @@ from dotsketch import (
     PositiveFeatures,
     SphericalFeatures,
 )
-from dotsketch.features.degenerate import warn_if_degenerate
-from dotsketch.features.spherical.density import kernel_density
+from dotsketch.features import without_degenerate_warnings
+from dotsketch.features.spherical import kernel_density
 
 NARROW = "nearly zero between all pairs.*Use a larger lengthscale"
 FAMILIES = [FourierFeatures, MaclaurinFeatures, NystromFeatures, PositiveFeatures]
@@ -102,18 +101,6 @@ def test_the_share_of_a_truncated_series(radius, warned):
         assert f"hold at most {share:.2g} of k(x, x)" in str(caught[0].message)
 
 
-def test_wide_rows_are_not_made_dense():
-    X = sp.eye_array(100, 1 << 30, format="csr")
-    warn_if_degenerate(Gaussian(lengthscale=1e-10), X)
-
-
-def test_a_search_for_the_lengthscale_is_silent(rng):
-    """It tries a sixteenth of the median distance: correlations of e^−128."""
-    X = rng.standard_normal((60, 20))
-    features = FourierFeatures(Gaussian(), n_components=50, random_state=0)
-    FeatureGPRegressor(features).fit(X, X[:, 0], optimize=True)
-
-
 @pytest.mark.parametrize("lengthscale", [0.1, 0.01])
 def test_spherical_density_of_a_narrow_kernel(lengthscale):
     assert kernel_density(Gaussian(lengthscale=lengthscale), 10).max_error < 1e-9
@@ -123,17 +110,6 @@ def test_spherical_features_refuse_what_the_sphere_does_not_resolve(rng):
     X = unit_rows(rng, 40, 5)
     with pytest.raises(ValueError, match=r"too narrow on the unit sphere.*larger lengthscale"):
         SphericalFeatures(Gaussian(lengthscale=1e-10)).fit(X)
-
-
-def test_traced_rows_are_not_looked_at(rng):
-    jax = pytest.importorskip("jax")
-
-    @jax.jit
-    def traced(X):
-        warn_if_degenerate(Gaussian(lengthscale=1e-10), X)
-        return X
-
-    traced(rng.standard_normal((40, 5)))
 
 
 UNEVEN = r"scales of the columns differ.*column 2 is .*column 0 .*StandardScaler"
@@ -149,18 +125,6 @@ def test_columns_of_very_different_scales(family, lengthscale, rng):
     assert caught[0].filename == __file__
 
 
-def test_a_process_warns_of_scales_once(rng):
-    """Also where it searches for the lengthscale, with features that choose themselves."""
-    X = rng.standard_normal((60, 3)) * [0.1, 1.0, 1e3]
-    for features in (
-        NystromFeatures(Gaussian(), n_components=20),
-        AutoFeatures(Gaussian(), n_components=20, candidates="fourier"),
-    ):
-        with pytest.warns(UserWarning, match=UNEVEN) as caught:
-            FeatureGPRegressor(features).fit(X, X[:, 0], optimize=True)
-        assert len(caught) == 1
-
-
 def test_scales_that_are_not_warned_of(rng):
     X = rng.standard_normal((50, 3)) * [0.1, 1.0, 9.0]
     rare = np.where(np.arange(50)[:, None] % 10 == 0, 1e-3, 0) * np.ones((1, 2))  # mostly one value
@@ -173,3 +137,18 @@ def test_scales_that_are_not_warned_of(rng):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         FourierFeatures(Gaussian(), random_state=0).fit(wide[:4])
+
+
+def test_a_search_may_be_silent(rng):
+    X = rng.standard_normal((60, 20))
+    with warnings.catch_warnings(), without_degenerate_warnings():
+        warnings.simplefilter("error")
+        FourierFeatures(Gaussian(lengthscale=1e-3), n_components=50, random_state=0).fit(X)
+
+
+def test_features_that_choose_themselves_warn_once(rng):
+    X = rng.standard_normal((60, 3)) * [0.1, 1.0, 1e3]
+    auto = AutoFeatures(Gaussian(), n_components=20, candidates="fourier", random_state=0)
+    with pytest.warns(UserWarning, match=UNEVEN) as caught:
+        auto.fit(X)
+    assert len(caught) == 1

@@ -22,16 +22,8 @@ from dotsketch import (
     load,
     save,
 )
-from dotsketch.features.nystrom import moment, precision
-from dotsketch.features.nystrom.basis import count_landmarks
-from dotsketch.features.nystrom.columns import keeps_sparse_rows
-from dotsketch.features.whitening import (
-    Whitening,
-    WhiteningProduct,
-    leading,
-    second_moment,
-    softened,
-)
+from dotsketch.features import Study
+from dotsketch.features.nystrom import Whitening, keeps_sparse_rows, leading, softened
 from rounding import assert_same_to_rounding, nystrom_condition
 
 KERNELS = [
@@ -261,33 +253,9 @@ def test_number_of_landmarks(n_landmarks, count, rng):
 
 @pytest.mark.parametrize(("columns", "count"), [(3, 6), (1024, 2048), (1500, 2048), (3000, 3000)])
 def test_the_default_number_of_landmarks_ends_at_2048(columns, count):
-    assert count_landmarks("auto", columns) == count
-
-
-@pytest.mark.parametrize("clusters", [1, 40])
-def test_few_eigenvectors_of_many_are_nearly_the_best(clusters, rng, monkeypatch):
-    """Within 2 % of the least error, also where matrices fall apart into blocks."""
-    centres = 30 * rng.standard_normal((clusters, 4))
-    X = np.sort(rng.integers(clusters, size=400))
-    X = centres[X] + rng.standard_normal((400, 4))
-    S = Gaussian(lengthscale=1.0)(X)
-    S = S @ S
-    w = np.linalg.eigvalsh(S)
-    monkeypatch.setattr("dotsketch.features.whitening._SMALL", 100)
-    V = leading(S, 60)
-    np.testing.assert_allclose(V.T @ V, np.eye(60), atol=1e-12)
-    values = V.T @ S @ V
-    assert np.all(np.diff(np.diagonal(values)) < 0)
-    error = np.linalg.norm(S - V @ values @ V.T)
-    assert error <= 1.02 * np.sqrt(np.sum(w[:-60] ** 2))
-
-
-def test_few_eigenvectors_of_a_matrix_of_low_rank(rng, monkeypatch):
-    A = rng.standard_normal((200, 12))
-    monkeypatch.setattr("dotsketch.features.whitening._SMALL", 100)
-    V = leading(A @ A.T, 20)
-    assert np.all(np.isfinite(V))
-    np.testing.assert_allclose(V @ (V.T @ A), A, atol=1e-10)
+    study = Study(Gaussian(lengthscale=1.0), np.zeros((4000, 1)))
+    design = NystromFeatures(Gaussian(lengthscale=1.0), n_components=columns).design(study)
+    assert design.n_landmarks == count
 
 
 @pytest.mark.parametrize(("n_landmarks", "rule"), [(1.0, "uniform"), (2.0, "rpcholesky")])
@@ -305,15 +273,6 @@ def test_usual_landmarks(n_landmarks, rule, rng):
     other = "uniform" if rule == "rpcholesky" else "rpcholesky"
     different = clone(named).set_params(landmarks=other).fit(X)
     assert set(different.component_indices_) != set(named.component_indices_)
-
-
-def test_rows_of_the_second_moment_are_bounded(monkeypatch, rng):
-    monkeypatch.setattr(moment, "_MOMENT_ROWS", 50)
-    X = rng.standard_normal((300, 2))
-    seen = [len(rows) for rows in moment.moment_rows(X, 10, rng)]
-    assert sum(seen) == 50
-    assert sum(len(rows) for rows in moment.moment_rows(X, 20, rng)) == 80
-    np.testing.assert_array_equal(np.vstack(list(moment.moment_rows(X[:40], 10, rng))), X[:40])
 
 
 def test_more_landmarks_than_columns_on_every_library(X, foreign):
@@ -335,120 +294,6 @@ def test_float32_has_the_error_of_float64(lengthscale, rng):
     Z, wide = model.fit(X).transform(X), model.transform(X.astype(np.float64))
     assert Z.dtype == np.float32
     np.testing.assert_allclose(Z.astype(float) @ Z.T.astype(float), wide @ wide.T, atol=1e-5)
-
-
-@pytest.mark.parametrize("n_landmarks", [1.0, 2.0])
-def test_rows_of_float32_that_need_float64_have_its_whitening(n_landmarks, rng):
-    """Where float32 is not enough for this smooth kernel, W is that of the same rows as float64."""
-    X = rng.standard_normal((300, 3)).astype(np.float32)
-    single, wide = (
-        NystromFeatures(
-            Gaussian(lengthscale=3.0),
-            n_components=60,
-            n_landmarks=n_landmarks,
-            landmarks="uniform",  # the error of pivots is that of features rounded to float32
-            random_state=0,
-        ).fit(rows)
-        for rows in (X, X.astype(np.float64))
-    )
-    assert single.basis_.single_error > 1
-    np.testing.assert_array_equal(single.normalization_, wide.normalization_)
-    K = wide.kernel_(X.astype(np.float64))
-    Z, expected = single.transform(X).astype(np.float64), wide.transform(X.astype(np.float64))
-    distinct = np.triu_indices(300, 1)
-    error, least = (np.linalg.norm((K - A @ A.T)[distinct]) for A in (Z, expected))
-    assert error <= 1.01 * least
-
-
-def test_whitening_is_softened_where_only_that_suits_float32():
-    """Rows on a grid are nearly dependent landmarks: 10⁻¹⁰ of the trace tame them, at no cost."""
-    X = np.random.default_rng(0).integers(0, 4, (400, 4)).astype(np.float32)
-    single, wide = (
-        NystromFeatures(
-            Gaussian(lengthscale=3.0), n_components=60, n_landmarks=1.0, random_state=0
-        ).fit(rows)
-        for rows in (X, X.astype(np.float64))
-    )
-    assert single.basis_.single_error < 0.1 < wide.basis_.single_error
-    jittered = Whitening(wide.kernel_(wide.components_), 1e-10 + 1e-13).inverse()
-    largest = np.max(np.abs(jittered))
-    np.testing.assert_allclose(single.normalization_ / largest, jittered / largest, atol=1e-6)
-    K = wide.kernel_(X.astype(np.float64))
-    Z, expected = single.transform(X).astype(np.float64), wide.transform(X.astype(np.float64))
-    assert np.linalg.norm(K - Z @ Z.T) <= 1.01 * np.linalg.norm(K - expected @ expected.T)
-
-
-def test_softened_whitening_is_that_of_a_larger_jitter(rng):
-    """Of every landmark: relative to k(x, x). With fewer columns than landmarks, on their span."""
-    X = rng.standard_normal((12, 3))
-    K = Polynomial(2)(X)
-    diagonal = np.diagonal(K)
-    W = softened(Whitening(K, 1e-6).inverse(), diagonal, 1e-5)
-    np.testing.assert_allclose(W, Whitening(K, 1.1e-5).inverse(), rtol=1e-9, atol=1e-9)
-    assert np.array_equal(W, np.triu(W))
-    V = np.linalg.qr(rng.standard_normal((12, 5)))[0]
-    W = softened(Whitening(K, 1e-6).combined(V), diagonal, 1e-5)
-    shifted = K + 1.1e-5 * 12 * np.diag(diagonal)
-    np.testing.assert_allclose(W.T @ shifted @ W, np.eye(5), atol=1e-9)
-
-
-@pytest.mark.parametrize("kernel", [Gaussian(lengthscale=1.0), Polynomial(3)], ids=str)
-def test_second_moment_of_the_landmarks_needs_no_solve(kernel, rng):
-    """Rows that are landmarks, of one length or of several, and others."""
-    B, others = rng.standard_normal((12, 3)), rng.standard_normal((20, 3))
-    B[3] = 0
-    whitening = Whitening(kernel(B))
-    expected = second_moment(whitening, kernel, B, [np.vstack([B, others])])
-    found = second_moment(whitening, kernel, B, [others], and_landmarks=True)
-    np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-8 * np.max(expected))
-    np.testing.assert_array_equal(found, found.T)
-
-
-@pytest.mark.parametrize("size", [1, 127, 128, 129, 300])
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_zeros_of_a_triangular_matrix_are_left_out(size, dtype, rng):
-    """Whole numbers: every order of the sums has the same bits."""
-    W = np.triu(rng.integers(-3, 4, (size, size))).astype(dtype)
-    K = rng.integers(-3, 4, (7, size)).astype(dtype)
-    product = WhiteningProduct(W)
-    assert product.is_triangular
-    np.testing.assert_array_equal(product(K)[0], K @ W)
-    wide = WhiteningProduct(W[:, : size // 2 + 1])
-    assert wide.is_triangular is (size == 1)
-    np.testing.assert_array_equal(wide(K)[0], K @ W[:, : size // 2 + 1])
-    if size > 1:
-        W[-1, 0] = 1.0
-        assert not WhiteningProduct(W).is_triangular
-        np.testing.assert_array_equal(WhiteningProduct(W)(K)[0], K @ W)
-
-
-def test_the_matrix_is_prepared_once(rng):
-    """For each dtype that is computed in, not at every call; pickles do not have it."""
-    X = rng.standard_normal((300, 5))
-    model = NystromFeatures(Gaussian(lengthscale=1.0), n_components=20, random_state=0).fit(X)
-    assert model.basis_.single_error < 0.1
-    fresh = pickle.dumps(model)
-    Z = model.transform(X)
-    model.transform(X.astype(np.float32))
-    made = list(vars(model.basis_).values())
-    assert [form.W.dtype for form in made] == [np.float64, np.float32]
-    np.testing.assert_array_equal(model.transform(X), Z)
-    model.transform(sparse.csr_array(X.astype(np.float32)))
-    assert all(a is b for a, b in zip(vars(model.basis_).values(), made, strict=True))
-    assert pickle.dumps(model) == fresh
-    assert not model.normalization_.flags.writeable
-
-
-def test_roundings_are_measured_on_rows_that_are_no_landmarks():
-    n = 3000
-    landmarks = np.arange(0, n, 2)
-    rows = precision.probe_rows(n, landmarks)
-    assert len(rows) == 512
-    assert not np.intersect1d(rows, landmarks).size
-    assert rows[0] < 10
-    assert rows[-1] > n - 10
-    np.testing.assert_array_equal(precision.probe_rows(100, np.arange(90)), np.arange(100))
-    np.testing.assert_array_equal(precision.probe_rows(100, np.full(30, -1)), np.arange(100))
 
 
 def test_jax_without_float64_does_not_enlarge_rounding(rng):
@@ -576,28 +421,58 @@ def test_forms_of_sparse_landmarks_are_kept():
     X = sparse_rows(120, 300, 0.04)
     features = NystromFeatures(Gaussian(lengthscale=3.0), n_components=30, random_state=0).fit(X)
     features.transform(X)
-    [first] = vars(features.basis_).values()
+    [first] = vars(features.weights_).values()
     features.transform(X[:3])
-    assert list(vars(features.basis_).values()) == [first]
+    assert list(vars(features.weights_).values()) == [first]
 
 
-@pytest.mark.parametrize("offset", [0.0, 1e9])
-def test_means_of_clusters_do_not_depend_on_an_offset(offset, rng):
-    X = rng.standard_normal((200, 3)) + offset
-    kernel = Gaussian(lengthscale=1.0)
-    features = NystromFeatures(kernel, n_components=40, landmarks="kmeans", random_state=0).fit(X)
-    uniform = NystromFeatures(kernel, n_components=40, landmarks="uniform", random_state=0).fit(X)
-    K = kernel(X)
-    errors = [np.linalg.norm(f.transform(X) @ f.transform(X).T - K) for f in (features, uniform)]
-    assert errors[0] < 0.8 * errors[1]
+def test_leading_eigenvectors(rng):
+    A = rng.standard_normal((60, 12))
+    S = A @ A.T
+    for n in (5, 12, 40):
+        V = leading(S, n)
+        np.testing.assert_allclose(V.T @ V, np.eye(n), atol=1e-12)
+        values = np.diagonal(V.T @ S @ V)
+        np.testing.assert_allclose(values, np.linalg.eigvalsh(S)[::-1][:n], atol=1e-10)
+    np.testing.assert_allclose(V @ (V.T @ A), A, atol=1e-10)
 
 
-def test_clusters_of_rows_beyond_single_precision(rng):
-    X = rng.standard_normal((60, 3))
-    X[7, 1] = 1e39
-    features = NystromFeatures(
-        Gaussian(lengthscale=1.0), n_components=20, landmarks="kmeans", random_state=0
-    )
-    with pytest.warns(UserWarning, match="scales of the columns"):
-        features.fit(X)
-    assert np.all(np.isfinite(features.transform(X)))
+def test_softened_whitening_is_that_of_a_larger_jitter(rng):
+    """Of every landmark, relative to k(x, x); with fewer columns than landmarks, on their span."""
+    X = rng.standard_normal((12, 3))
+    K = Polynomial(2)(X)
+    diagonal = np.diagonal(K)
+    V = np.linalg.qr(rng.standard_normal((12, 5)))[0]
+    for W in (Whitening(K).inverse(), Whitening(K).combined(V)):
+        soft = softened(W, diagonal, 1e-5)
+        shifted = K + 1e-5 * 12 * np.diag(diagonal)
+        np.testing.assert_allclose(soft.T @ shifted @ soft, np.eye(W.shape[1]), atol=1e-6)
+
+
+def test_the_matrix_is_prepared_once(rng):
+    """For each dtype, not at every call; pickles do not have it."""
+    X = rng.standard_normal((300, 5))
+    model = NystromFeatures(Gaussian(lengthscale=1.0), n_components=20, random_state=0).fit(X)
+    fresh = pickle.dumps(model)
+    Z = model.transform(X)
+    model.transform(X.astype(np.float32))
+    made = list(vars(model.weights_).values())
+    assert [form.W.dtype for form in made] == [np.float64, np.float32]
+    np.testing.assert_array_equal(model.transform(X), Z)
+    assert all(a is b for a, b in zip(vars(model.weights_).values(), made, strict=True))
+    assert pickle.dumps(model) == fresh
+    assert not model.normalization_.flags.writeable
+
+
+@pytest.mark.parametrize("n_landmarks", [1.0, 2.0])
+def test_repeated_rows_of_float32(n_landmarks, rng):
+    """Equal landmarks make K_BB singular: float64 is used, alone or in a batch."""
+    X = np.repeat(rng.standard_normal((40, 3)), 3, axis=0).astype(np.float32)
+    kernel = Gaussian(lengthscale=2.0)
+    options = {"n_components": 60, "n_landmarks": n_landmarks, "random_state": 0}
+    single = NystromFeatures(kernel, **options).fit(X)
+    wide = NystromFeatures(kernel, **options).fit(X.astype(np.float64))
+    Z, expected = single.transform(X).astype(np.float64), wide.transform(X.astype(np.float64))
+    np.testing.assert_allclose(Z @ Z.T, expected @ expected.T, atol=1e-5)
+    alone = np.vstack([single.transform(row[None]) for row in X])
+    np.testing.assert_allclose(alone, Z, atol=1e-5)

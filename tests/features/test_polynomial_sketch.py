@@ -127,9 +127,9 @@ def test_options_reach_the_sketch(X):
         output="complex_to_real",
         n_components=4,
     ).fit(X)
-    assert isinstance(model.sketch_, CompactSketch)
-    assert model.sketch_.n_projections == 2
-    assert model.sketch_.inner == make_sketch("rademacher", 2, 6, "complex", weights=0.3)
+    assert isinstance(model.design_.sketch, CompactSketch)
+    assert model.design_.sketch.n_projections == 2
+    assert model.design_.sketch.inner == make_sketch("rademacher", 2, 6, "complex", weights=0.3)
 
 
 def test_gamma_and_coef0_are_those_of_the_kernel(X):

@@ -9,7 +9,7 @@ from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from dotsketch import Exponential, Gaussian, Polynomial, PositiveFeatures
-from dotsketch.features import PositiveMap
+from dotsketch.features import PositiveDesign
 from dotsketch.projections import PROJECTIONS
 from rounding import assert_same_to_rounding
 
@@ -34,6 +34,10 @@ def test_scikit_learn_contract(estimator, check):
 # -- mean and variance ------------------------------------------------------------------------
 
 
+def design(D, d, projection="orthogonal", hyperbolic=False):
+    return PositiveDesign(Exponential(), d, D, projection=projection, hyperbolic=hyperbolic)
+
+
 @pytest.mark.parametrize(("D", "d"), [(2, 3), (6, 3), (10, 4)])
 @pytest.mark.parametrize("projection", ["independent", "orthogonal"])
 @both
@@ -42,19 +46,19 @@ def test_mean_and_variance(hyperbolic, projection, D, d):
     rng = np.random.default_rng(0)
     x, y = rng.standard_normal((2, d))
     x, y = 0.6 * x / np.linalg.norm(x + y), 0.6 * y / np.linalg.norm(x + y)
-    positive = PositiveMap(D, projection, hyperbolic)
+    positive = design(D, d, projection, hyperbolic)
     found = []
     for _ in range(3000):
-        Z = np.exp(positive.log_features(np.array([x, y]), positive.sample(d, rng)))
+        Z = np.exp(positive.logarithms(np.array([x, y]), positive.sample(rng)))
         found.append(Z[0] @ Z[1])
     found = np.array(found)
     kernel = np.exp(x @ y)
     assert abs(found.mean() - kernel) < 6 * found.std() / np.sqrt(3000)
     errors = (found - kernel) ** 2
     threshold = 6 * errors.std() / np.sqrt(3000)
-    variance = kernel**2 * positive.relative_variance(0.36, d)
+    variance = kernel**2 * positive.relative_variance(0.36)
     assert abs(errors.mean() - variance) < threshold
-    other = PositiveMap(D, projection, not hyperbolic).relative_variance(0.36, d)
+    other = design(D, d, projection, not hyperbolic).relative_variance(0.36)
     assert abs(errors.mean() - kernel**2 * other) > threshold  # the other formula would be seen
 
 
@@ -72,22 +76,22 @@ def test_variance_from_gaussian_moments(s):
     """E exp(2ωᵀv) = e^(2s), E cosh²(ωᵀv) = (e^(2s) + 1)/2 with |v|² = s, (E exp)² = e^s."""
     share = np.full(5, 1 / 5)
     plain = moment(lambda same: np.exp(2 * s) if same else np.exp(s), share)
-    assert np.isclose(PositiveMap(5, "independent").relative_variance(s, 3), plain / np.exp(s) - 1)
+    assert np.isclose(design(5, 3, "independent").relative_variance(s), plain / np.exp(s) - 1)
     paired = moment(lambda same: (np.exp(2 * s) + 1) / 2 if same else np.exp(s), share)
     assert np.isclose(
-        PositiveMap(10, "independent", True).relative_variance(s, 3), paired / np.exp(s) - 1
+        design(10, 3, "independent", True).relative_variance(s), paired / np.exp(s) - 1
     )
 
 
 @pytest.mark.parametrize("d", [2, 5, 64])
 def test_orthogonal_and_hyperbolic_have_less_variance(d):
     s = np.array([0.01, 0.3, 2.0, 10.0])
-    independent = PositiveMap(4 * d, "independent").relative_variance(s, d)
-    assert np.all(PositiveMap(4 * d, "orthogonal").relative_variance(s, d) < independent)
-    hyperbolic = PositiveMap(4 * d, "independent", True).relative_variance(s, d)
+    independent = design(4 * d, d, "independent").relative_variance(s)
+    assert np.all(design(4 * d, d).relative_variance(s) < independent)
+    hyperbolic = design(4 * d, d, "independent", True).relative_variance(s)
     assert np.all(hyperbolic < independent)
-    assert np.all(PositiveMap(4 * d, "orthogonal", True).relative_variance(s, d) < hyperbolic)
-    assert np.all(PositiveMap(4 * d, "orthogonal", True).relative_variance(s, d) > 0)
+    assert np.all(design(4 * d, d, "orthogonal", True).relative_variance(s) < hyperbolic)
+    assert np.all(design(4 * d, d, "orthogonal", True).relative_variance(s) > 0)
 
 
 @every_kernel
@@ -95,10 +99,13 @@ def test_estimator_variance_is_that_of_the_map(kernel, X, rng):
     Y = rng.standard_normal((3, 5)) / 3
     model = PositiveFeatures(kernel, n_components=8, random_state=0).fit(X)
     centre = X.mean(axis=0) if kernel.shift_invariant else 0
-    np.testing.assert_allclose(model.centre_, centre * np.ones(5))
+    if kernel.shift_invariant:
+        np.testing.assert_allclose(model.design_.centre, centre)
+    else:
+        assert model.design_.centre is None
     S, T = (X - centre) / kernel.lengthscale, (Y - centre) / kernel.lengthscale
     squared_sum = ((S[:, None] + T[None]) ** 2).sum(axis=2)
-    expected = kernel(X, Y) ** 2 * model.map_.relative_variance(squared_sum, 5)
+    expected = kernel(X, Y) ** 2 * model.design_.relative_variance(squared_sum)
     np.testing.assert_allclose(model.variance(X, Y), expected, rtol=1e-9)
     assert np.all(model.variance(1e3 * X, 1e3 * X) == np.inf)
 
@@ -114,8 +121,9 @@ def test_features_are_exponentials(kernel, projection, hyperbolic, X):
         kernel, projection=projection, hyperbolic=hyperbolic, n_components=6, random_state=0
     )
     Z = model.fit_transform(X)
-    S = (X - model.centre_) / kernel.lengthscale
-    P = model.map_.frequencies.apply(S, model.weights_)
+    centre = X.mean(axis=0) if kernel.shift_invariant else 0 * X[0]
+    S = (X - centre) / kernel.lengthscale
+    P = model.design_.frequencies.apply(S, model.weights_)
     P = np.hstack([P, -P]) if hyperbolic else P
     squares = (S**2).sum(axis=1, keepdims=True)
     weight = squares / 2 if isinstance(kernel, Exponential) else squares
@@ -123,7 +131,7 @@ def test_features_are_exponentials(kernel, projection, hyperbolic, X):
     assert np.all(Z > 0)
     np.testing.assert_allclose(Z, expected)
     np.testing.assert_allclose(model.log_transform(X), np.log(expected))
-    zero = model.transform(0 * X[:1] + model.centre_)  # k̂(0, 0) = k(0, 0), exactly
+    zero = model.transform(0 * X[:1] + centre)  # k̂(0, 0) = k(0, 0), exactly
     np.testing.assert_allclose(zero, np.sqrt(kernel.variance / 6))
 
 
@@ -191,9 +199,10 @@ def test_threads_refit_clone_and_pickle(rng):
 
 
 def test_refusals(X):
-    for kernel in (Polynomial(2), "softmax"):
-        with pytest.raises(TypeError, match=r"Exponential\(\) and Gaussian\(\); got .*Maclaurin"):
-            PositiveFeatures(kernel).fit(X)
+    with pytest.raises(TypeError, match=r"Exponential\(\) and Gaussian\(\); got .*Maclaurin"):
+        PositiveFeatures(Polynomial(2)).fit(X)
+    with pytest.raises(TypeError, match=r"must be a kernel of dotsketch.*; got 'softmax'"):
+        PositiveFeatures("softmax").fit(X)
     with pytest.raises(ValueError, match="n_components=5 must be even; use 6"):
         PositiveFeatures(Exponential(), n_components=5, hyperbolic=True).fit(X)
     with pytest.raises(ValueError, match="projection must be one of"):

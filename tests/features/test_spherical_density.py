@@ -5,13 +5,8 @@ import pytest
 from scipy.special import gammaln, hyp0f1, jv, jve
 
 from dotsketch import ArcCosine, Exponential, Gaussian, Polynomial
-from dotsketch.features import RadialDensity, SphericalMap
-from dotsketch.features.spherical.density import (
-    fit_density,
-    kernel_density,
-    on_circle,
-    predicted_errors,
-)
+from dotsketch.features import RadialDensity, SphericalDesign, SphericalFeatures
+from dotsketch.features.spherical import fit_density, kernel_density, on_circle
 from dotsketch.projections import PROJECTIONS, Frequencies, sphere_mean
 from rounding import assert_same_to_rounding
 
@@ -25,6 +20,12 @@ def kernel_of(degree, a=2.0):
 
 def profile(degree, z, a=2.0):
     return (1 - z**2 / a**2) ** degree
+
+
+def design(D, projection="sorf", output="real", *, density, dimension=None):
+    kernel = Polynomial(1, gamma=0.5, coef0=0.5)  # k(x, x) = 1
+    d = density.dimension if dimension is None else dimension
+    return SphericalDesign(kernel, d, D, output, projection, density=density)
 
 
 # -- the mean of cos over a sphere --------------------------------------------------------------
@@ -181,7 +182,7 @@ def pair(dimension, dot, rng):
 def draws(features, X, n_draws, rng):
     values = np.empty(n_draws, dtype=complex)
     for i in range(n_draws):
-        Z = features.apply(X, features.sample(X.shape[1], rng))
+        Z = features.apply(X, features.sample(rng))
         values[i] = Z[0] @ Z[1].conj()
     return values
 
@@ -202,9 +203,7 @@ def z_scores(values, mean, variance, part):
 def test_mean_and_variance(projection, output, n_components, rng):
     """With incomplete blocks, one frequency, and an odd column; z = 6 standard errors."""
     dimension, dot = 5, 0.5
-    features = SphericalMap(
-        n_components, projection, output, density=kernel_density(kernel_of(3), 5)
-    )
+    features = design(n_components, projection, output, density=kernel_density(kernel_of(3), 5))
     values = draws(features, pair(dimension, dot, rng), 1500, rng)
     for part in ["real", "complex"] if output == "complex" else ["real"]:
         moments = features.moments(part)
@@ -217,8 +216,8 @@ def test_mean_and_variance(projection, output, n_components, rng):
 def test_the_variance_test_sees_a_dropped_covariance(rng):
     """The mutant: independent frequencies' formula for orthogonal features."""
     density = kernel_density(kernel_of(3), 5)
-    values = draws(SphericalMap(24, "orthogonal", density=density), pair(5, 0.5, rng), 1500, rng)
-    mutant = SphericalMap(24, "independent", density=density).moments()
+    values = draws(design(24, "orthogonal", density=density), pair(5, 0.5, rng), 1500, rng)
+    mutant = design(24, "independent", density=density).moments("real")
     mean, variance = mutant.mean(np.array(0.5)), mutant.variance(np.array(0.5))
     assert z_scores(values, mean, variance, "real")[1] > 6
 
@@ -228,7 +227,7 @@ def test_variance_of_independent_frequencies_of_one_radius():
     density = RadialDensity(6, np.array([3.0]), np.ones(1), 0.0, 0.0)
     z = np.linspace(0.1, 2, 30)
     expected = ((1 + density.mean(2 * z)) / 2 - density.mean(z) ** 2) / 10
-    found = SphericalMap(20, "independent", density=density).moments().variance(1 - z**2 / 2)
+    found = design(20, "independent", density=density).moments("real").variance(1 - z**2 / 2)
     np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-14)
 
 
@@ -236,7 +235,7 @@ def test_orthogonal_directions_have_less_variance():
     density = kernel_density(kernel_of(7), 16)
     dots = np.linspace(0.1, 0.9, 10)  # not everywhere: at 0 it is a little more
     independent, orthogonal = (
-        SphericalMap(32, projection, density=density).moments().variance(dots)
+        design(32, projection, density=density).moments("real").variance(dots)
         for projection in ("independent", "orthogonal")
     )
     assert np.all(orthogonal < independent)
@@ -244,7 +243,7 @@ def test_orthogonal_directions_have_less_variance():
 
 def test_equal_rows_have_no_variance_and_the_exact_value():
     for output, n in (("real", 12), ("complex", 5), ("complex_to_real", 6)):
-        moments = SphericalMap(n, "sorf", output, density=kernel_density(kernel_of(3), 8)).moments()
+        moments = design(n, "sorf", output, density=kernel_density(kernel_of(3), 8)).moments("real")
         assert moments.mean(np.ones(1)) == pytest.approx(1)
         assert moments.variance(np.ones(1)) == pytest.approx(0, abs=1e-12)
 
@@ -252,54 +251,54 @@ def test_equal_rows_have_no_variance_and_the_exact_value():
 def test_moments_are_those_of_the_definition_everywhere():
     """The Chebyshev series against direct evaluation, at high dimension and degree."""
     density = kernel_density(kernel_of(20), 4096)
-    moments = SphericalMap(100, "orthogonal", density=density).moments()
+    moments = design(100, "orthogonal", density=density).moments("real")
     np.testing.assert_allclose(moments.mean(1 - GRID**2 / 2), density.mean(GRID), atol=1e-11)
 
 
 def test_moments_on_every_library(library):
-    moments = SphericalMap(16, density=kernel_density(kernel_of(3), 8)).moments()
+    moments = design(16, density=kernel_density(kernel_of(3), 8)).moments("real")
     dots = np.array([[-1.0, 0.3], [0.5, 1.0 + 1e-15]])
     for of in (moments.mean, moments.variance):
         np.testing.assert_allclose(library.numpy(of(library.asarray(dots))), of(dots))
 
 
 @pytest.mark.parametrize("projection", PROJECTIONS)
-def test_predicted_errors_are_those_of_the_map(projection):
+def test_bias_and_variance_of_an_estimator_are_those_of_the_density(projection, rng):
     kernel = Polynomial(3, gamma=1.0, coef0=2.0, variance=1.5)
-    distances = np.array([[0.0, 0.4], [1.0, 2.0]])
-    squared_bias, variance = predicted_errors(
-        kernel, distances, 9, n_components=11, projection=projection
-    )
-    ambient = Frequencies(1, projection).ambient_dimension(9)
-    density = kernel_density(kernel, ambient)
+    X = rng.standard_normal((6, 9))
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    features = SphericalFeatures(kernel, n_components=11, projection=projection).fit(X)
+    density = kernel_density(kernel, Frequencies(1, projection).ambient_dimension(9))
+    distances = np.sqrt(np.maximum(2 - 2 * X @ X.T, 0))
     top = 1.5 * 27
-    exact = 1.5 * (3 - distances**2 / 2) ** 3
-    np.testing.assert_allclose(
-        squared_bias, (top * density.mean(distances) - exact) ** 2, atol=1e-9
-    )
-    moments = SphericalMap(11, projection, density=density).moments()
-    np.testing.assert_allclose(variance, top**2 * moments.variance(1 - distances**2 / 2))
+    expected = top * density.mean(distances) - kernel(X)
+    np.testing.assert_allclose(features.bias(X), expected, atol=1e-6)
+    moments = features.design_.moments("real")
+    np.testing.assert_allclose(features.variance(X), top**2 * moments.variance(X @ X.T))
 
 
 def test_sorf_is_close_to_its_prediction(rng):
     """At 64 coordinates: not exact, but within six standard errors of 500 draws."""
-    features = SphericalMap(128, "sorf", density=kernel_density(kernel_of(7), 64))
+    features = design(128, "sorf", density=kernel_density(kernel_of(7), 64))
     values = draws(features, pair(64, 0.3, rng), 500, rng)
-    moments = features.moments()
+    moments = features.moments("real")
     scores = z_scores(values, moments.mean(np.array(0.3)), moments.variance(np.array(0.3)), "real")
     assert max(scores) < 6
 
 
 def test_refusals(rng):
     density = kernel_density(kernel_of(3), 8)
-    with pytest.raises(ValueError, match="needs a density in R\\^5"):
-        SphericalMap(4, "orthogonal", density=density).sample(5, rng)
-    with pytest.raises(ValueError, match="part must be one of 'real', 'complex'"):
-        SphericalMap(4, density=density).moments("imaginary")
+    with pytest.raises(ValueError, match=r"needs a density in R\^5"):
+        design(4, "orthogonal", density=density, dimension=5)
+    X = np.eye(8)
     with pytest.raises(ValueError, match="projection must be one of"):
-        predicted_errors(kernel_of(3), np.ones(1), 4, n_components=4, projection="dense")
+        SphericalFeatures(kernel_of(3), projection="dense").fit(X)
+    with pytest.warns(UserWarning, match="far from uniform"):
+        features = SphericalFeatures(kernel_of(3), projection="sorf").fit(X)
     with pytest.raises(ValueError, match="No closed form"):
-        predicted_errors(kernel_of(3), np.ones(1), 8, n_components=4, projection="sorf")
+        features.variance(X)
+    with pytest.raises(ValueError, match="part must be one of 'real', 'complex'"):
+        features.variance(X, part="imaginary")
 
 
 @pytest.mark.parametrize("dimension", [2, 3, 17, 500])

@@ -146,7 +146,7 @@ def test_jobs_give_the_same_features(rng):
 def test_default_projection_converges_and_is_the_faster_one(dimension, expected, rng):
     X = unit(rng.standard_normal((30, dimension)))
     model = SphericalFeatures(KERNEL, n_components=512, random_state=0).fit(X)
-    assert model.projection_ == model.map_.projection == expected
+    assert model.design_.projection == expected
 
 
 def test_two_coordinates_have_the_error_that_is_predicted(rng):

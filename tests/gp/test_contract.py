@@ -15,7 +15,7 @@ from dotsketch import (
 )
 from dotsketch.gp import ImputedGPRegressor
 
-FEATURES = MaclaurinFeatures(Gaussian(), n_components=20, n_pairs_sample=100, random_state=0)
+FEATURES = MaclaurinFeatures(Gaussian(), n_components=20, random_state=0)
 
 
 def failures(estimator):

@@ -206,7 +206,7 @@ def test_expected_diagonal_is_the_truncated_series():
         allocation=[1, 1, 1],
         random_state=0,
     ).fit(X - X.mean())
-    u = (X[:, 0] - X.mean() - features.expansion_.mean) ** 2
+    u = (X[:, 0] - X.mean() - features.design_.expansion.centre) ** 2
     series = np.exp(-u) * (1 + u + u**2 / 2 + u**3 / 6)
     np.testing.assert_allclose(features.expected_diagonal(X - X.mean(), None), series)
 

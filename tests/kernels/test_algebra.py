@@ -27,6 +27,7 @@ from dotsketch import (
     save,
 )
 from dotsketch.kernels import DotProductKernel, DotProductProduct, DotProductSum, Product, Sum
+from draws import redrawn
 
 LENGTHSCALES = [0.5, 1.0, 2.0, 1.0, 3.0]
 WITH_SERIES = [
@@ -187,13 +188,13 @@ def test_derivatives_by_finite_differences(kernel, X, rng):
 def test_features_have_the_error_that_is_predicted(kernel, X):
     """Mean over draws of the squared error, with its own standard error (z = 6)."""
     X = X / 2
-    features = MaclaurinFeatures(kernel, n_components=30, max_degree=6, exact_monomials=False)
+    features = MaclaurinFeatures(kernel, n_components=30, max_degree=6, allocation="sketched")
     features.set_params(random_state=0).fit(X)
     pairs = ~np.eye(len(X), dtype=bool)
     K = kernel(X)
     errors = []
     for seed in range(200):
-        Z = features.redrawn(X, seed).transform(X)
+        Z = redrawn(features, seed).transform(X)
         errors.append(np.mean((Z @ Z.T - K)[pairs] ** 2))
     standard_error = np.std(errors) / np.sqrt(len(errors))
     assert abs(np.mean(errors) - features.expected_squared_error_) < 6 * standard_error

@@ -9,8 +9,14 @@ import numpy as np
 import pytest
 
 from dotsketch import MaclaurinFeatures, Polynomial, required_components
-from dotsketch.features.maclaurin.search import _exact_choices, allocate
-from dotsketch.sketches import MonomialSketch
+from dotsketch.features.maclaurin import (
+    AllocationSearch,
+    ExpansionMoments,
+    allocate,
+    evaluate,
+    expand,
+)
+from dotsketch.sketches import MonomialSketch, make_sketch
 from libraries import NAMES, Library
 
 SHAPES = [(1, 1), (1, 4), (2, 3), (3, 2), (3, 5), (4, 3), (7, 2), (5, 1)]  # degree, dimension
@@ -71,52 +77,23 @@ def test_a_cubic_kernel_of_eight_columns_is_exact(output, most):
     assert required_components(kernel, X, tolerance=0.01, output=output) <= most
 
 
-def test_a_number_is_the_largest_degree_that_is_written_out():
-    X = np.random.default_rng(4).standard_normal((30, 3))
-    shares = [
-        MaclaurinFeatures(Polynomial(4), n_components=60, exact_monomials=n).fit(X).allocation_
-        for n in (False, 1, 2, 3, True)
-    ]
-    for most, table in zip((0, 1, 2, 3, 4), shares, strict=True):
-        assert table.degrees[table.exact].max(initial=0) <= most
-    errors = [table.expected_squared_error for table in shares]
-    assert errors == sorted(errors, reverse=True)
-    assert errors[-1] == 0 < errors[-2]
-
-
-@pytest.mark.parametrize("given", [0, -1, 2.0, "all", None])
-def test_other_choices_are_refused(given):
-    with pytest.raises(ValueError, match="exact_monomials, unless it is True or False"):
-        MaclaurinFeatures(Polynomial(2), exact_monomials=given).fit(np.eye(3))
-
-
-def test_the_choices_of_degrees():
-    assert _exact_choices([1, 3]) == [{1, 3}, {1}, {3}, set()]
-    assert len(_exact_choices([1, 2, 3])) == 8
-    runs = _exact_choices([1, 2, 4, 6])
-    assert {2, 4, 6} in runs
-    assert {1, 4} not in runs
-    assert len(runs) == 10
-
-
-def test_the_best_choice_of_exact_degrees_is_found_by_enumeration(monkeypatch):
+def test_the_best_choice_of_exact_degrees_is_found_by_enumeration():
     """In two dimensions with four degrees, runs are as good as all sets."""
-    from dotsketch.features.maclaurin import search
-    from dotsketch.features.maclaurin.moments import ExpansionMoments
-    from dotsketch.features.maclaurin.series import expand
-    from dotsketch.sketches import make_sketch
-
     X = np.random.default_rng(5).standard_normal((25, 2)) / 2
     kernel = Polynomial(4)
     expansion = expand(kernel, 4, X, X.mean(axis=0))
-    [moments] = ExpansionMoments.of(
-        expansion.inputs(X), expansion.degrees, kernel, [(make_sketch("rademacher", 1, 1), "real")]
-    )
-    found = [allocate(moments, n, max_degree=4) for n in range(6, 16)]
-    every = [set(c) for k in (4, 3, 2, 1, 0) for c in itertools.combinations(range(1, 5), k)]
-    monkeypatch.setattr(
-        search, "_exact_choices", lambda degrees: [c for c in every if c <= set(degrees)]
-    )
-    best = [allocate(moments, n, max_degree=4) for n in range(6, 16)]
-    for one, other in zip(found, best, strict=True):
-        assert one.expected_squared_error <= (1 + 1e-9) * other.expected_squared_error
+    sketch = make_sketch("rademacher", 1, 1)
+    moments = ExpansionMoments.of(expansion.inputs(X), expansion.degrees, kernel, sketch, "real")
+    for n in range(6, 16):
+        best = np.inf
+        search = AllocationSearch(moments, n)
+        for p, k in itertools.product(range(1, 5), range(5)):
+            active = moments.degrees <= p
+            for degrees in itertools.combinations(range(1, p + 1), k):
+                exact = np.isin(moments.degrees, degrees)
+                projections = search.solve(active, exact, np.ones(5))
+                if projections is not None:
+                    table = evaluate(moments, projections, exact)
+                    best = min(best, table.expected_squared_error)
+        found = allocate(moments, n, max_degree=4)
+        assert found.expected_squared_error <= (1 + 1e-9) * best

@@ -17,6 +17,7 @@ from dotsketch import (
     ArcCosine,
     AutoFeatures,
     Exponential,
+    FourierFeatures,
     Gaussian,
     Maclaurin,
     MaclaurinFeatures,
@@ -26,8 +27,8 @@ from dotsketch import (
     plan,
 )
 from dotsketch.features import FAMILIES, Study
-from dotsketch.features.errors import off_diagonal_mean
-from dotsketch.planning import predict_with, select, variants
+from dotsketch.features.study import off_diagonal_mean
+from dotsketch.planning import compare, predict_with, select, variants
 from rounding import assert_same_to_rounding, nystrom_condition
 
 POLYNOMIAL = Polynomial(3, gamma=0.5, coef0=0.5, variance=1.5)
@@ -75,10 +76,11 @@ def test_every_family_has_the_error_that_is_predicted(kernel, X):
         row = predict_with(candidate, study, 30)
         if row.source == "measured":
             continue
-        found, error = measured_error(row.candidate, kernel, X, X)
+        found, error = measured_error(row.candidate, kernel, study.held, study.fitting)
         assert abs(found - row.relative_error) < 6 * error + 1e-9, candidate
         np.testing.assert_allclose(
-            row.relative_error**2 * study.kernel_square, row.squared_bias + row.variance
+            row.relative_error**2 * off_diagonal_mean(kernel(study.held) ** 2),
+            row.squared_bias + row.variance,
         )
 
 
@@ -104,7 +106,7 @@ def test_what_is_measured_is_marked_and_right(X):
     assert row.upper_error == row.relative_error + 2 * row.standard_error
     found, error = measured_error(row.candidate, kernel, X[300:], X[:300], 50)
     assert found / 1.5 < row.relative_error < found * 1.5
-    assert error / 3 < row.standard_error < 3 * error
+    assert error / 3 < row.standard_error < 10 * error  # rows differ as well as draws
 
 
 def test_heavy_tails_between_draws_are_seen():
@@ -139,25 +141,17 @@ def test_one_row_off_the_sphere_leaves_out_spherical_features(X):
         assert "spherical" not in {candidate.family for candidate in variants(study)}
 
 
-def test_structured_directions_of_few_coordinates_are_not_planned(X):
-    for width, expected in ((8, False), (9, True)):
-        rows = X[:, 18 : 18 + width] + 0.1
-        study = Study(POLYNOMIAL, rows / np.linalg.norm(rows, axis=1, keepdims=True))
-        names = {candidate.label() for candidate in variants(study)}
-        assert ("spherical: sorf" in names) is expected
-        assert "spherical: orthogonal" in names
-
-
 def test_what_costs_far_more_is_left_out_unless_named(X):
     rows = np.repeat(X, 1 + 6000 // len(X), axis=0)[:, 20:30]
     options = {"n_components": 6000, "n_pairs_sample": 20}
     table = plan(Gaussian(), rows, candidates="all", **options)
     assert "nystrom" not in {row.family for row in table}
     assert len(table.left_out) == 3
+    assert all("operations per row" in text for text in table.left_out)
     assert 'candidates=["all", "nystrom"]' in table.left_out[0]
     assert table.left_out[0] in repr(table)
-    chosen, named = select(["all", "nystrom"], Study(Gaussian(), rows))
-    assert {one.family for one in chosen if id(one) in named} == {"nystrom"}
+    few = [FourierFeatures(None), NystromFeatures(None, landmarks="uniform", n_landmarks=1.0)]
+    assert len(select(["all", *few], Study(Gaussian(), rows, n_pairs_sample=20))) == 8
 
 
 def test_a_tolerance_is_met_with_the_standard_error(X):
@@ -198,8 +192,10 @@ def test_a_tolerance_takes_the_fewest_columns(X):
     assert auto.chosen_.relative_error <= 0.05
     assert auto.transform(X).shape[1] == auto.chosen_.n_components
     assert all(row.n_components >= auto.chosen_.n_components for row in auto.plan_)
-    fewer = plan(POLYNOMIAL, X, n_components=auto.chosen_.n_components - 1, **options)
-    assert fewer.best.relative_error > 0.05
+    stream = np.random.default_rng(0).spawn(1)[0]  # of the fit: the same halves of the rows
+    study = Study(POLYNOMIAL, X, n_pairs_sample=400, random_state=stream)
+    fewer = compare(study, options["candidates"], auto.chosen_.n_components - 1)
+    assert fewer.best.upper_error > 0.05
     tighter = AutoFeatures(POLYNOMIAL, tolerance=0.02, **options).fit(X)
     assert tighter.chosen_.n_components > auto.chosen_.n_components
 
@@ -223,12 +219,10 @@ def test_candidates_can_be_restricted(X):
     for bad, message in (
         ("fourier", "No candidate"),
         (["nonsense"], "candidates must be"),
-        ([MaclaurinFeatures(Gaussian(), mean_split=True)], "does not support"),
         ([], "empty"),
     ):
-        kernel = Gaussian() if "support" in message else POLYNOMIAL
         with pytest.raises(ValueError, match=message):
-            AutoFeatures(kernel, n_components=40, candidates=bad).fit(X)
+            AutoFeatures(POLYNOMIAL, n_components=40, candidates=bad).fit(X)
 
 
 @pytest.mark.parametrize(
@@ -281,7 +275,8 @@ def test_sparse_rows_and_one_row(X):
     auto = AutoFeatures(POLYNOMIAL, n_components=30, candidates="maclaurin", random_state=0)
     dense, sparse = (clone(auto).fit(rows) for rows in (X, scipy.sparse.csr_matrix(X)))
     np.testing.assert_allclose(sparse.transform(X), dense.transform(X), atol=1e-10)
-    assert AutoFeatures(POLYNOMIAL, n_components=30).fit(X[:1]).transform(X).shape[0] == 400
+    alone = AutoFeatures(POLYNOMIAL, n_components=30, candidates="nystrom").fit(X[:1])
+    assert alone.transform(X).shape == (400, 1)
 
 
 def test_arrays_of_other_libraries(X, foreign):
@@ -340,20 +335,10 @@ def test_verbose_shows_a_bar(X, capsys):
     assert lines(loud.plan_) == lines(quiet.plan_)
 
 
-BOTH = ["fourier", "nystrom"]
-
-
-def test_never_more_columns_than_rows_without_a_warning(rng):
-    """Landmarks at every row are exact, whatever is asked for."""
+def test_more_columns_than_rows_are_warned_of(rng):
     X = rng.standard_normal((40, 6))
-    kernel = Gaussian(lengthscale=1.5)
-    auto = AutoFeatures(kernel, tolerance=0.001, candidates=BOTH, random_state=0).fit(X)
-    assert auto.chosen_.family == "nystrom"
-    Z = auto.transform(X)
-    assert Z.shape[1] <= 40
-    many = AutoFeatures(kernel, n_components=500, candidates=BOTH, random_state=0).fit(X)
-    assert many.chosen_.n_components == 40
-    np.testing.assert_allclose(many.transform(X) @ many.transform(X).T, kernel(X), atol=1e-9)
-    named = AutoFeatures(kernel, n_components=100, candidates="fourier", random_state=0)
+    named = AutoFeatures(
+        Gaussian(lengthscale=1.5), n_components=100, candidates="fourier", random_state=0
+    )
     with pytest.warns(UserWarning, match=r"100 columns for 40 rows: NystromFeatures with 40"):
         named.fit(X)

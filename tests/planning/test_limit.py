@@ -47,7 +47,7 @@ def test_a_kernel_of_low_rank_is_exact(rng):
 
 @pytest.mark.parametrize("name", SETS)
 def test_a_sample_brackets_the_error_of_all_rows(name):
-    """Up to D = 1/4 of the sample's rows the estimate is within 15 %, 10 % over three samples."""
+    """Up to D = 1/4 of the sample's rows the estimate is within 25 %, 10 % over three samples."""
     kernel, X = SETS[name]
     for columns in (25, 50, 100):
         expected, ratios = error_of_all_rows(kernel, X, columns), []
@@ -57,7 +57,7 @@ def test_a_sample_brackets_the_error_of_all_rows(name):
             assert found.n_rows == 400
             assert found.lowest - 3 * found.standard_error < expected < found.highest
             ratios.append(found.relative_error / expected)
-        assert 1 / 1.15 < min(ratios) <= max(ratios) < 1.15, columns
+        assert 1 / 1.25 < min(ratios) <= max(ratios) < 1.25, columns
         assert abs(np.mean(np.log(ratios))) < np.log(1.1), columns
 
 

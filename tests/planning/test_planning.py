@@ -17,6 +17,7 @@ from dotsketch import (
     plan,
     required_components,
 )
+from dotsketch.features import Study
 from dotsketch.planning import complex_advantage
 from dotsketch.sketches import RademacherSketch
 
@@ -40,10 +41,14 @@ def test_plan_predicts_what_fitting_predicts(X):
         MaclaurinFeatures(kernel, sketch="rademacher", output="complex_to_real", mean_split=True),
     ]
     table = plan(kernel, X, n_components=100, n_pairs_sample=2000, candidates=candidates)
+    study = Study(kernel, X, n_pairs_sample=2000)  # of the same seed: the same halves of X
     for row in table:
-        features = clone(row.candidate).fit(X)
+        features = clone(row.candidate).fit(study.fitting)
         assert features.n_components == 100
-        np.testing.assert_allclose(row.relative_error, features.expected_relative_error_, rtol=1e-6)
+        expected = features.expected_error_on(study.held, n_pairs_sample=2000)
+        assert row.relative_error == pytest.approx(expected.relative_error, rel=1e-6)
+        features.fit(X)  # to all rows, and judged on the same
+        assert abs(row.relative_error / features.expected_relative_error_ - 1) < 0.1
 
 
 def test_plan_is_a_readable_table(X):
@@ -224,7 +229,9 @@ def test_positive_features_that_leave_the_range_come_last():
     table = plan(Exponential(), X, n_components=4)
     assert {row.family for row in table} == {"maclaurin", "positive"}
     assert [row.family for row in table[-2:]] == ["positive"] * 2
-    assert all(row.relative_error == np.inf for row in table[-2:])
+    for row in table[-2:]:
+        assert row.relative_error == np.inf
+        assert row.candidate.fit(X).expected_error_on(X).relative_error == np.inf
 
 
 def test_odd_columns_count_pairs_in_full(X):

@@ -1,21 +1,23 @@
-"""The families of features: random features as scikit-learn transformers, one file each.
+"""The families of features: random features as scikit-learn transformers.
 
-They validate, choose a sketch, draw its weights in `fit` and evaluate it in `transform`. An
-unfitted estimator is a candidate of a plan (`expected_error`); `FAMILIES` lists what is compared.
-NumPy, pandas and SciPy sparse input gives NumPy features; a torch, JAX or other array API input
-gives features of that library, on its device, with gradients.
+Description → design → weights → apply: the parameters of an estimator describe features, `design`
+is what the data decide (`Study`), `Design.sample` draws weights, and `Design.apply` evaluates them.
+An unfitted estimator is a candidate of a plan; `FAMILIES` lists what is compared. NumPy, pandas and
+SciPy sparse input gives NumPy features; a torch, JAX or other array API input gives features of
+that library, on its device, with gradients.
 """
 
 from .base import FeatureMap
-from .errors import ExpectedError, Unsuited
-from .fourier import FourierFeatures, FourierMap
-from .maclaurin import Allocation, MaclaurinFeatures
-from .nystrom import NystromFeatures
-from .polynomial import PolynomialSketch
-from .positive import PositiveFeatures, PositiveMap
-from .samples import check_rows
-from .spherical import RadialDensity, SphericalFeatures, SphericalMap
-from .study import Study, check_kernel
+from .degenerate import without_degenerate_warnings
+from .design import Design, Unsuited
+from .fourier import FourierDesign, FourierFeatures
+from .maclaurin import Allocation, MaclaurinDesign, MaclaurinFeatures
+from .nystrom import NystromDesign, NystromFeatures
+from .polynomial import PolynomialDesign, PolynomialSketch
+from .positive import PositiveDesign, PositiveFeatures
+from .spherical import RadialDensity, SphericalDesign, SphericalFeatures
+from .study import ExpectedError, Study, check_kernel, check_rows
+from .validation import check_fitted
 
 # In the order in which plans compare them; a new family needs this line, and no other elsewhere
 FAMILIES: dict[str, type[FeatureMap]] = {
@@ -33,20 +35,26 @@ FAMILIES: dict[str, type[FeatureMap]] = {
 __all__ = [
     "FAMILIES",
     "Allocation",
+    "Design",
     "ExpectedError",
     "FeatureMap",
+    "FourierDesign",
     "FourierFeatures",
-    "FourierMap",
+    "MaclaurinDesign",
     "MaclaurinFeatures",
+    "NystromDesign",
     "NystromFeatures",
+    "PolynomialDesign",
     "PolynomialSketch",
+    "PositiveDesign",
     "PositiveFeatures",
-    "PositiveMap",
     "RadialDensity",
+    "SphericalDesign",
     "SphericalFeatures",
-    "SphericalMap",
     "Study",
     "Unsuited",
+    "check_fitted",
     "check_kernel",
     "check_rows",
+    "without_degenerate_warnings",
 ]

@@ -1,23 +1,22 @@
 """Warnings where features are of little use: the kernel tells no rows apart, the features vanish,
-or one lengthscale stands for columns of very different scales."""
+or one lengthscale stands for inputs of very different scales."""
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import Any
 
 import numpy as np
 
-from .._arrays import Array, is_traced
-from ..kernels import Gaussian, Kernel
-from .samples import take_rows
+from .._arrays import Array, host, is_traced
+from .design import Design
+from .study import most_rows, sample_rows
 
 NEGLIGIBLE = 1e-6  # of k(x, x): rows more than 5.3 lengthscales apart
 LEAST_SHARE = 0.01  # of k(x, x), which the features of half of the rows hold at least
-UNEVEN = 100.0  # the largest standard deviation of a column over the smallest
-FEWEST_ROWS, MOST_ROWS, MOST_ENTRIES, MOST_COLUMNS = 5, 64, 1 << 15, 1 << 16
+UNEVEN = 100.0  # the largest standard deviation of an input over the smallest
 
 _silent: ContextVar[bool] = ContextVar("silent", default=False)
 
@@ -32,87 +31,74 @@ def without_degenerate_warnings() -> Iterator[None]:
         _silent.reset(token)
 
 
-def warn_if_degenerate(kernel: Kernel, X: Array, share: float = 1.0, *, degree: int = 0) -> None:
-    """Warn if the kernel between nearly all rows of X (n, d) is negligible beside k(x, x).
+def degenerate(design: Design, X: Array, rng: np.random.Generator) -> Iterator[str]:
+    """What to warn of if features of the design represent next to nothing of the kernel on rows X.
 
-    Then its matrix is the identity, and no features represent it: they are zero, or noise. `share`
-    is the median of E[k̂(x, x)] / k(x, x) for features from a series truncated at `degree`, which
-    are nearly zero if it is small. Warn, too, if one lengthscale stands for columns of very
-    different scales. Only a few rows are looked at, evenly spread, and none of very wide or traced
-    data.
+    64 rows are looked at, drawn at random, and none of very wide or traced data.
     """
-    if _silent.get() or is_traced(X) or any(is_traced(v) for v in vars(kernel).values()):
+    kernel: Any = design.kernel
+    if _silent.get() or is_traced(X) or any(is_traced(value) for value in vars(kernel).values()):
         return
+    if most_rows(X.shape[1]) <= 50:  # some rows would take more than 32 MiB
+        return
+    rows = sample_rows(X, 64, rng)
     if hasattr(kernel, "lengthscale"):
-        _warn_if_uneven(kernel, X)
-        near = _share_of_near_pairs(kernel.detached(), X)
-        if near <= 1e-3:
-            warnings.warn(
+        inputs: Any = design.inputs(rows)
+        yield from _uneven(kernel, inputs)
+        if (near := _share_of_near_pairs(kernel, inputs)) <= 1e-3:
+            yield (
                 f"{kernel} is nearly zero between {'all' if near == 0 else 'almost all'} pairs of "
                 "different rows: they are many lengthscales apart, its matrix is close to the "
                 "identity, and its features are zero or noise. Use a larger lengthscale "
-                "(Gaussian() takes the median distance), or scale X down.",
-                UserWarning,
-                stacklevel=3,
+                "(Gaussian() takes the median distance), or scale X down."
             )
             return
+    with np.errstate(over="ignore", invalid="ignore"):
+        share = design.median_share(rows)
     if share < LEAST_SHARE:
-        warnings.warn(
+        yield (
             f"The features hold at most {share:.2g} of k(x, x) for half of the training rows, so "
             "they are nearly zero there: the rows are too far from the centre for the series of "
-            f"{kernel} up to degree {degree}. Use a larger lengthscale or a smaller gamma, a "
-            "larger max_degree, more columns, or NystromFeatures.",
-            UserWarning,
-            stacklevel=3,
+            f"{kernel} up to degree {design.highest_degree}. Use a larger lengthscale or a smaller "
+            "gamma, a larger max_degree, more columns, or NystromFeatures."
         )
 
 
-def _warn_if_uneven(kernel: Kernel, X: Array) -> None:
-    """Warn if scales of columns differ by orders of magnitude, and the kernel has one lengthscale.
+def _share_of_near_pairs(kernel: Any, rows: np.ndarray) -> float:  # (n, d)
+    """Of the pairs of different rows; 1 if there are too few rows to judge by."""
+    rows = np.unique(rows, axis=0)
+    if len(rows) < 5:
+        return 1.0
+    with np.errstate(over="ignore", invalid="ignore", under="ignore"):
+        S = (rows - rows.mean(axis=0)) / np.asarray(host(kernel.lengthscale), dtype=np.float64)
+        squares = np.sum(S * S, axis=1)
+        distances = squares[:, None] + squares - 2 * (S @ S.T)
+        # k(x, y) / √(k(x, x) k(y, y)), which is the same for the exponential kernel
+        near = np.exp(-distances[np.triu_indices(len(S), 1)] / 2) > NEGLIGIBLE
+    return float(np.mean(near))
 
-    Distances are then those of the columns with the largest scale. Columns that have one value in
-    half of the rows say little about a scale (pixels at the edge, categories as 0 and 1).
+
+def _uneven(kernel: Any, rows: np.ndarray) -> Iterator[str]:  # (n, d)
+    """What to warn of if scales of inputs differ by orders of magnitude, and the kernel has one
+    lengthscale: distances are those of the largest.
+
+    Inputs that have one value in half of the rows say little about a scale (pixels at the edge,
+    categories as 0 and 1).
     """
-    rows = _some_rows(X) if np.ndim(kernel.detached().lengthscale) == 0 else None
-    if rows is None:
+    if np.ndim(host(kernel.lengthscale)) > 0 or len(np.unique(rows, axis=0)) < 5:
         return
     with np.errstate(over="ignore", invalid="ignore"):
-        scales = np.std(rows, axis=0, dtype=np.float64)
+        scales = np.std(rows, axis=0)
         varied = np.mean(rows == np.median(rows, axis=0), axis=0) < 0.5
     used = np.flatnonzero(varied & (scales > 0) & np.isfinite(scales))
     if len(used) < 2:
         return
     small, large = used[np.argmin(scales[used])], used[np.argmax(scales[used])]
     if scales[large] > UNEVEN * scales[small]:
-        warnings.warn(
+        yield (
             f"The scales of the columns differ by orders of magnitude (the standard deviation of "
             f"column {large} is {scales[large]:.2g}, that of column {small} {scales[small]:.2g}), "
             "and the kernel has one lengthscale for all: columns with small scales hardly count. "
             "Standardise them, as in make_pipeline(StandardScaler(), ...), or give one "
-            "lengthscale per column.",
-            UserWarning,
-            stacklevel=4,
+            "lengthscale per column."
         )
-
-
-def _some_rows(X: Array) -> np.ndarray | None:  # -> (m, d)
-    """Different rows, evenly spread; None if they are too wide or too few to judge by."""
-    n, d = X.shape
-    if d > MOST_COLUMNS:
-        return None
-    n_rows = min(n, max(2 * FEWEST_ROWS, min(MOST_ROWS, MOST_ENTRIES // d)))
-    rows = take_rows(X, np.linspace(0, n - 1, n_rows).round().astype(int))
-    rows = np.array(list({row.tobytes(): row for row in rows}.values()))  # np.unique is slow
-    return rows if len(rows) >= FEWEST_ROWS else None
-
-
-def _share_of_near_pairs(kernel: Kernel, X: Array) -> float:
-    """Of the pairs of different rows in a sample; 1 if there are too few rows to judge by."""
-    rows = _some_rows(X)
-    if rows is None:
-        return 1.0
-    with np.errstate(over="ignore", invalid="ignore", under="ignore"):
-        # k(x, y) / √(k(x, x) k(y, y)), which is the same for the exponential kernel
-        correlations = Gaussian(lengthscale=kernel.lengthscale)(rows)
-    near = correlations[np.triu_indices(len(rows), 1)] > NEGLIGIBLE
-    return float(np.mean(near))

@@ -1,105 +1,207 @@
-"""Random Fourier features of the Gaussian kernel exp(−|x − y|²/2), and of Matérn kernels.
+"""Random Fourier features of kernels of the distance.
 
-The kernel is the mean of cos ωᵀ(x − y) over Gaussian frequencies ω (Rahimi and Recht). Features
-are cosines and sines of ωᵀx for D frequencies; orthogonal frequencies have less variance than
-independent ones (Yu et al., 2016), known here in closed form for both. With constant norms |ω|
-they have less still, at the price of a bias of about −k|x − y|⁴/(4(d + 2)).
+The kernel is the mean of cos ωᵀ(x − y) over random frequencies ω (Rahimi and Recht). Features are
+cosines and sines of ωᵀx. A frequency contributes a_ω cos ωᵀ(x − y) to the approximate kernel, with
+weights a that sum to one: by a pair of columns √a [cos ωᵀx, sin ωᵀx], by one complex column
+√a exp(i ωᵀx), or, where the number of real columns is odd, at the end by one column
+√(2a) cos(ωᵀx + φ) of random phase.
 
-The frequencies of a Matérn kernel are Gaussian ones times √(2ν/χ²) with χ² of 2ν degrees of
-freedom: a multivariate Student distribution. The variance of independent ones is known in closed
-form too, that of the others is measured.
+The frequencies of the Gaussian kernel exp(−|x − y|²/2) are Gaussian. Orthogonal ones have less
+variance than independent ones (Yu et al., 2016), known here in closed form for both. With constant
+norms |ω| they have less still, at the price of a bias of about −k|x − y|⁴/(4(d + 2)).
 
-`FourierMap` is the description; its inputs are already divided by the lengthscale.
-`FourierFeatures` is the estimator.
+The frequencies of another kernel are Gaussian ones times random factors
+(`DistanceKernel.frequency_factors`; for a Matérn kernel √(2ν/χ²) with χ² of 2ν degrees of freedom).
+The variance of independent ones is known in closed form too, that of the others is measured.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
-from .._arrays import Array, ArrayT, as_generator, dense, double, host, like, plain, square_root
+from .._arrays import Array, ArrayT, plain, square_root
+from .._backends import Prepared, WaveFactors, backend_of, keeps_prepared, kept
 from .._support.parameters import one_of
-from .._support.stored import stored
-from ..kernels import DistanceKernel, Gaussian, Kernel, Matern
-from ..projections import PROJECTIONS, orthogonal_covariance, sphere_mean
-from .base import FeatureMap, check_part, fitted_kernel, namespaced, suited
-from .degenerate import warn_if_degenerate
-from .errors import ExpectedError, Unsuited
-from .study import Study
-from .waves import FrequencyFeatures, Waves, WaveWeights, output_suffix
+from .._support.stored import array, check_lengths, stored
+from ..kernels import DistanceKernel, Gaussian, Kernel
+from ..projections import PROJECTIONS, Frequencies, orthogonal_covariance, sphere_mean
+from .base import FeatureMap
+from .design import Design, Unsuited
+from .study import Study, check_kernel
 
 NORMS = ("auto", "random", "constant")
 
 
-@stored
-@dataclass(frozen=True)
-class FourierMap(Waves):
-    """A random feature map z with E[z(x)·conj z(y)] = exp(−|x − y|²/2), or a Matérn kernel.
+@keeps_prepared
+class WaveWeights(NamedTuple):
+    frequencies: Any  # named tuple of arrays, see `Frequencies`
+    # (1,), of the last column if the number of real columns is odd, or (0,)
+    phase: Annotated[np.ndarray, array("f", "phases")]
 
-    Columns are those of `Waves`, of which this has two parameters more:
+
+@dataclass(frozen=True, eq=False)
+class WaveDesign(Design):
+    """Columns that are waves: √(2/D) [cos ωᵀx, sin ωᵀx] for D/2 frequencies, with one column
+    √(2/D) cos(ωᵀx + φ) more if D is odd; or exp(iωᵀx)/√D for D frequencies. The columns of
+    "complex_to_real" are those of "real".
+    """
+
+    projection: str = "orthogonal"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        one_of("projection", self.projection, PROJECTIONS)
+
+    @cached_property
+    def frequencies(self) -> Frequencies:
+        n = self.n_components if self.output == "complex" else (self.n_components + 1) // 2
+        return Frequencies(n, self.projection)
+
+    @property
+    def ambient_dimension(self) -> int:
+        return self.frequencies.ambient_dimension(self.dimension)
+
+    @property
+    def has_phase(self) -> bool:
+        """Whether the last column stands alone, as a cosine with a random phase."""
+        return self.output == "real" and self.n_components % 2 == 1
+
+    @property
+    def shares(self) -> np.ndarray:  # (n_frequencies,)
+        """The weights a of the frequencies in the approximate kernel; they sum to one."""
+        n_waves = self.n_components if self.output == "complex" else self.n_components / 2
+        shares = np.full(self.frequencies.n_frequencies, 1 / n_waves)
+        if self.has_phase:
+            shares[-1] /= 2
+        return shares
+
+    @property
+    def phase_variance(self) -> float:
+        """What the random phase adds to the variance of the approximate kernel, a²/2."""
+        return float(self.shares[-1] ** 2 / 2) if self.has_phase else 0.0
+
+    def sample_waves(self, rng: np.random.Generator, radii: np.ndarray | None) -> WaveWeights:
+        """Weights with frequencies of these norms (those of Gaussian vectors if None)."""
+        frequencies = self.frequencies.sample(self.dimension, rng, radii)
+        return WaveWeights(frequencies, rng.uniform(0, 2 * math.pi, int(self.has_phase)))
+
+    def check_weights(self, weights: Any) -> None:
+        check_lengths(weights, (WaveWeights,), phases=int(self.has_phase))
+        self.frequencies.check_weights(weights.frequencies, self.dimension)
+
+    def prepare_waves(
+        self, weights: WaveWeights, rows: Array, lengthscale: Any, scale: Any
+    ) -> Prepared:
+        """Waves of rows over the lengthscale (if there is one), times `scale`."""
+        scale = scale * math.sqrt((1 if self.output == "complex" else 2) / self.n_components)
+        backend = backend_of(rows)
+
+        def make() -> Prepared:
+            factors = WaveFactors(*weights, lengthscale, scale, self.output == "complex")
+            return backend.waves(factors, rows)
+
+        if self.is_differentiable:
+            return make()
+        length = np.asarray(lengthscale).tobytes() if np.ndim(lengthscale) else lengthscale
+        return kept(weights, (self.output, backend, length, float(scale)), rows, make)
+
+    def apply(self, X: ArrayT, weights: Any, n_jobs: int | None = None) -> ArrayT:
+        prepared = self.prepare(weights, X)
+        return prepared.map(X, self.part, self.n_components, self.inputs, n_jobs)
+
+    @property
+    def cost(self) -> float:
+        n = self.frequencies.n_frequencies
+        return self.frequencies.cost(self.dimension) + 20.0 * 2 * n
+
+    @property
+    def weight_bytes(self) -> float:
+        per_frequency = 4 if self.projection == "sorf" else 8 * self.dimension
+        return float(per_frequency * self.frequencies.n_frequencies)
+
+
+@stored
+@dataclass(frozen=True, eq=False)
+class FourierDesign(WaveDesign):
+    """Frequencies of the spectral density of the kernel.
 
     norms : "random": those of Gaussian vectors, so that k̂ is exactly unbiased for "independent"
         and "orthogonal" (and nearly so for "sorf", docs/fourier.md). "constant": all √d, biased
         but of less variance. "auto": as published, "constant" for "sorf", otherwise "random".
-    nu : the smoothness of a Matérn kernel, whose frequencies have Student distributed norms (all
-        are multiplied, constant or not); None for the Gaussian kernel.
 
     Examples
     --------
     >>> import numpy as np
+    >>> from dotsketch import Gaussian
     >>> X = np.array([[0.3, 0.1], [1.0, 0.2]])
-    >>> fourier = FourierMap(4000)
-    >>> Z = fourier.apply(X, fourier.sample(2, np.random.default_rng(0)))
+    >>> design = FourierDesign(Gaussian(lengthscale=1.0), 2, 4000)
+    >>> Z = design.apply(X, design.sample(np.random.default_rng(0)))
     >>> exact = np.exp(-0.5 / 2)
-    >>> deviation = fourier.variance(0.5, dimension=2) ** 0.5
+    >>> deviation = design.variance_at(0.5, "real") ** 0.5
     >>> bool(abs(Z[0] @ Z[1] - exact) < 3 * deviation)
     True
     """
 
     norms: str = "auto"
-    nu: float | None = None
 
     def __post_init__(self) -> None:
-        one_of("norms", self.norms, NORMS)
         super().__post_init__()
+        one_of("norms", self.norms, NORMS)
 
     @property
     def has_constant_norms(self) -> bool:
         return self.norms == "constant" or (self.norms == "auto" and self.projection == "sorf")
 
     @property
-    def is_exact(self) -> bool:
-        """Whether `bias` and `variance` are exact: "sorf" is only close to "orthogonal"."""
-        if self.nu is not None:
-            return self.projection == "independent" and not self.has_constant_norms
-        return self.projection != "sorf"
+    def is_gaussian(self) -> bool:
+        return isinstance(self.kernel, Gaussian)
 
     @property
-    def kernel(self) -> DistanceKernel:
-        """The kernel of rows that are divided by the lengthscale."""
-        return Gaussian(lengthscale=1.0) if self.nu is None else Matern(self.nu, lengthscale=1.0)
+    def has_formula(self) -> bool:  # type: ignore[override]
+        """Not for "sorf", which is only close to "orthogonal"."""
+        if self.is_gaussian:
+            return self.projection != "sorf"
+        return self.projection == "independent" and not self.has_constant_norms
 
-    def sample(
-        self, dimension: int, rng: np.random.Generator, radii: np.ndarray | None = None
-    ) -> WaveWeights:
-        """Weights of one map on R^dimension, with the norms of this map unless radii are given."""
-        ambient, n = self.frequencies.ambient_dimension(dimension), self.frequencies.n_frequencies
-        if radii is None and self.has_constant_norms:
-            radii = np.full(n, math.sqrt(ambient))
-        if self.nu is not None:
+    def sample(self, rng: np.random.Generator, rows: Array | None = None) -> WaveWeights:
+        ambient, n = self.ambient_dimension, self.frequencies.n_frequencies
+        radii = np.full(n, math.sqrt(ambient)) if self.has_constant_norms else None
+        kernel: Any = self.kernel
+        if not self.is_gaussian:
             radii = np.sqrt(rng.chisquare(ambient, n)) if radii is None else radii
-            radii = radii * np.sqrt(2 * self.nu / rng.chisquare(2 * self.nu, n))
-        return super().sample(dimension, rng, radii)
+            radii = radii * kernel.frequency_factors(n, rng)
+        return self.sample_waves(rng, radii)
 
-    def variance(
-        self, squared_distance: Any, dimension: int, *, part: str | None = None
-    ) -> np.ndarray:
-        """Variance of k̂(x, y) from |x − y|² (an array of any shape), on the host.
+    def prepare(self, weights: WaveWeights, rows: Array) -> Prepared:
+        kernel: Any = self.kernel
+        lengthscale = plain(kernel.lengthscale)
+        if isinstance(lengthscale, (list, tuple)):
+            lengthscale = np.asarray(lengthscale, dtype=np.float64)
+        return self.prepare_waves(weights, rows, lengthscale, square_root(kernel.variance))
+
+    def variance(self, A: np.ndarray, B: np.ndarray, part: str) -> np.ndarray:
+        """See `variance_at`; an approximation where `has_formula` is false."""
+        kernel: Any = self.kernel.detached()
+        return float(kernel.variance) ** 2 * self.variance_at(self._squares(A, B), part)
+
+    def bias(self, A: np.ndarray, B: np.ndarray) -> np.ndarray:
+        kernel: Any = self.kernel.detached()
+        return float(kernel.variance) * self.bias_at(self._squares(A, B))
+
+    def _squares(self, A: np.ndarray, B: np.ndarray) -> np.ndarray:
+        """|x − y|² in units of the lengthscale."""
+        kernel: Any = self.kernel.detached()
+        unit = Gaussian(lengthscale=kernel.lengthscale)
+        with np.errstate(divide="ignore"):  # k underflows: the distance is infinite for us
+            return -2 * np.log(unit(A, B))
+
+    def variance_at(self, squared_distance: Any, part: str) -> np.ndarray:
+        """Variance of k̂ from |x − y|² (an array of any shape), for a kernel of variance 1.
 
         With k = exp(−|x − y|²/2), one frequency of random norm has the variance (1 − k²)²/2 (the
         real part) or 1 − k² (the complex value), two of one block the covariance c of
@@ -108,19 +210,17 @@ class FourierMap(Waves):
         For constant norms, m(a) = E cos(a ωᵀ(x − y)) takes the place of k: (1 + m(2))/2 − m(1)²
         or 1 − m(1)², and c = m(√2) − m(1)².
 
-        `part` is "real" for Re k̂ (the default but for output="complex") or "complex". For "sorf"
-        this is the expression for orthogonal frequencies in R^p: an approximation, as good as
-        docs/fourier.md shows. For a Matérn kernel it is that of independent frequencies, with
+        For "sorf" this is the expression for orthogonal frequencies in R^p: an approximation, as
+        good as docs/fourier.md shows. For other kernels it is that of independent frequencies, with
         k(2x, 2y) in the place of k⁴: (1 + k(2x, 2y))/2 − k².
         """
-        part = check_part(part, self.part)
         s = np.asarray(squared_distance, dtype=np.float64)
-        ambient = self.frequencies.ambient_dimension(dimension)
-        squares, pairs = self.frequencies.pair_sums(self.shares, dimension)
-        if self.nu is not None:
-            k, doubled = (self.kernel.profile_of_halves(factor * s / 2) for factor in (1, 4))
-            single = 1 - k**2 if part == "complex" else (1 + doubled) / 2 - k**2
-            total = squares * single
+        ambient = self.ambient_dimension
+        squares, pairs = self.frequencies.pair_sums(self.shares, self.dimension)
+        kernel: Any = self.kernel
+        if not self.is_gaussian:
+            k, doubled = (kernel.detached().profile_of_halves(a * s / 2) for a in (1, 4))
+            total = squares * (1 - k**2 if part == "complex" else (1 + doubled) / 2 - k**2)
         elif self.has_constant_norms:
             square = sphere_mean_cosine(s, ambient) ** 2
             double_angle = sphere_mean_cosine(4 * s, ambient)
@@ -133,27 +233,17 @@ class FourierMap(Waves):
                 total = total + pairs * orthogonal_covariance(s / 2, ambient, sign=-1)
         return np.maximum(total + self.phase_variance, 0)
 
-    def bias(self, squared_distance: Any, dimension: int) -> np.ndarray:
-        """E[k̂] − k from |x − y|²: zero for random norms; for "sorf" an approximation.
-
-        Not known for Matérn kernels with constant norms.
-        """
+    def bias_at(self, squared_distance: Any) -> np.ndarray:
+        """E[k̂] − k from |x − y|²: zero for random norms; for "sorf" an approximation."""
         s = np.asarray(squared_distance, dtype=np.float64)
         if not self.has_constant_norms:
             return np.zeros_like(s)
-        if self.nu is not None:
+        if not self.is_gaussian:
             raise NotImplementedError(
-                "The bias of constant norms has no closed form for Matérn kernels: use "
+                f"The bias of constant norms has no closed form for {self.kernel}: use "
                 'norms="random", which has none, or measure the error (plan does).'
             )
-        return sphere_mean_cosine(s, self.frequencies.ambient_dimension(dimension)) - np.exp(-s / 2)
-
-    def expected_squared_error(
-        self, squared_distance: Any, dimension: int, *, part: str | None = None
-    ) -> np.ndarray:
-        """E|k̂ − k|² = variance + bias²."""
-        variance = self.variance(squared_distance, dimension, part=part)
-        return variance + self.bias(squared_distance, dimension) ** 2
+        return sphere_mean_cosine(s, self.ambient_dimension) - np.exp(-s / 2)
 
 
 def sphere_mean_cosine(squared_length: np.ndarray, dimension: int) -> np.ndarray:
@@ -168,12 +258,12 @@ def sphere_mean_cosine(squared_length: np.ndarray, dimension: int) -> np.ndarray
     return sphere_mean(np.sqrt(dimension * s), dimension)
 
 
-class FourierFeatures(FrequencyFeatures):
+class FourierFeatures(FeatureMap):
     """Random Fourier features of the Gaussian kernel and of Matérn kernels.
 
     Parameters
     ----------
-    kernel : Gaussian or Matern
+    kernel : Gaussian, Matern, or another DistanceKernel with `frequency_factors`
         Its lengthscale may be "median" (of the training rows), one number for every coordinate,
         or a torch or JAX array, to which gradients flow.
     projection : {"orthogonal", "independent", "sorf"}, default="orthogonal"
@@ -197,7 +287,7 @@ class FourierFeatures(FrequencyFeatures):
     Attributes
     ----------
     kernel_ : the kernel with its lengthscale resolved
-    map_ : FourierMap, the description that was drawn from
+    design_ : FourierDesign, what was drawn from
     weights_ : its random weights (NumPy arrays)
     n_features_in_ : int
 
@@ -237,85 +327,35 @@ class FourierFeatures(FrequencyFeatures):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def fit(self, X: Array, y: Any = None) -> FourierFeatures:
-        """Resolve the lengthscale on X (n, d) and draw frequencies for rows of its width."""
-        if not isinstance(self.kernel, DistanceKernel):
-            raise TypeError(
-                f"Fourier features are for shift-invariant kernels: Gaussian() or Matern(); got "
-                f"{self.kernel!r}. MaclaurinFeatures supports every dot product kernel, "
-                "PositiveFeatures the exponential, SphericalFeatures polynomials on the sphere."
+    def design(self, study: Study) -> FourierDesign:
+        check_kernel(
+            study.unresolved,
+            DistanceKernel,
+            "Fourier features are for shift-invariant kernels, Gaussian() or Matern(); "
+            "MaclaurinFeatures supports every dot product kernel, PositiveFeatures the "
+            "exponential, SphericalFeatures polynomials on the sphere",
+        )
+        if type(study.unresolved).frequency_factors is DistanceKernel.frequency_factors:
+            raise Unsuited(
+                f"{study.unresolved!r} has no spectral density: implement its method "
+                "frequency_factors(n, rng), see DistanceKernel, or use NystromFeatures."
             )
-        self._begin_fit()
-        X = self._validate(X, reset=True)
-        self.kernel_ = fitted_kernel(self.kernel, X)
-        self.map_ = self._map(self.kernel_)
-        warn_if_degenerate(self.kernel_, X)
-        self.weights_ = self.map_.sample(self.n_features_in_, as_generator(self.random_state))
-        return self
+        return FourierDesign(
+            study.resolved,
+            study.dimension,
+            self.n_components,
+            self.output,
+            self.projection,
+            self.norms,
+        )
 
     def label(self) -> str:
         norms = "" if self.norms == "auto" else f", {self.norms} norms"
-        return f"fourier: {self.projection}{norms}{output_suffix(self.output)}"
-
-    def check_study(self, study: Study) -> None:
-        one_of("projection", self.projection, PROJECTIONS)
-        one_of("norms", self.norms, NORMS)
-        if not isinstance(study.kernel, DistanceKernel):
-            raise Unsuited("Fourier features are for kernels of the distance")
-
-    def _map(self, kernel: Kernel) -> FourierMap:
-        nu = getattr(kernel, "nu", None)
-        return FourierMap(self.n_components, self.projection, self.output, self.norms, nu)
-
-    def expected_error(self, study: Study) -> ExpectedError:
-        features = self._map(study.kernel)
-        cost = features.cost(study.dimension)
-        if not features.is_exact:
-            return self._measured(study, cost)
-        scale = float(study.kernel.variance) ** 2
-        squares = study.lengths(-1) ** 2
-        squared_bias = scale * float(np.mean(features.bias(squares, study.dimension) ** 2))
-        variance = scale * float(np.mean(features.variance(squares, study.dimension)))
-        return study.error(squared_bias, variance, cost)
+        output = "" if self.output == "real" else f", {self.output}"
+        return f"fourier: {self.projection}{norms}{output}"
 
     @classmethod
     def variants(cls, study: Study) -> list[FeatureMap]:
-        # Columns are real: [Re, Im] of complex features are the same numbers
-        return suited((cls(study.kernel, projection=p) for p in ("orthogonal", "sorf")), study)
-
-    def _features(self, X: ArrayT) -> ArrayT:
-        return self.map_.apply(
-            X,
-            self.weights_,
-            lengthscale=plain(self.kernel_.lengthscale),
-            scale=square_root(self.kernel_.variance),
-            n_jobs=self.n_jobs,
-        )
-
-    def variance(self, X: Array, Y: Array | None = None, *, part: str | None = None) -> Array:
-        """Variance of the approximate kernel between rows of X and of Y, (n, d), (m, d) -> (n, m).
-
-        It is the variance of the kernel value that the user gets: of the complex value Z Zᴴ for
-        output="complex", otherwise of a real number; `part="real"` and `part="complex"` ask for
-        one of them. For projection="sorf", and for Matérn kernels unless projection="independent",
-        an approximation: see `FourierMap.variance`.
-        """
-        distances = self._squared_distances(X, Y)
-        variance = self.map_.variance(distances, self.n_features_in_, part=part)
-        return like(float(self.kernel_.detached().variance) ** 2 * variance, namespaced(X))
-
-    def bias(self, X: Array, Y: Array | None = None) -> Array:
-        """E[k̂] − k between rows of X and of Y: zero unless the norms are constant."""
-        distances = self._squared_distances(X, Y)
-        bias = self.map_.bias(distances, self.n_features_in_)
-        return like(float(self.kernel_.detached().variance) * bias, namespaced(X))
-
-    def _squared_distances(self, X: Array, Y: Array | None) -> np.ndarray:
-        """|x − y|² in units of the lengthscale, on the host."""
-        check_is_fitted(self)
-        unit = Gaussian(lengthscale=self.kernel_.detached().lengthscale)
-        given = (None if Z is None else self._validate(Z, reset=False) for Z in (X, Y))
-        A: Any  # B is None where Y is
-        A, B = (None if Z is None else np.asarray(double(host(dense(Z)))) for Z in given)
-        with np.errstate(divide="ignore"):  # k underflows: the distance is infinite for us
-            return -2 * np.log(unit(A, B))
+        if not isinstance(study.kernel, DistanceKernel):
+            return []
+        return [cls(study.kernel, projection=name) for name in ("orthogonal", "sorf")]

@@ -3,36 +3,119 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any, ClassVar
+import warnings
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import scipy.sparse
-from array_api_compat import is_numpy_array
 from sklearn.base import clone
-from sklearn.utils.validation import check_is_fitted
 
-from .._arrays import (
-    OUTPUTS,
-    Array,
-    ArrayT,
-    as_generator,
-    dense,
-    double,
-    host,
-    is_sparse,
-    namespace,
-    square_root,
-)
-from .._backends import largest_entry
+from .._arrays import Array, ArrayT, host, is_sparse, is_traced, namespace, square_root
+from .._backends import Prepared, largest_entry
 from .._support.parameters import one_of
-from ..kernels import DotProductKernel, Polynomial
+from .._support.stored import stored
+from ..kernels import Kernel, Polynomial
 from ..pairs import PairStatistics
 from ..sketches import SKETCHES, Sketch, make_sketch
-from .base import FeatureMap, check_part, suited
-from .errors import ExpectedError, Unsuited
-from .study import Study
-from .validation import check_overflow, warn_of_underflow
+from .base import FeatureMap
+from .design import Design
+from .study import Study, check_kernel
+
+
+@stored
+@dataclass(frozen=True, eq=False, kw_only=True)
+class PolynomialDesign(Design):
+    """A sketch of ⟨u(x), u(y)⟩ᵖ, where u(x) is √gamma x with √coef0 appended."""
+
+    sketch: Sketch
+    has_formula = True
+
+    @property
+    def cost(self) -> float:
+        return float(self.sketch.cost(self.dimension + self.has_constant))
+
+    @property
+    def weight_bytes(self) -> float:
+        structured = ("tensor_srht", "tensor_sketch", "balanced_tensor_sketch", "tree_srht")
+        kinds = tuple(SKETCHES[name] for name in structured)
+        if isinstance(self.sketch, kinds):
+            return 16.0 * self.sketch.degree * (self.n_projections + self.dimension)
+        return 8.0 * self.sketch.degree * self.n_projections * self.dimension
+
+    @property
+    def has_constant(self) -> bool:
+        """Whether a column is appended: not for the plain number zero (an array may be trained)."""
+        coef0 = self._parameters.coef0
+        return not (isinstance(coef0, (int, float, np.number)) and coef0 == 0)
+
+    @property
+    def _parameters(self) -> Any:
+        return self.kernel
+
+    def sample(self, rng: np.random.Generator, rows: Array | None = None) -> Any:
+        return self.sketch.sample(self.dimension + self.has_constant, rng)
+
+    def check_weights(self, weights: Any) -> None:
+        sketch = self.sketch
+        columns = sketch.n_projections, sketch.is_complex
+        if columns != (self.n_projections, self.output != "real"):
+            raise ValueError(f"{sketch} has other columns than the design.")
+        sketch.check_weights(weights, self.dimension + self.has_constant)
+
+    def prepare(self, weights: Any, rows: Array) -> Prepared:
+        return self.sketch.prepared(weights, rows)
+
+    def inputs(self, rows: Array) -> Array:  # (n, d) -> (n, d) or (n, d + 1)
+        """√gamma x with √coef0 appended: the homogeneous kernel of these is the kernel."""
+        S = self._parameters.scale(rows)
+        if not self.has_constant:
+            return S
+        constant = square_root(self._parameters.coef0)
+        if is_sparse(S):
+            column = np.full((S.shape[0], 1), constant, dtype=S.dtype)
+            return scipy.sparse.hstack([S, column], format="csr", dtype=S.dtype)
+        xp = namespace(S)
+        return xp.concat([S, xp.ones_like(S[:, :1]) * constant], axis=1)
+
+    def variance(self, A: np.ndarray, B: np.ndarray, part: str) -> np.ndarray:
+        of = self.sketch.variance if part == "complex" else self.sketch.real_part_variance
+        plain = replace(self, kernel=self.kernel.detached())
+        S, T = (np.asarray(plain.inputs(rows)) for rows in (A, B))
+        return float(plain._parameters.variance) ** 2 * of(PairStatistics.between(S, T))
+
+    def apply(self, X: ArrayT, weights: Any, n_jobs: int | None = None) -> ArrayT:
+        with np.errstate(over="ignore", invalid="ignore"):  # `checked` raises
+            return super().apply(X, weights, n_jobs)
+
+    def checked(self, Z: ArrayT, X: Array) -> ArrayT:
+        """Features are looked through only if a bound on their size allows them to overflow, or
+        their usual size to underflow."""
+        if is_traced(X) or is_traced(Z):
+            return Z
+        limits = np.finfo(X.dtype) if is_sparse(X) else namespace(X).finfo(X.dtype)
+        root_gamma = float(host(square_root(self._parameters.gamma)))
+        constant = float(host(square_root(self._parameters.coef0))) if self.has_constant else 0.0
+        entry, degree, xp = largest_entry(X), self.sketch.degree, namespace(Z)
+        largest = math.log(max(self.dimension * entry * root_gamma + constant, 1e-300))
+        too_large = self.sketch.log_largest(largest) > math.log(float(limits.max))
+        if too_large and not bool(xp.all(xp.isfinite(Z))):
+            raise ValueError(
+                f"The features overflow {X.dtype}: scale the rows of X to about unit norm, "
+                "lower gamma, or use float64."
+            )
+        if entry == 0 or self.has_constant:  # rows of zeros; a constant is of usual size
+            return Z
+        usual = degree * math.log(root_gamma * entry) - math.log(self.n_projections) / 2
+        least = float(limits.smallest_normal)
+        if usual < math.log(least) and float(xp.max(xp.abs(Z))) < least:
+            warnings.warn(
+                f"The features underflow {X.dtype}, so that they are zero or have lost their "
+                "digits: scale the rows of X to about unit norm, raise gamma, or use float64.",
+                UserWarning,
+                stacklevel=7,
+            )
+        return Z
 
 
 class PolynomialSketch(FeatureMap):
@@ -63,7 +146,8 @@ class PolynomialSketch(FeatureMap):
 
     Attributes
     ----------
-    sketch_ : Sketch, the description that was drawn from
+    kernel_ : Polynomial
+    design_ : PolynomialDesign; `design_.sketch` is the description that was drawn from
     weights_ : its random weights (NumPy arrays)
     n_features_in_ : int
 
@@ -83,7 +167,6 @@ class PolynomialSketch(FeatureMap):
     """
 
     family = "polynomial"
-    checks_rows: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -110,19 +193,25 @@ class PolynomialSketch(FeatureMap):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def fit(self, X: Array, y: Any = None) -> PolynomialSketch:
-        """Draw the weights for inputs of the width of X (n, d); its values do not matter."""
-        self.kernel_ = Polynomial(self.degree, gamma=self.gamma, coef0=self.coef0)
-        n_projections = self._begin_fit()
-        self.sketch_ = self._make_sketch(n_projections)
-        self._validate(X, reset=True)
-        rng = as_generator(self.random_state)
-        self.weights_ = self.sketch_.sample(self._dimension, rng)
-        return self
+    def _kernel(self) -> Polynomial:
+        return Polynomial(self.degree, gamma=self.gamma, coef0=self.coef0)
 
-    def redrawn(self, X: Array | None, random_state: Any) -> PolynomialSketch:
-        weights = self.sketch_.sample(self._dimension, as_generator(random_state))
-        return self._with_weights(random_state, weights)
+    def design(self, study: Study) -> PolynomialDesign:
+        check_kernel(study.unresolved, Polynomial, "A polynomial sketch is for Polynomial()")
+        one_of("sketch", self.sketch, SKETCHES)
+        kernel: Any = study.resolved
+        plain = Design(kernel, study.dimension, self.n_components, self.output)
+        sketch = make_sketch(
+            self.sketch,
+            kernel.degree,
+            plain.n_projections,
+            "real" if self.output == "real" else "complex",
+            weights=self.weights,
+            compact=self.compact,
+        )
+        return PolynomialDesign(
+            kernel, study.dimension, self.n_components, self.output, sketch=sketch
+        )
 
     def label(self) -> str:
         extras = [
@@ -136,151 +225,20 @@ class PolynomialSketch(FeatureMap):
         own = ("degree", "gamma", "coef0")  # they stand for the kernel
         return {name: value for name, value in super().options().items() if name not in own}
 
-    def for_kernel(
-        self, kernel: DotProductKernel, n_components: int, **shared: Any
-    ) -> PolynomialSketch:
-        if not isinstance(kernel, Polynomial):
-            raise Unsuited(f"a polynomial sketch is for Polynomial(); got {kernel!r}")
-        root = kernel.variance ** (1 / kernel.degree)  # the sketch has no variance of its own
+    def for_kernel(self, kernel: Kernel, n_components: int, **shared: Any) -> PolynomialSketch:
+        check_kernel(kernel, Polynomial, "A polynomial sketch is for Polynomial()")
+        polynomial: Any = kernel
+        root = polynomial.variance ** (1 / polynomial.degree)  # there is no variance of its own
         return clone(self).set_params(
-            degree=kernel.degree,
-            gamma=kernel.gamma * root,
-            coef0=kernel.coef0 * root,
+            degree=polynomial.degree,
+            gamma=polynomial.gamma * root,
+            coef0=polynomial.coef0 * root,
             n_components=n_components,
             **shared,
         )
 
-    def check_study(self, study: Study) -> None:
-        one_of("sketch", self.sketch, SKETCHES)
-        one_of("output", self.output, OUTPUTS)
-        if not isinstance(study.kernel, Polynomial):
-            raise Unsuited("a polynomial sketch is for polynomial kernels")
-
-    def expected_error(self, study: Study) -> ExpectedError:
-        sketch = self._make_sketch(self._count_projections())
-        of, pairs = self._variance_of(sketch), homogeneous(study)
-        kernel = study.kernel
-        variance = float(kernel.variance) ** 2 * float(np.mean(of(pairs)))
-        return study.error(0.0, variance, float(sketch.cost(pairs.dimension)), kernel.degree)
-
     @classmethod
     def variants(cls, study: Study) -> list[FeatureMap]:
-        return suited((cls(output=output) for output in ("real", "complex_to_real")), study)
-
-    def _variance_of(self, sketch: Sketch) -> Callable[..., Any]:
-        """The variance of the kernel value that the user gets."""
-        return sketch.variance if self.output == "complex" else sketch.real_part_variance
-
-    def check_stored(self) -> None:
-        if hasattr(self, "weights_"):
-            self.sketch_.check_weights(self.weights_, self._dimension)
-
-    def _make_sketch(self, n_projections: int) -> Sketch:
-        return make_sketch(
-            self.sketch,
-            self.degree,
-            n_projections,
-            "real" if self.output == "real" else "complex",
-            weights=self.weights,
-            compact=self.compact,
-        )
-
-    def _features(self, X: ArrayT) -> ArrayT:
-        largest: list[float] = []
-
-        def inputs(rows: Array) -> Array:
-            if is_sparse(rows) or is_numpy_array(rows):  # while the rows are in the cache
-                largest.append(largest_entry(rows))
-                if not math.isfinite(largest[-1]):
-                    self._validate(X, reset=False)  # it says what is wrong
-            return self._inputs(rows)
-
-        with np.errstate(over="ignore", invalid="ignore"):  # an error follows
-            Z = self.sketch_.apply(
-                X,
-                self.weights_,
-                output=self.output_,
-                preprocess=inputs,
-                n_jobs=self.n_jobs,
-            )
-
-        def entry() -> float:
-            if not largest:
-                largest.append(largest_entry(X))
-            return max(largest)
-
-        check_overflow(Z, X, lambda: self._largest_feature(entry()))
-        return warn_of_underflow(Z, X, lambda: self._usual_feature(entry()))
-
-    def variance(self, X: Array, Y: Array | None = None, *, part: str | None = None) -> Array:
-        """Variance of the approximate kernel between rows of X and of Y, (n, d), (m, d) -> (n, m).
-
-        It is the variance of the kernel value that the user gets: real for "real", the complex
-        value Z Zᴴ for "complex", its real part for "complex_to_real". `part="real"` asks for the
-        real part's, `part="complex"` for that of the complex value.
-        """
-        check_is_fitted(self)
-        part = check_part(part, "complex" if self._is_complex else "real")
-        A = self._inputs(self._dense(X))
-        B = A if Y is None else self._inputs(self._dense(Y))
-        of = self.sketch_.variance if part == "complex" else self.sketch_.real_part_variance
-        rows = max(1, (1 << 21) // max(B.shape[0], 1))  # 16 MiB an array of statistics
-        blocks = [
-            of(PairStatistics.between(A[a : min(a + rows, A.shape[0]), :], B))
-            for a in range(0, max(A.shape[0], 1), rows)
-        ]
-        return blocks[0] if len(blocks) == 1 else namespace(A).concat(blocks, axis=0)
-
-    @property
-    def _dimension(self) -> int:
-        return self.n_features_in_ + (not is_number_zero(self.kernel_.coef0))
-
-    @property
-    def _constant(self) -> Any:
-        return 0 if is_number_zero(self.kernel_.coef0) else square_root(self.kernel_.coef0)
-
-    def _inputs(self, X: Array) -> Array:  # (n, d) -> (n, d) or (n, d + 1)
-        """√gamma x with √coef0 appended: the homogeneous kernel of these is the kernel."""
-        X = self.kernel_.scale(X)
-        if is_number_zero(self.kernel_.coef0):
-            return X
-        if is_sparse(X):
-            column = np.full((X.shape[0], 1), self._constant, dtype=X.dtype)
-            return scipy.sparse.hstack([X, column], format="csr", dtype=X.dtype)
-        xp = namespace(X)
-        return xp.concat([X, xp.ones_like(X[:, :1]) * self._constant], axis=1)
-
-    def _dense(self, X: Array) -> Array:
-        X = self._validate(X, reset=False)
-        return double(dense(X))
-
-    def _largest_feature(self, entry: float) -> float:
-        """Logarithm of a bound on the features of rows with entries up to this one."""
-        root_gamma = float(host(square_root(self.kernel_.gamma)))
-        constant = float(host(self._constant))
-        largest = self.n_features_in_ * entry * root_gamma + constant
-        return self.sketch_.log_largest(math.log(max(largest, 1e-300)))
-
-    def _usual_feature(self, entry: float) -> float:
-        """Logarithm of the size of the features of the row with the largest entry, or less."""
-        if entry == 0 or not is_number_zero(self.kernel_.coef0):
-            return math.inf  # rows of zeros have features zero; a constant is of usual size
-        root_gamma = float(host(square_root(self.kernel_.gamma)))
-        n_projections = self.sketch_.n_projections
-        return self.degree * math.log(root_gamma * entry) - math.log(n_projections) / 2
-
-
-def homogeneous(study: Study) -> PairStatistics[np.ndarray]:
-    """Of √gamma x with √coef0 appended, whose dot product is the base of a polynomial."""
-
-    def compute() -> PairStatistics[np.ndarray]:
-        kernel, scaled = study.kernel, study.kernel.scale(study.sample)
-        column = np.full((len(scaled), 1 if kernel.coef0 else 0), np.sqrt(kernel.coef0))
-        return PairStatistics.between(np.hstack([scaled, column])).at(study.distinct)
-
-    return study.once("homogeneous pairs", compute)
-
-
-def is_number_zero(value: Any) -> bool:
-    """Whether a hyperparameter is the plain number zero (an array may have a gradient)."""
-    return isinstance(value, (int, float, np.number)) and value == 0
+        if not isinstance(study.kernel, Polynomial):
+            return []
+        return [cls(output=output) for output in ("real", "complex_to_real")]

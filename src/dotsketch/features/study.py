@@ -1,345 +1,374 @@
 """A sample of the rows and what is known of it: lazy, each thing once.
 
-A design is made from a `Study`, and the prediction of its error is judged on it. Constructing it
-reads nothing and draws nothing. `fit` makes a study of its rows; a plan makes one for all
-candidates, which are fitted to some rows of it and judged on others.
+A design is made from a `Study`, and its error is predicted on it. Constructing a study reads
+nothing and draws nothing. `fit` makes one of its rows; a plan makes one for all candidates, which
+are fitted to some rows of it and judged on others, so that predictions are for fresh rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator
+from copy import deepcopy
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
+from sklearn.utils import check_array
 
-from .._arrays import Array, as_generator
+from .._arrays import (
+    Array,
+    as_generator,
+    dense,
+    double,
+    host,
+    is_foreign,
+    is_sparse,
+    like,
+    namespace,
+    share_of_entries,
+)
 from .._support.parameters import positive_integer
 from ..kernels import Kernel
-from .errors import (
-    OVERFLOW,
-    ExpectedError,
-    Measurement,
-    off_diagonal_mean,
-    relative_error,
-    root_mean,
-    spread_over_rows,
+from ..rows import in_memory_sample
+from .design import Design, UnsuitedKernel
+
+SAMPLE_ROWS = 10_000  # of a Dask collection: fits and plans see no more of its rows
+FITTING_ROWS = 2000  # rows that allocations are fitted to: their pairs take a tenth of a second
+MOST_HELD = 150  # rows of a measured draw: draws differ more than pairs do, so many draws pay
+MOST_DRAWS = 32  # enough to see what happens in a tenth of the draws, in a second or two
+OPERATIONS = 1e9  # of a measurement, about a second: as many draws as they allow
+MOST_SHARE = 0.1  # of entries that are stored: sparse rows with more are better dense
+OVERFLOW = (
+    "The squares of the kernel's values overflow on these data: scale X down, or use a larger "
+    "lengthscale or a smaller gamma."
 )
-from .samples import data_centre, most_rows, sample_rows, take_rows
 
-Value = TypeVar("Value")
 
-_FITTING_ROWS = 5000  # so many rows are fitted to where an error is measured, unless it wants more
-_OUTERMOST = 128  # rows that have most of the error of a series
-_LEAST_HELD = 20  # rows held out at least, if X has ten times as many
-_MOST_HELD = 150  # and at most: draws differ much more than pairs do, so that many draws pay
-_DRAWS = 2, 128  # of a measurement, at least and at most (one if only rows held out differ)
-_EARLIEST = 16  # draws after which a measurement may end, as it is precise enough
-_PRECISION = 0.05  # standard error of a measured error, relative to it, that is precise enough
-_OPERATIONS = 1e9  # of a measurement: as many draws as they allow
-_KNOWN_ROWS = 2000  # up to so many rows, values of the kernel are computed once for all draws
+@dataclass(frozen=True, kw_only=True)
+class ExpectedError:
+    """The error of an approximate kernel over pairs of distinct fresh rows, and its cost.
+
+    relative_error is √(E(k − k̂)²/E k²); cost is the number of arithmetic operations per row. Where
+    the error is known in closed form, source is "formula", and squared_bias + variance is the
+    squared error. Otherwise source is "measured": features were drawn and compared with the kernel
+    on rows held out, and the two parts are not known (NaN). standard_error is that of
+    relative_error, by leaving out each row (and each draw) in turn. n_measured is the number of
+    rows that were fitted to where X has too few for the landmarks and for rows held out: the error
+    is then somewhat too large.
+    """
+
+    relative_error: float
+    standard_error: float
+    squared_bias: float
+    variance: float
+    cost: float
+    source: str = "formula"
+    n_measured: int | None = None
+
+    @property
+    def upper_error(self) -> float:
+        """The error and twice its standard error: what has to be within a tolerance."""
+        return self.relative_error + 2 * self.standard_error
 
 
 class Study:
-    """A kernel with its parameters resolved, rows that stand for the data, averages over pairs.
-
-    All candidates are judged on the same pairs, those of `sample`. What looks at the data (an
-    allocation, fitted coefficients, landmarks) looks at other rows, as far as X has enough.
+    """A kernel with its parameters resolved, and rows that stand for the data.
 
     Parameters
     ----------
     kernel : Kernel
     X : (n, d), validated rows of any array library, or CSR
-    max_degree : where series are truncated at the latest, for candidates that nobody named
-    n_pairs_sample : the number m of rows that is asked for. `sample` has fewer if X has, or if m
-        rows take more than 32 MiB (`is_reduced`)
+    n_pairs_sample : the number of rows that errors are judged on, and as many others are fitted
+        to; at most half of all rows, and 32 MiB. None for a fit, which judges nothing and fits to
+        2000 rows.
 
     Attributes
     ----------
+    X, unresolved : the rows and the kernel as they are given
     resolved : the kernel with its parameters set from X
     kernel : the same on the host, without gradients
-    sample : (m, d) rows whose pairs errors are averaged over
-    fitting : (m, d) rows that allocations are fitted to: others, or those of the sample if X has
-        fewer than 2m
-    outermost : (128, d) rows of the sample that are farthest from the mean
+    fitting : rows (m, d) that allocations are fitted to
+    held : rows (h, d) whose pairs errors are averaged over: others than `fitting`
+    centre : (d,) what a shift-invariant kernel subtracts from rows, or None
     n_rows, dimension : of X
-    known : what `once` has computed
     """
 
     def __init__(
-        self,
-        kernel: Kernel,
-        X: Array,
-        *,
-        max_degree: int = 10,
-        n_pairs_sample: int = 500,
-        random_state: Any = 0,
+        self, kernel: Kernel, X: Array, *, n_pairs_sample: int | None = 500, random_state: Any = 0
     ):
         check_kernel(kernel)
-        self.max_degree = positive_integer("max_degree", max_degree)
-        self.n_pairs_sample = positive_integer("n_pairs_sample", n_pairs_sample)
+        if n_pairs_sample is not None:
+            n_pairs_sample = positive_integer("n_pairs_sample", n_pairs_sample)
+        self.n_pairs_sample = n_pairs_sample
         self.n_rows, self.dimension = X.shape
-        self.known: dict[Hashable, Any] = {}
-        self._given = kernel
-        self._X = X  # landmarks are taken from it: as many as are claimed, whatever the width
+        self.unresolved = kernel
+        self.X = X
         self._random_state = random_state
 
-    def once(self, key: Hashable, compute: Callable[[], Value]) -> Value:
-        """What `compute` gave when it was first asked for under this key."""
-        if key not in self.known:
-            self.known[key] = compute()
-        return self.known[key]
+    @cached_property
+    def streams(self) -> list[np.random.Generator]:
+        """Generators of the rows, and of what a design draws. They are children of that of the
+        weights, whose own numbers are left alone."""
+        return as_generator(self._random_state).spawn(2)
 
     @cached_property
-    def resolved(self) -> Kernel:
-        return self._given.resolve(self._X)
+    def resolved(self) -> Any:
+        """A copy, as later changes of the kernel are not ours; itself if gradients flow to it."""
+        kernel = self.unresolved.resolve(self.X)
+        lengthscale: Any = getattr(kernel, "lengthscale", 1.0)
+        is_list = isinstance(lengthscale, (np.ndarray, list, tuple)) and np.ndim(lengthscale) > 0
+        if is_list and len(lengthscale) != self.dimension:
+            raise ValueError(
+                f"lengthscale has {len(lengthscale)} values for {self.dimension} features."
+            )
+        return kernel if kernel.is_differentiable else deepcopy(kernel)
 
     @cached_property
-    def kernel(self) -> Kernel:
+    def kernel(self) -> Any:
         return self.resolved.detached()
 
     @cached_property
-    def mean(self) -> np.ndarray:  # (d,)
-        return data_centre(self._X, self.kernel)
-
-    @cached_property
-    def rng(self) -> np.random.Generator:
-        return as_generator(self._random_state)
-
-    @cached_property
     def _numbers(self) -> np.ndarray:
-        """Rows of X in the order in which they are used: sample, fitting, others."""
-        numbers = np.arange(self.n_rows)
-        most = 2 * self.n_pairs_sample + _FITTING_ROWS
-        if self.n_rows > most:
-            numbers = np.sort(self.rng.choice(self.n_rows, most, replace=False))
-        return self.rng.permutation(numbers)
-
-    @property
-    def _size(self) -> int:
-        return min(self.n_pairs_sample, most_rows(self.dimension))
-
-    @cached_property
-    def sample(self) -> np.ndarray:  # (m, d)
-        return take_rows(self._X, self._numbers[: self._size])
-
-    @cached_property
-    def fitting(self) -> np.ndarray:  # (m, d)
-        m = self._size
-        enough = self.n_rows >= 2 * m
-        return take_rows(self._X, self._numbers[m : 2 * m]) if enough else self.sample
-
-    @cached_property
-    def outermost(self) -> np.ndarray:  # (128, d)
-        if len(self.sample) <= _OUTERMOST:
-            return self.sample
-        with np.errstate(over="ignore", invalid="ignore"):
-            S = self.kernel.scale(self.sample)
-            lengths = np.sum((S - S.mean(axis=0)) ** 2, axis=1)
-        return self.sample[np.argsort(-lengths, kind="stable")[:_OUTERMOST]]
-
-    def numbers(self, n_rows: int) -> np.ndarray:  # -> (n_rows or fewer,)
-        """Where the `rows` stand in X."""
-        return self._numbers[: min(n_rows, most_rows(self.dimension))]
-
-    def rows(self, n_rows: int) -> np.ndarray:  # -> (n_rows or fewer, d)
-        """Rows of X in the order in which they are used, those of the sample first."""
-        return take_rows(self._X, self.numbers(n_rows))
-
-    def given(self, n_rows: int) -> Array:  # -> (n_rows or fewer, d)
-        """The first rows of X as they are, in their library and precision."""
-        return self._X[: min(n_rows, most_rows(self.dimension)), :]
-
-    @property
-    def is_reduced(self) -> bool:
-        """Whether the sample has fewer rows than were asked for because rows are wide."""
-        return len(self.sample) < min(self.n_pairs_sample, self.n_rows)
-
-    def blocks(self) -> Iterator[np.ndarray]:
-        """All rows of X, block by block."""
-        size = most_rows(self.dimension)
-        for start in range(0, self.n_rows, size):
-            yield take_rows(self._X, np.arange(start, min(start + size, self.n_rows)))
-
-    # -- closed forms, over the pairs of distinct rows of the sample ---------------------------
-
-    @cached_property
-    def distinct(self) -> tuple[np.ndarray, ...]:
-        """Indices of the pairs of distinct rows; of the one pair there is, for one row."""
-        m = len(self.sample)
-        return np.triu_indices(m, 1) if m > 1 else np.triu_indices(m)
-
-    @cached_property
-    def kernel_values(self) -> np.ndarray:  # (m (m − 1) / 2,)
-        """k of the pairs."""
-        return self._sample_kernel[self.distinct]
-
-    @cached_property
-    def kernel_square(self) -> float:
-        """Mean of k² over the pairs."""
-        with np.errstate(over="ignore"):
-            value = float(np.mean(self.kernel_values**2))
-        if not np.isfinite(value):
-            raise ValueError(OVERFLOW)
-        return value
-
-    def lengths(self, sign: int, *, scaled: bool = True) -> np.ndarray:  # (m (m − 1) / 2,)
-        """|s(x) ± s(y)| of the pairs, for rows scaled as the kernel does; or |x ± y|."""
-
-        def compute() -> np.ndarray:
-            S = self.kernel.scale(self.sample) if scaled else self.sample
-            if sign < 0:  # differences lose their digits to a common offset, which they do not see
-                S = S - S.mean(axis=0)
-            squares = np.sum(S * S, axis=1)
-            found = squares[:, None] + squares[None, :] + 2 * sign * (S @ S.T)
-            return np.sqrt(np.maximum(found[self.distinct], 0.0))
-
-        return self.once(("lengths", sign, scaled), compute)
-
-    def error(
-        self, squared_bias: float, variance: float, cost: float, max_degree: int | None = None
-    ) -> ExpectedError:
-        """An error that a formula gives."""
-        return ExpectedError(
-            relative_error=relative_error(squared_bias + variance, self.kernel_square),
-            squared_bias=squared_bias,
-            variance=variance,
-            cost=cost,
-            max_degree=max_degree,
-        )
-
-    # -- measurement -------------------------------------------------------------------------
+        """The rows of X in random order; of a million, some thousand."""
+        most = 2 * (self.n_pairs_sample or 0) + 5000
+        return self.streams[0].permutation(self.n_rows)[:most]
 
     @property
     def n_held(self) -> int:
-        """Rows that a draw of a measurement is compared on, at most."""
-        return min(len(self.sample), _MOST_HELD)
-
-    def keeps_sample(self, n_fitting: int) -> bool:
-        """Whether X has n_fitting rows beside the sample, which a measurement is then made on."""
-        return self.n_rows - len(self.sample) >= n_fitting
+        wanted = self.n_pairs_sample or 0
+        return min(wanted, (self.n_rows + 1) // 2, most_rows(self.dimension))
 
     @cached_property
-    def streams(self) -> np.random.SeedSequence:
-        """The same streams for all candidates: they meet the same luck, in any order."""
-        _ = self._numbers  # are drawn first
-        return np.random.SeedSequence(self.rng.integers(2**63, size=2).tolist())
-
-    @cached_property
-    def known_values(self) -> tuple[Any, Array]:
-        """A kernel and rows for draws that look at values of the kernel alone.
-
-        The rows are the numbers of those of X, (n, 1), and the values are looked up; beyond 2000
-        rows, or 32 MiB of them, they are the kernel and X themselves.
-        """
-        if self.n_rows > min(_KNOWN_ROWS, most_rows(self.dimension)):
-            return self.kernel, self._X
-        everything = np.arange(self.n_rows)
-        with np.errstate(over="ignore"):
-            K = self.kernel(take_rows(self._X, everything))
-        return KnownValues(K), everything[:, None]
-
-    def measure(
-        self,
-        approximate: Callable[[np.ndarray, np.ndarray, np.random.Generator], np.ndarray],
-        n_fitting: int,
-        operations: float,
-        *,
-        is_random: bool = True,
-        by_values: bool = False,
-    ) -> Measurement:
-        """The relative error of an approximation that a formula does not give.
-
-        `approximate(fitting rows, held-out rows, rng)` is the approximate Gram matrix of the
-        held-out rows. These are the sample if n_fitting other rows are left in X; otherwise every
-        draw holds out rows of its own: what n_fitting leaves, 20 at least (a tenth of fewer than
-        200). Only then are fewer rows fitted to, and the error is that of the fewer.
-
-        Draws of `operations` each are repeated up to 128 times, twice at least, and end after 16,
-        32, 48, … where the standard error is below 5 %. Errors differ much between draws
-        (landmarks may miss a cluster), so that their squares are averaged, as the expected squared
-        error is asked for; the standard error is that of the root of the mean. (One draw may do
-        where only the rows held out are random, `is_random=False`: the standard error is then from
-        the spread over them.) Every draw is compared on 150 rows of the sample, others each time.
-        With `by_values` the rows are those of `known_values`.
-        """
-        least, most = _DRAWS
-        n_draws = int(np.clip(_OPERATIONS / operations, least if is_random else 1, most))
-        squares = []
-        for fitting, held, K, rng in self._draws(n_draws, n_fitting, by_values):
-            rows = held if fitting is None else fitting
-            error = np.abs(approximate(rows, held, rng) - K) ** 2
-            K_square = off_diagonal_mean(K**2)
-            squares.append(relative_error(off_diagonal_mean(error), K_square) ** 2)
-            if len(squares) % _EARLIEST == 0:
-                root, deviation = root_mean(np.array(squares))
-                if deviation <= _PRECISION * root:
-                    break
-        n_fitted = 0 if fitting is None else len(fitting)
-        if len(squares) == 1:
-            root = float(np.sqrt(squares[0]))
-            return Measurement(root, root * spread_over_rows(error, K**2), n_fitted)
-        return Measurement(*root_mean(np.array(squares)), n_fitted)
-
-    def _draws(
-        self, n_draws: int, n_fitting: int, by_values: bool
-    ) -> Iterator[tuple[np.ndarray | None, np.ndarray, np.ndarray, np.random.Generator]]:
-        """For each draw rows to fit to (None without any), rows held out, their kernel matrix."""
-        m = len(self.sample)
-        n_held = max(self.n_rows - n_fitting, min(_LEAST_HELD, self.n_rows // 10), 1)
-        numbers = self._numbers
-        if len(numbers) - m < n_fitting and len(numbers) < self.n_rows:  # rows of all of X
-            numbers = np.append(numbers, np.setdiff1d(np.arange(self.n_rows), numbers))
-        kernel, X = self.known_values if by_values else (self.kernel, self._X)
-        for child in np.random.SeedSequence(self.streams.entropy).spawn(n_draws):
-            rng = np.random.default_rng(child)
-            if self.keeps_sample(n_fitting):
-                chosen = rng.permutation(m)[: self.n_held]
-                held, K = take_rows(X, numbers[chosen]), self._sample_kernel[np.ix_(chosen, chosen)]
-                rest = numbers[m + rng.permutation(len(numbers) - m)]
-            else:
-                drawn, rest = np.split(rng.permutation(numbers), [min(n_held, self.n_held)])
-                held = take_rows(X, drawn)
-                K = kernel(held)
-            rest = rest[:n_fitting]
-            yield take_rows(X, rest) if len(rest) else None, held, K, rng
-
-    @cached_property
-    def _sample_kernel(self) -> np.ndarray:
-        with np.errstate(over="ignore"):  # `kernel_square` raises
-            return self.kernel(self.sample)
-
-
-class KnownValues:
-    """A kernel as a function of row numbers (n, 1): values of a symmetric matrix (N, N)."""
-
-    def __init__(self, values: np.ndarray):
-        self._values = values
-
-    def __call__(self, X: np.ndarray, Y: np.ndarray | None = None) -> np.ndarray:
-        Y = X if Y is None else Y
-        left, right = X[:, 0].astype(np.intp), Y[:, 0].astype(np.intp)
-        if len(left) > len(right):
-            return self(Y, X).T
-        return self._values.take(left, axis=0).take(right, axis=1)  # several times as fast as ix_
-
-    def diag(self, X: np.ndarray) -> np.ndarray:
-        return np.diagonal(self._values)[X[:, 0].astype(np.intp)]
-
-
-class FitStudy(Study):
-    """The study of a fit: all rows may be fitted to, and none is held out."""
+    def held(self) -> np.ndarray:  # (n_held, d)
+        return take_rows(self.X, self._numbers[: self.n_held])
 
     @cached_property
     def fitting(self) -> np.ndarray:  # (m, d)
-        return sample_rows(self._X, self.n_pairs_sample, self.rng)
+        if self.n_pairs_sample is None:
+            return sample_rows(self.X, FITTING_ROWS, self.streams[0])
+        if self.n_rows == 1:
+            return self.held
+        return take_rows(self.X, self._numbers[self.n_held : 2 * self.n_held])
+
+    def rows(self, n_rows: int) -> np.ndarray:  # -> (n_rows or fewer, d)
+        """Rows of X at random."""
+        return take_rows(self.X, self._numbers[: min(n_rows, most_rows(self.dimension))])
+
+    @cached_property
+    def centre(self) -> np.ndarray | None:
+        """The mean of all rows, unless outliers pull it off them: then the median.
+
+        One cell of 10⁶ among 1000 rows moves the mean by 1000, and the weights exp(−|x − c|²/2l²)
+        of all rows underflow. Where half of the rows are more than twice as far from the mean as
+        from the median, in lengthscales, the median is the centre. None for kernels that are not
+        shift-invariant, and for sparse rows, which a centre would make dense.
+        """
+        if not self.resolved.shift_invariant or keeps_sparse(self.X):
+            return None
+        with np.errstate(over="ignore", invalid="ignore"):
+            mean = column_means(self.X)
+            median = np.median(self.fitting, axis=0)
+            near, far = (
+                np.median(np.linalg.norm(self.kernel.scale(self.fitting - c), axis=1))
+                for c in (median, mean)
+            )
+        return mean if far <= 2 * near else median  # a mean that overflows compares as False
+
+    # -- errors ----------------------------------------------------------------------------------
+
+    @cached_property
+    def kernel_squares(self) -> np.ndarray:  # (n_held, n_held)
+        return kernel_squares(self.kernel, self.held)
+
+    def error_of(self, design: Design) -> ExpectedError:
+        """The error of a design on fresh rows: a closed form averaged over the held rows, or
+        measured."""
+        if not design.has_formula:
+            return self._measured_error(design)
+        return formula_error(design, self.held, self.kernel_squares)
+
+    def _measured_error(self, design: Design) -> ExpectedError:
+        """Features are drawn for some rows and compared with the kernel on others.
+
+        Every draw has rows of its own, the same for all candidates: those held out, 150 at most,
+        are what the design leaves of X, but 20 at least (a tenth of fewer than 200). There are up
+        to 32 draws, as far as 10⁹ operations allow, but three at least.
+        """
+        n, wanted = self.n_rows, design.n_rows_wanted
+        n_held = min(MOST_HELD, max(n - wanted, min(20, n // 10), 1), most_rows(self.dimension))
+        n_fitting = min(wanted, n - n_held)
+        smaller = design.for_rows(max(n_fitting, 1))
+        operations = smaller.cost * (n_held + 2 * n_fitting)
+        n_draws = int(np.clip(OPERATIONS / operations, 3, MOST_DRAWS))
+        sums: list[np.ndarray] = []  # of the squared errors and of k², row by row
+        seeds = np.random.SeedSequence(self._draw_entropy)
+        for seed in seeds.spawn(n_draws):
+            rng = np.random.default_rng(seed)
+            numbers = rng.choice(n, n_held + n_fitting, replace=False)
+            held = take_or_keep(self.X, numbers[:n_held])
+            fitting = take_or_keep(self.X, numbers[n_held:]) if n > 1 else held
+            Z = smaller.apply(held, smaller.sample(rng, fitting))
+            K = np.asarray(self.kernel(held))
+            errors, squares = off_diagonal(np.abs(Z @ Z.conj().T - K) ** 2), off_diagonal(K**2)
+            sums.append(np.stack([errors.sum(axis=1), squares.sum(axis=1)]))
+        error, deviation = root_ratio(*np.stack(sums, axis=1))
+        return ExpectedError(
+            relative_error=error,
+            standard_error=deviation,
+            squared_bias=np.nan,
+            variance=np.nan,
+            cost=design.cost,
+            source="measured",
+            n_measured=None if smaller is design else n_fitting,
+        )
+
+    @cached_property
+    def _draw_entropy(self) -> list[int]:
+        """Of the draws of all candidates: they meet the same luck, in any order."""
+        _ = self._numbers  # are drawn first
+        words: list[int] = self.streams[0].integers(2**63, size=2).tolist()
+        return words
+
+
+def kernel_squares(kernel: Kernel, rows: np.ndarray) -> np.ndarray:  # (n, d) -> (n, n)
+    """k² of the pairs of distinct rows; zeros on the diagonal."""
+    with np.errstate(over="ignore"):
+        squares = off_diagonal(np.asarray(kernel(rows)) ** 2)
+    if not np.all(np.isfinite(squares)):
+        raise ValueError(OVERFLOW)
+    return squares
+
+
+def formula_error(design: Design, rows: np.ndarray, squares: np.ndarray) -> ExpectedError:
+    """The closed form averaged over pairs of distinct rows (n, d), whose k² are given (n, n)."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        squared_bias = off_diagonal(design.bias(rows, rows) ** 2)
+        variance = off_diagonal(design.variance(rows, rows, design.part))
+    errors = (squared_bias + variance).sum(axis=1)
+    error, deviation = root_ratio(errors[None], squares.sum(axis=1)[None])
+    n_pairs = max(len(rows) * (len(rows) - 1), 1)
+    return ExpectedError(
+        relative_error=error,
+        standard_error=deviation,
+        squared_bias=float(squared_bias.sum()) / n_pairs,
+        variance=float(variance.sum()) / n_pairs,
+        cost=design.cost,
+    )
+
+
+def root_ratio(errors: np.ndarray, squares: np.ndarray) -> tuple[float, float]:
+    """√(Σ errors / Σ squares) for sums (draws, rows) over the pairs of a row, and its standard
+    error.
+
+    The standard error is the jackknife's: the spread of the root with each row left out in turn
+    (with both of its pairs), or with each draw left out, whichever is larger. A row that makes up
+    most of either sum, as one outlier does for a kernel that grows, makes it as large as the root.
+
+    >>> root_ratio(np.full((1, 4), 0.09), np.ones((1, 4)))
+    (0.3, 0.0)
+    """
+    total_error, total_square = float(errors.sum()), float(squares.sum())
+    if total_error == 0:
+        return 0.0, 0.0
+    if not (total_square > 0 and total_error < np.inf):
+        return np.inf, 0.0
+
+    def spread(left_errors: np.ndarray, left_squares: np.ndarray) -> float:
+        n = left_errors.size
+        if n < 2:
+            return 0.0
+        with np.errstate(divide="ignore", invalid="ignore"):
+            kept = np.maximum(total_error - left_errors, 0) / np.maximum(
+                total_square - left_squares, 0
+            )
+        # without a row that holds all of both sums nothing is left to tell by
+        roots = np.sqrt(np.where(np.isfinite(kept), kept, 0.0))
+        return float(np.sqrt((n - 1) * np.mean((roots - roots.mean()) ** 2)))
+
+    over_rows = spread(2 * errors.ravel(), 2 * squares.ravel())
+    over_draws = spread(errors.sum(axis=1), squares.sum(axis=1))
+    return float(np.sqrt(total_error / total_square)), max(over_rows, over_draws)
+
+
+def off_diagonal(values: np.ndarray) -> np.ndarray:  # (n, n) -> (n, n)
+    """The values with zeros on the diagonal; themselves where there is one row only."""
+    if len(values) > 1:
+        values = values.copy()
+        np.fill_diagonal(values, 0.0)
+    return values
+
+
+def off_diagonal_mean(values: np.ndarray) -> float:  # (n, n)
+    """The mean over pairs of distinct rows; of the one value there is for one row."""
+    n = len(values)
+    return float(np.sum(off_diagonal(values)) / max(n * (n - 1), 1))
+
+
+# -- rows of any array library, looked at on the host ------------------------------------------
+
+
+def check_rows(X: Array) -> Array:
+    """X as finite floating rows: NumPy, CSR, or an array of another library.
+
+    Of a collection, such as a Dask array: a sample of its rows.
+    """
+    X = in_memory_sample(X, SAMPLE_ROWS, np.random.default_rng(0))
+    if not is_foreign(X):
+        return check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32])
+    xp = namespace(X)
+    if X.ndim != 2 or not xp.isdtype(X.dtype, ("bool", "integral", "real floating")):
+        raise ValueError(f"X must be a real matrix; got shape {tuple(X.shape)}, dtype {X.dtype}.")
+    X = X if xp.isdtype(X.dtype, "real floating") else double(X)
+    if not bool(xp.all(xp.isfinite(X))):
+        raise ValueError("X contains NaN or infinity.")
+    return X
+
+
+def sample_rows(X: Array, n_rows: int, rng: np.random.Generator) -> np.ndarray:
+    """At most n_rows rows of X (and 32 MiB), drawn without replacement, as float64 on the host."""
+    n_rows = min(n_rows, most_rows(X.shape[1]))
+    rows = np.arange(X.shape[0])
+    if X.shape[0] > n_rows:
+        rows = np.sort(rng.choice(X.shape[0], n_rows, replace=False))
+    return take_rows(X, rows)
+
+
+def most_rows(dimension: int) -> int:
+    """How many rows take 32 MiB; 50 at least."""
+    return max(50, (1 << 22) // dimension)
+
+
+def keeps_sparse(X: Array) -> bool:
+    """Whether rows are sparse enough to stay CSR."""
+    return is_sparse(X) and share_of_entries(X) <= MOST_SHARE
+
+
+def take_or_keep(X: Array, rows: np.ndarray) -> Any:
+    """The rows of X of these numbers, in float64: CSR if X `keeps_sparse`, otherwise dense."""
+    if not keeps_sparse(X):
+        return take_rows(X, rows)
+    kept: Any = X[rows]
+    return kept.tocsr().astype(np.float64)
+
+
+def take_rows(X: Array, rows: np.ndarray) -> np.ndarray:
+    """The rows of X of these numbers, dense, as float64 on the host."""
+    sample = host(X[rows] if is_sparse(X) else namespace(X).take(X, like(rows, X), axis=0))
+    return np.asarray(dense(sample), dtype=np.float64)
+
+
+def column_means(X: Array) -> np.ndarray:
+    """Means of the columns, float64 on the host."""
+    if is_sparse(X):
+        return np.asarray(X.mean(axis=0), dtype=np.float64).ravel()
+    return np.asarray(host(namespace(X).mean(X, axis=0)), dtype=np.float64)
 
 
 def check_kernel(kernel: Any, kind: type = Kernel, advice: str = "") -> None:
-    """Raise TypeError unless it is a kernel, and of the kind that the features are for."""
+    """Raise a TypeError unless it is a kernel, and of the kind that the features are for."""
     if not isinstance(kernel, Kernel):
         raise TypeError(
             f"kernel must be a kernel of dotsketch, such as Gaussian(); got {kernel!r}."
         )
     if not isinstance(kernel, kind):
-        raise TypeError(f"{advice}; got {kernel!r}.")
+        raise UnsuitedKernel(f"{advice}; got {kernel!r}.")

@@ -1,17 +1,15 @@
-"""What is checked of rows before features are computed, and of features afterwards."""
+"""What is checked of rows before features are computed."""
 
 from __future__ import annotations
 
 import math
-import warnings
-from collections.abc import Callable
 from typing import Any, TypeGuard
 
 import numpy as np
 from sklearn import get_config
 from sklearn.utils.validation import _check_n_features, check_is_fitted
 
-from .._arrays import Array, ArrayT, double, is_sparse, is_traced, namespace
+from .._arrays import ArrayT, double, is_traced, namespace
 from .._backends import largest_entry
 
 
@@ -67,43 +65,3 @@ def check_foreign(estimator: Any, X: ArrayT, *, reset: bool) -> ArrayT:
     if not math.isfinite(largest_entry(X)):
         raise ValueError(f"Input X contains NaN or infinity; {name} needs finite values.")
     return X
-
-
-def check_overflow(Z: ArrayT, X: Array, log_bound: Callable[[], float]) -> ArrayT:
-    """Z, unless it holds values beyond its dtype: products of many projections overflow.
-
-    The features are looked through only if a bound on their size allows an overflow.
-    """
-    if is_traced(X) or is_traced(Z):
-        return Z
-    xp = namespace(Z)
-    if log_bound() > math.log(float(_limits(X).max)) and not bool(xp.all(xp.isfinite(Z))):
-        raise ValueError(
-            f"The features overflow {X.dtype}: scale the rows of X to about unit norm, "
-            "lower gamma, or use float64."
-        )
-    return Z
-
-
-def warn_of_underflow(Z: ArrayT, X: Array, log_size: Callable[[], float]) -> ArrayT:
-    """Z; a warning if all of it is below the normal numbers of its dtype, so that digits are lost.
-
-    As above, the features are looked through only if their usual size allows it.
-    """
-    if is_traced(X) or is_traced(Z):
-        return Z
-    least = float(_limits(X).smallest_normal)
-    xp = namespace(Z)
-    if log_size() < math.log(least) and float(xp.max(xp.abs(Z))) < least:
-        warnings.warn(
-            f"The features underflow {X.dtype}, so that they are zero or have lost their digits: "
-            "scale the rows of X to about unit norm, raise gamma, or use float64.",
-            UserWarning,
-            stacklevel=6,  # the caller of transform, which is wrapped
-        )
-    return Z
-
-
-def _limits(X: Array) -> Any:
-    """The range of the dtype of X."""
-    return np.finfo(X.dtype) if is_sparse(X) else namespace(X).finfo(X.dtype)

@@ -11,6 +11,7 @@ import hashlib
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from numbers import Integral
 from typing import Annotated, Any
 
@@ -210,7 +211,7 @@ def _joined(Z: Any, joins_parts: bool) -> Any:  # (n, D) -> (n, D) or (n, 2D)
 def digest_of(value: Any) -> bytes:
     """A digest of parameters and fitted attributes, all the way down.
 
-    Prepared weights and other caches, which begin with an underscore, follow from the rest.
+    Caches follow from the rest: cached properties, and what begins with an underscore.
     """
     if isinstance(value, np.ndarray):
         head = f"{value.dtype.str} {value.shape}".encode()
@@ -226,7 +227,13 @@ def digest_of(value: Any) -> bytes:
     attributes = getattr(value, "__dict__", None)
     if attributes is None or isinstance(value, type) or (callable(value) and not attributes):
         return hashed(repr(value).encode())
-    named = {k: v for k, v in attributes.items() if not k.startswith("_") and k != "n_jobs"}
+    named = {
+        name: attribute
+        for name, attribute in attributes.items()
+        if not name.startswith("_")
+        and name != "n_jobs"
+        and not isinstance(getattr(type(value), name, None), cached_property)
+    }
     return hashed(type(value).__name__.encode(), digest_of(named))
 
 

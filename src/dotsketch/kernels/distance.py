@@ -14,9 +14,10 @@ from .._arrays import (
     ArrayT,
     FloatArray,
     dense,
-    evenly_spaced,
+    double,
     host,
     is_sparse,
+    is_traced,
     namespace,
     nonnegative,
     plain,
@@ -79,6 +80,13 @@ class DistanceKernel(LengthscaleKernel):
         """The derivative of f with respect to the halves."""
         raise NotImplementedError
 
+    def frequency_factors(self, n: int, rng: np.random.Generator) -> FloatArray:  # -> (n,)
+        """Random factors c of the spectral density: f = E cos cωᵀ(s(x) − s(y)) for ω ~ N(0, I).
+
+        Fourier features need them. f is a mixture of Gaussian kernels of lengthscales 1/c.
+        """
+        raise NotImplementedError
+
     def __call__(self, X: ArrayT, Y: ArrayT | None = None) -> ArrayT:
         X, Y = self._matching(X, Y)
         S: Any
@@ -88,6 +96,10 @@ class DistanceKernel(LengthscaleKernel):
             return self._of_sparse(X, Y)
         xp = namespace(X)
         S, T, unit = self._centred(X, Y)
+        if not is_traced(unit) and loses_digits(X.dtype, float(unit)):
+            wide: Any = double(X)
+            if wide.dtype != X.dtype:  # JAX may have no float64
+                return xp.astype(self(wide, None if Y is None else double(Y)), X.dtype)
         if is_numpy_array(S) and not self.is_differentiable:
             factor = min(float(unit), 1e15) ** 2
             K = self._on_host(S, None if Y is None else T, factor, plain(self.variance))
@@ -109,6 +121,9 @@ class DistanceKernel(LengthscaleKernel):
         rows = [self.scale(X)] if Y is None else [self.scale(X), self.scale(Y)]
         rows = without_offsets(*rows)
         unit = max([1.0, *(float(np.max(np.abs(A.data))) for A in rows if A.nnz)])
+        if loses_digits(X.dtype, unit):
+            others = None if Y is None else Y.astype(np.float64)
+            return self(X.astype(np.float64), others).astype(X.dtype)
         S, T = [*(divided(A, unit) for A in rows), None][:2]
         return self._on_host(S, T, min(unit, 1e15) ** 2, plain(self.variance))
 
@@ -218,6 +233,12 @@ class DistanceKernel(LengthscaleKernel):
         return K, pullback_to_rows
 
 
+def loses_digits(dtype: Any, largest: float) -> bool:
+    """Whether squared distances |s|² + |t|² − 2 s·t of rows with entries up to this one are rounded
+    by more than 10⁻⁴ in float32: as with a sentinel such as −9999 in one input."""
+    return str(dtype).endswith("float32") and largest**2 * float(np.finfo(np.float32).eps) > 1e-4
+
+
 def _half_squares(
     S: FloatArray, T: FloatArray, left: FloatArray, right: FloatArray
 ) -> FloatArray:  # (n, d), (m, d), (n,), (m,) -> (n, m)
@@ -253,13 +274,14 @@ def without_offsets(*rows: Any) -> list[Any]:  # CSR (n, d), ...
 
 
 def median_distance(X: Any, max_rows: int = 1000) -> float:
-    """The median Euclidean distance between distinct rows of (an even subsample of) X.
+    """The median Euclidean distance between distinct rows of X, or of 1000 of them at random.
 
     If more than half of the distances are zero, the median of the others; 1 if all are.
     """
     X = host(X)
-    rows = evenly_spaced(X.shape[0], max_rows)
-    X = X[rows].astype(np.float64)
+    if X.shape[0] > max_rows:
+        X = X[np.sort(np.random.default_rng(0).choice(X.shape[0], max_rows, replace=False))]
+    X = X.astype(np.float64)
     if share_of_entries(X) > _MOST_SHARE:
         X = dense(X)
     [X] = without_offsets(X.tocsr()) if is_sparse(X) else [X - X.mean(axis=0)]

@@ -48,6 +48,9 @@ class Gaussian(DistanceKernel, DotProductKernel):
     def slope_of_halves(self, halves: FloatArray) -> FloatArray:
         return -np.exp(-halves)
 
+    def frequency_factors(self, n: int, rng: np.random.Generator) -> FloatArray:
+        return np.ones(n)
+
     # -- as a series of the dot product ----------------------------------------------------------
 
     decay = 0.5

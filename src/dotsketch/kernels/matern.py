@@ -8,10 +8,6 @@ import numpy as np
 
 from .._arrays import ArrayT, FloatArray, namespace
 from .distance import DistanceKernel
-from .gaussian import Gaussian
-
-SMOOTHNESS = (0.5, 1.5, 2.5)
-USUAL = 1.5
 
 
 class Matern(DistanceKernel):
@@ -24,10 +20,8 @@ class Matern(DistanceKernel):
 
     Parameters
     ----------
-    nu : 0.5, 1.5, 2.5 or "auto", default=1.5
-        The larger, the smoother; the Gaussian kernel is the limit. "auto" is 1.5 when an estimator
-        is fitted, unless it searches (`optimize=True` of the Gaussian processes): the search
-        compares 0.5, 1.5, 2.5 and the Gaussian kernel on the data, and `kernel_` is the best.
+    nu : 0.5, 1.5 or 2.5, default=1.5
+        The larger, the smoother; the Gaussian kernel is the limit.
     lengthscale : number, array of shape (d,) (one for every coordinate), or "median"
         "median" is the median distance between rows, set when an estimator is fitted.
     variance : number
@@ -41,39 +35,22 @@ class Matern(DistanceKernel):
     """
 
     needs_small_distances = True
-    nu: Any
+    nu: float
 
-    def __init__(
-        self, nu: float | str = USUAL, *, lengthscale: Any = "median", variance: float = 1.0
-    ):
+    def __init__(self, nu: float = 1.5, *, lengthscale: Any = "median", variance: float = 1.0):
         self.nu = nu
         self.lengthscale = lengthscale
         self.variance = variance
         self.validate()
 
     def validate(self) -> None:
-        if self.nu not in (*SMOOTHNESS, "auto"):
-            raise ValueError(f'nu must be 0.5, 1.5, 2.5 or "auto"; got {self.nu!r}.')
+        if self.nu not in (0.5, 1.5, 2.5):
+            raise ValueError(f"nu must be 0.5, 1.5 or 2.5; got {self.nu!r}.")
         super().validate()
 
-    def resolve(self, X: ArrayT) -> Any:
-        settled: Matern = self if self.nu != "auto" else self.changed(nu=USUAL)
-        return super(Matern, settled).resolve(X)
-
-    def alternatives(self) -> list[Any]:
-        if self.nu != "auto":
-            return [self]
-        limit = Gaussian(lengthscale=self.lengthscale, variance=self.variance)
-        # the usual one first: a search may run out of time
-        return [self.changed(nu=USUAL), limit, self.changed(nu=0.5), self.changed(nu=2.5)]
-
-    def scale(self, X: ArrayT) -> ArrayT:
-        if self.nu == "auto":
-            raise ValueError(
-                'nu="auto" is set by a search: call kernel.resolve(X) first, which takes '
-                f"nu={USUAL}, or give a number."
-            )
-        return super().scale(X)
+    def frequency_factors(self, n: int, rng: np.random.Generator) -> FloatArray:
+        """A Gaussian frequency over √(χ²/2ν), a multivariate Student distribution."""
+        return np.sqrt(2 * self.nu / rng.chisquare(2 * self.nu, n))
 
     def profile_of_halves(self, halves: ArrayT) -> ArrayT:
         xp = namespace(halves)

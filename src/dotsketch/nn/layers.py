@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
+from copy import copy
 from typing import Any, Self
 
 import torch
 
 from .._arrays import OUTPUTS, Array, join
 from .._support.parameters import one_of, positive_integer
-from ..features.base import FeatureMap
-from ..features.validation import check_fitted
+from ..features import FeatureMap, check_fitted
 from ..kernels import Polynomial
 from ..sketches import make_sketch
 from .weights import Seed, Weighted, full_precision, host_generator, working_rows
@@ -161,20 +161,19 @@ class FeatureLayer(Weighted):
 
         `rows` are those that the features were fitted to: needed where the weights are rows.
         """
-        features = self.description
-        if rows is None and type(features).redrawn is FeatureMap.redrawn:
-            raise ValueError(
-                f"The weights of {type(features).__name__} depend on data: pass rows=X, those that "
-                "the features were fitted to."
-            )
-        self.set_weights(features.redrawn(rows, host_generator(generator)))
+        features = owner = copy(self.description)
+        while hasattr(owner, "features_"):  # those that AutoFeatures chose
+            owner.features_ = owner = copy(owner.features_)
+        owner.weights_ = owner.design_.sample(host_generator(generator), rows)
+        self.set_weights(features)
         return self
 
     @torch.compiler.disable
     def forward(self, x: torch.Tensor) -> torch.Tensor:  # (…, in_features) -> (…, out_features)
         rows = working_rows(x, self.in_features)
         with full_precision(x):
-            Z = self.assembled()._features(rows)
+            features = self.assembled()
+            Z = features.design_.apply(rows, features.weights_)
         return as_given(Z, x)
 
     def extra_repr(self) -> str:

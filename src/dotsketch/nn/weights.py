@@ -17,7 +17,7 @@ import torch
 from torch import nn
 
 from .._arrays import as_generator, dense
-from ..features.base import FeatureMap
+from ..features import FeatureMap
 
 PLACE = np.empty(0)  # where a tensor belongs in a nest
 Seed = int | np.random.Generator | torch.Generator | None

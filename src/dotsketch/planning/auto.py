@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import warnings
+from copy import copy
 from typing import Any
 
-import numpy as np
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
-from .._arrays import Array, ArrayT, as_generator
+from .._arrays import Array, as_generator
 from .._support.parameters import check_positive, positive_integer
 from ..features import FeatureMap, Study, check_kernel
 from ..kernels import Kernel
@@ -74,6 +74,9 @@ class AutoFeatures(FeatureMap):
     """
 
     n_components: Any  # other feature maps have an int here; None: as many as the tolerance needs
+    plan_: Plan
+    chosen_: PlannedCandidate
+    features_: FeatureMap
 
     def __init__(
         self,
@@ -111,7 +114,8 @@ class AutoFeatures(FeatureMap):
         most = positive_integer(name, most)
         if self.tolerance is not None:
             check_positive("tolerance", self.tolerance)
-        X = self._validate(X, reset=True)
+        fitted = copy(self)  # a fit that fails leaves this estimator as it was
+        X = fitted._validate(X, reset=True)
         study_rng, features_rng = as_generator(self.random_state).spawn(2)
         study = Study(self.kernel, X, n_pairs_sample=self.n_pairs_sample, random_state=study_rng)
         plan = self._within_tolerance(study, most)
@@ -133,8 +137,8 @@ class AutoFeatures(FeatureMap):
             n_jobs=self.n_jobs,
             random_state=int(features_rng.integers(2**31)),
         ).fit(X)
-        self.plan_, self.chosen_ = plan, plan.best
-        self.features_, self.kernel_ = features, features.kernel_
+        fitted.plan_, fitted.chosen_, fitted.features_ = plan, plan.best, features
+        self.__dict__ = fitted.__dict__
         return self
 
     def _within_tolerance(self, study: Study, most: int) -> Plan | None:
@@ -169,25 +173,22 @@ class AutoFeatures(FeatureMap):
             raise ValueError(f"{message} Raise max_components or the tolerance.")
         warnings.warn(f"{message} It is used as it is.", stacklevel=3)
 
-    def _features(self, X: ArrayT) -> ArrayT:
-        return self.features_._features(X)
-
-    def expected_diagonal(self, X: Array, Z: Array) -> np.ndarray:  # (n, d), (n, D) -> (n,)
-        """That of the features chosen."""
-        return self.features_.expected_diagonal(X, Z)
-
     @property
     def lacks_variance(self) -> bool:  # type: ignore[override]
         """Whether the features chosen do."""
         return self.features_.lacks_variance
 
     @property
-    def _n_features_out(self) -> int:
-        return self.features_._n_features_out
+    def kernel_(self) -> Any:  # type: ignore[override]
+        return self.features_.kernel_
 
     @property
-    def _is_complex(self) -> bool:
-        return self.features_._is_complex
+    def design_(self) -> Any:  # type: ignore[override]
+        return self.features_.design_
+
+    @property
+    def weights_(self) -> Any:
+        return self.features_.weights_
 
     def explain(self) -> str:
         """What was chosen, why, and what comes next."""

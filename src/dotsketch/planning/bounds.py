@@ -10,7 +10,7 @@ from sklearn.utils import check_array
 
 from .._arrays import Array, as_generator, host
 from .._support.stored import stored
-from ..features.samples import check_rows, sample_rows
+from ..features.study import check_rows, sample_rows
 from ..pairs import PairStatistics
 from ..sketches import RademacherSketch
 

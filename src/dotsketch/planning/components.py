@@ -7,9 +7,9 @@ from typing import Any
 
 from .._arrays import Array
 from .._support.parameters import check_positive
-from ..features import FeatureMap, MaclaurinFeatures, Study, check_kernel, check_rows
+from ..features import FeatureMap, MaclaurinFeatures, Study, Unsuited, check_kernel, check_rows
 from ..kernels import ExpandedKernel, Kernel
-from .plan import PlannedCandidate, predict, with_columns
+from .plan import PlannedCandidate
 
 
 def required_components(
@@ -124,5 +124,11 @@ def least_components(
 
 def predict_with(candidate: FeatureMap, study: Study, n_components: int) -> PlannedCandidate | None:
     """The error and cost with at most n_components columns; None if they are too few."""
-    at_columns = with_columns(candidate, study, n_components)
-    return None if at_columns is None else predict(at_columns, study)
+    n = candidate.columns_up_to(n_components, study.n_rows)
+    if n == 0:
+        return None
+    at_columns = candidate.for_kernel(study.kernel, n)
+    try:
+        return PlannedCandidate(candidate=at_columns, **vars(at_columns.expected_error(study)))
+    except Unsuited:
+        return None

@@ -10,9 +10,9 @@ import numpy as np
 from scipy.linalg import eigh, qr
 
 from .._support.stored import stored
-from ..features.errors import off_diagonal_mean, relative_error, spread_over_rows
-from ..features.study import Study
-from ..features.whitening import Whitening, leading
+from ..features import Study
+from ..features.nystrom.whitening import Whitening, leading
+from ..features.study import off_diagonal, root_ratio
 from ..kernels import Kernel
 
 ROWS_PER_COLUMN = 4  # a sample of fewer rows says too little about the best possible
@@ -61,7 +61,7 @@ def best_possible(study: Study, n_components: int) -> BestPossible | None:
 def best_possible_later(study: Study, n_components: int) -> Callable[[], BestPossible | None]:
     """What computes the limit. It holds the rows that it needs, and neither X nor the study."""
     least = ROWS_PER_COLUMN * n_components
-    n = min(study.n_rows, max(len(study.sample), least), _MOST_ROWS)
+    n = min(study.n_rows, max(study.n_pairs_sample or 500, least), _MOST_ROWS)
     rows = study.rows(n) if n >= least else np.empty((0, 0))
     if len(rows) < least:  # wide rows are fewer
         return lambda: None
@@ -78,16 +78,16 @@ def _estimate(
         highest = _held_out_error(K, n_components)
         if not np.isfinite(plain + own + highest):
             return None
-        found = plain
+        error = plain
         if n < n_all and own > _ROUNDING:
             halves = [_own_errors(part, n_components)[1] for part in (K[:h, :h], K[h:, h:])]
             slope = np.log(own) - np.mean(np.log(np.maximum(halves, _ROUNDING)))
             share = n / n_all
-            found = own * np.exp((1 - share) * slope + share**2 * np.log(plain / own))
+            error = own * np.exp((1 - share) * slope + share**2 * np.log(plain / own))
     highest = max(plain, highest)
     return BestPossible(
         n_components=n_components,
-        relative_error=float(np.clip(found, own, highest)),
+        relative_error=float(np.clip(error, own, highest)),
         standard_error=deviation,
         lowest=own,
         highest=highest,
@@ -98,31 +98,33 @@ def _estimate(
 def _own_errors(K: np.ndarray, n_components: int) -> tuple[float, float, float]:
     """Between the rows of K: the error of its top eigenvectors, that of the best ones for pairs of
     distinct rows, and its standard error."""
-    squares = K**2
-    size = off_diagonal_mean(squares)
-    n = len(K)
+    squares, n = row_sums(K**2), len(K)
     if n > _SMALL:
         top = [n - n_components, n - 1]
         w, V = eigh(K, driver="evr", subset_by_index=top, check_finite=False)
     else:
         w, V = (part[..., n - n_components :] for part in eigh(K, driver="evd", check_finite=False))
-    plain = relative_error(off_diagonal_mean((K - (V * np.maximum(w, 0)) @ V.T) ** 2), size)
+    plain, _ = root_ratio(row_sums((K - (V * np.maximum(w, 0)) @ V.T) ** 2), squares)
     A = K.copy()
     for _ in range(_STEPS):  # one step of subspace iteration follows a small change of the diagonal
         A[np.diag_indices(n)] = V**2 @ np.maximum(w, 0)
         Q = qr(A @ V, mode="economic", check_finite=False)[0]
         w, U = eigh(Q.T @ A @ Q, driver="evd", check_finite=False)
         V = Q @ U
-    residual = (K - (V * np.maximum(w, 0)) @ V.T) ** 2
-    own = min(plain, relative_error(off_diagonal_mean(residual), size))
-    return plain, own, own * spread_over_rows(residual, squares)
+    own, deviation = root_ratio(row_sums((K - (V * np.maximum(w, 0)) @ V.T) ** 2), squares)
+    return plain, min(plain, own), deviation
 
 
 def _held_out_error(K: np.ndarray, n_components: int) -> float:
     """The error between half of the rows of the best features that the other half has."""
     h = len(K) // 2
     whitening = Whitening(K[:h, :h])
-    A = whitening(K[:h, h:].copy())
-    Z = A.T @ leading(whitening.own_moment(), n_components)
+    own, A = whitening(K[:h, :h]), whitening(K[:h, h:])
+    Z = A.T @ leading(own @ own.T, n_components)
     held = K[h:, h:]
-    return relative_error(off_diagonal_mean((Z @ Z.T - held) ** 2), off_diagonal_mean(held**2))
+    return root_ratio(row_sums((Z @ Z.T - held) ** 2), row_sums(held**2))[0]
+
+
+def row_sums(values: np.ndarray) -> np.ndarray:  # (n, n) -> (1, n)
+    """Sums over the pairs of each row with others."""
+    return off_diagonal(values).sum(axis=1)[None]

@@ -232,27 +232,34 @@ class Plan(Sequence[PlannedCandidate]):
 
 def compare(study: Study, candidates: Any, n_components: int, *, verbose: bool = False) -> Plan:
     """The plan of these candidates with at most n_components columns, on the rows of a study."""
-    chosen, named = select(candidates, study)
+    chosen = select(candidates, study)
+    limit = MOST_OPERATIONS if candidates == "all" else math.inf
     rows, left_out = [], []
     with progress(f"candidates, {n_components} columns", len(chosen), verbose) as tell:
         for candidate in chosen:
-            at_columns = with_columns(candidate, study, n_components)
-            if at_columns is None:
+            n = candidate.columns_up_to(n_components, study.n_rows)
+            if n == 0:
                 continue
-            cost = at_columns.cost(study)
-            if cost > MOST_OPERATIONS and id(candidate) not in named:
+            at_columns = candidate.for_kernel(study.kernel, n)
+            try:
+                design = at_columns.design(study)
+            except Unsuited as error:
+                left_out.append(f"left out: {at_columns.label()} ({n} columns): {error}")
+                continue
+            if design.cost > limit:
                 left_out.append(
-                    f"left out: {at_columns.label()} ({at_columns.n_components} columns): "
-                    f"{cost:.2g} operations per row; name it to have it compared, "
-                    f'candidates=["all", "{candidate.family}"].'
+                    f"left out: {at_columns.label()} ({n} columns): {design.cost:.2g} operations "
+                    f'per row; name it to have it compared, candidates=["all", '
+                    f'"{candidate.family}"].'
                 )
                 continue
-            row = predict(at_columns, study)
-            rows += [] if row is None else [row]
+            error_of = vars(study.error_of(design))
+            rows.append(PlannedCandidate(candidate=at_columns, **error_of))
             tell(1)
     if not rows:
         raise TooFewColumns(
-            f"n_components={n_components} is too few for every candidate. {' '.join(left_out)}"
+            f"n_components={n_components} is too few, or unsuited, for every candidate. "
+            f"{' '.join(left_out)}"
         )
     return ordered(rows, study, left_out)
 
@@ -273,7 +280,7 @@ def ordered(
     return Plan(
         rows,
         left_out=left_out,
-        n_pairs_sample=len(study.sample),
+        n_pairs_sample=study.n_held,
         limit=best_possible_later(study, rows[0].n_components),
     )
 
@@ -284,23 +291,16 @@ def variants(study: Study, family: str = "all") -> list[FeatureMap]:
     return [candidate for estimator in chosen for candidate in estimator.variants(study)]
 
 
-def select(candidates: Any, study: Study) -> tuple[list[FeatureMap], set[int]]:
-    """What "all", names of families or a list ask for, and the `id` of those that are named."""
+def select(candidates: Any, study: Study) -> list[FeatureMap]:
+    """What "all", names of families or a list ask for, each once."""
     single = isinstance(candidates, (str, FeatureMap))
     asked: list[Any] = [candidates] if single else list(candidates)
     if not asked:
         raise ValueError("candidates is empty.")
     chosen: dict[Any, FeatureMap] = {}
-    named = set()
     for request in asked:
         if isinstance(request, FeatureMap) and hasattr(request, "family"):
-            try:
-                request.for_kernel(study.kernel, request.n_components).check_study(study)
-            except Unsuited as error:
-                raise ValueError(
-                    f"{request.label()} does not support {study.kernel} on these data: {error}."
-                ) from None
-            suited = [request]
+            suited: Sequence[FeatureMap] = [request]
         elif isinstance(request, str) and (request == "all" or request in FAMILIES):
             suited = variants(study, request)
         else:
@@ -312,22 +312,6 @@ def select(candidates: Any, study: Study) -> tuple[list[FeatureMap], set[int]]:
         for candidate in suited:
             key = type(candidate), repr(sorted(candidate.options().items()))
             chosen.setdefault(key, candidate)
-            if request != "all":
-                named.add(id(chosen[key]))
     if not chosen:
         raise ValueError(f"No candidate of {candidates!r} supports {study.kernel} on these data.")
-    return list(chosen.values()), named
-
-
-def with_columns(candidate: FeatureMap, study: Study, n_components: int) -> FeatureMap | None:
-    """The candidate with the kernel of the study and at most so many columns, if it has any."""
-    n = candidate.columns_up_to(n_components, study.n_rows)
-    return candidate.for_kernel(study.kernel, n) if n else None
-
-
-def predict(candidate: FeatureMap, study: Study) -> PlannedCandidate | None:
-    """The error and cost of a candidate; None if its columns are too few."""
-    try:
-        return PlannedCandidate(candidate=candidate, **vars(candidate.expected_error(study)))
-    except Unsuited:
-        return None
+    return list(chosen.values())

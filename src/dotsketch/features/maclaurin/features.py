@@ -2,35 +2,240 @@
 
 from __future__ import annotations
 
-from copy import copy
-from dataclasses import replace
-from typing import Annotated, Any
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
+from array_api_compat import is_numpy_array
 
-from ..._arrays import OUTPUTS, Array, ArrayT, as_generator
-from ..._backends.chunks import map_rows
-from ..._support.parameters import one_of
-from ..._support.stored import MOST_DEGREE, Count
-from ...kernels import ExpandedKernel
-from ...sketches import separable_sketch
-from ..base import FeatureMap, owned, suited
-from ..degenerate import warn_if_degenerate
-from ..errors import ExpectedError, Unsuited
-from ..study import FitStudy, Study
-from .allocation import Allocation, evaluate
-from .blocks import BlockColumns, SketchedBlock, blocks_cost, blocks_diagonal, draw_blocks
-from .design import (
-    MaclaurinDesign,
-    SeriesOptions,
-    drawn_degrees,
-    given_projections,
-    median_share,
-)
+from ..._arrays import Array, HostParts, Parts, dense, is_foreign, namespace
+from ..._backends import Prepared, dense_like
+from ..._backends.chunks import column_views, fill
+from ..._support.parameters import one_of, positive_integer
+from ..._support.stored import MOST_DEGREE, Count, stored
+from ...kernels import DotProductKernel, ExpandedKernel
+from ...pairs import PairStatistics
+from ...sketches import MonomialSketch, Sketch, make_sketch, separable_sketch
+from ..base import NO_SERIES, FeatureMap
+from ..design import Design, Unsuited
+from ..study import Study, check_kernel
+from .allocation import COEFFICIENTS, Allocation, allocate, evaluate, random_projections
+from .expansion import Expansion, expand
 from .moments import ExpansionMoments
-from .parameters import check_parameters
-from .search import allocate
+
+
+class Block(NamedTuple):
+    """One block of an expansion in use; no sketch for a constant."""
+
+    number: int  # which weight function of the expansion
+    root: float  # √θ
+    sketch: Sketch | None
+
+    @property
+    def degree(self) -> int:
+        return 0 if self.sketch is None else self.sketch.degree
+
+    @property
+    def width(self) -> int:
+        return 1 if self.sketch is None else self.sketch.n_projections
+
+
+@stored
+@dataclass(frozen=True, eq=False, kw_only=True)
+class MaclaurinDesign(Design):
+    """An expansion of the kernel, and the projections and coefficients of its blocks."""
+
+    expansion: Expansion
+    allocation: Allocation
+    sketch: str
+    has_formula = True
+
+    @cached_property
+    def blocks(self) -> list[Block]:
+        """The blocks in use."""
+        table, blocks = self.allocation, []
+        for b in np.flatnonzero(table.projections).tolist():
+            degree, D = int(table.degrees[b]), int(table.projections[b])
+            sketch: Sketch | None = None
+            if degree and table.exact[b]:
+                packed = self.output == "complex_to_real"
+                sketch = MonomialSketch.of(degree, self.dimension, self.field, packed)
+            elif degree:
+                sketch = make_sketch(self.sketch, degree, D, self.field)
+            blocks.append(Block(b, float(np.sqrt(table.coefficients[b])), sketch))
+        return blocks
+
+    @property
+    def field(self) -> str:
+        return "real" if self.output == "real" else "complex"
+
+    @property
+    def cost(self) -> float:
+        sketches = [block.sketch for block in self.blocks if block.sketch is not None]
+        sketched = [s for s in sketches if not isinstance(s, MonomialSketch)]
+        return self.n_components + float(sum(s.cost(self.dimension) for s in sketched))
+
+    @property
+    def weight_bytes(self) -> float:
+        per_projection = 16 if self.sketch.startswith(("tensor", "balanced")) else self.dimension
+        return 8.0 * per_projection * self.n_projections
+
+    @property
+    def highest_degree(self) -> int:  # type: ignore[override]
+        return self.allocation.max_degree
+
+    def sample(self, rng: np.random.Generator, rows: Array | None = None) -> tuple[Any, ...]:
+        """Weights of the blocks in use, one random stream each."""
+        streams = rng.spawn(1)[0].spawn(len(self.allocation.degrees))
+        return tuple(
+            () if block.sketch is None else block.sketch.sample(self.dimension, stream)
+            for block, stream in zip(self.blocks, streams, strict=False)
+        )
+
+    def check_weights(self, weights: Any) -> None:
+        if self.allocation.degrees.tolist() != list(self.expansion.degrees):
+            raise ValueError("The allocation is not one of the expansion.")
+        if sum(block.width for block in self.blocks) + self.allocation.unused != self.n_projections:
+            raise ValueError("The blocks of the allocation have other columns than the design.")
+        for block, drawn in zip(self.blocks, weights, strict=True):
+            if block.sketch is not None:
+                block.sketch.check_weights(drawn, self.dimension)
+
+    def prepare(self, weights: Any, rows: Array) -> Prepared:
+        return MaclaurinColumns(self, weights, rows)
+
+    def variance(self, A: np.ndarray, B: np.ndarray, part: str) -> np.ndarray:
+        """Σ_b θ_b² ω_b(x)² ω_b(y)² V_b over the blocks that are sketched."""
+        x, y = (self.expansion.inputs(rows) for rows in (A, B))
+        table = self.allocation
+        is_sketched = (table.projections > 0) & ~table.exact & (table.degrees > 0)
+        total = np.zeros((len(A), len(B)))
+        if not np.any(is_sketched):
+            return total
+        pairs = PairStatistics.between(np.asarray(x.unit), np.asarray(y.unit))
+        sketch = separable_sketch(self.sketch, self.field)
+        highest = int(table.degrees[is_sketched].max())
+        every_degree = sketch.terms(pairs, highest, part, every_budget=True)
+        for degree, terms in enumerate(every_degree, start=1):
+            for b in np.flatnonzero(is_sketched & (table.degrees == degree)).tolist():
+                D = int(table.projections[b])
+                values = np.maximum(sketch.combine(terms, D, self.dimension), 0)
+                weight = table.coefficients[b] * np.outer(x.weights[:, b], y.weights[:, b])
+                total += weight**2 * values
+        return total
+
+    def bias(self, A: np.ndarray, B: np.ndarray) -> np.ndarray:
+        """Σ_b θ_b ω_b(x) ω_b(y) ⟨u(x), u(y)⟩^{n_b} − k(x, y)."""
+        x, y = (self.expansion.inputs(rows) for rows in (A, B))
+        cosines = np.asarray(x.unit) @ np.asarray(y.unit).T
+        total = -np.asarray(self.kernel.detached()(A, B))
+        table = self.allocation
+        for b in np.flatnonzero(table.projections).tolist():
+            weights = table.coefficients[b] * np.outer(x.weights[:, b], y.weights[:, b])
+            total += weights * cosines ** int(table.degrees[b])
+        return total
+
+    def expected_diagonal(self, rows: Array, Z: Array) -> np.ndarray:  # (n, d), (n, D) -> (n,)
+        """Σ over the blocks of coefficient · ω(x)² |u(x)|²ⁿ, in float64."""
+        numbers = [block.number for block in self.blocks]
+        degrees = np.array([block.degree for block in self.blocks])
+        roots = np.array([block.root for block in self.blocks])
+        total = np.empty(rows.shape[0])
+        step = 1 + (1 << 19) // rows.shape[1]
+        for start in range(0, len(total), step):  # sparse rows are made dense a few at a time
+            some = np.asarray(dense(rows[start : start + step]), dtype=np.float64)
+            inputs = self.expansion.inputs(some, numbers)
+            lengths = np.sum(inputs.unit**2, axis=1)  # one, or zero for a zero row
+            squares = (roots * inputs.weights) ** 2
+            total[start : start + step] = np.sum(squares * lengths[:, None] ** degrees, axis=1)
+        return total
+
+    def median_share(self, rows: np.ndarray) -> float:  # (n, d)
+        exact = np.asarray(self.kernel.detached().diag(rows))
+        held = self.detached().expected_diagonal(rows, rows)
+        share = np.divide(held, exact, out=np.ones_like(exact), where=exact > 0)
+        return float(np.median(share))
+
+    def detached(self) -> MaclaurinDesign:
+        """The same without gradients to the kernel's parameters."""
+        if not self.is_differentiable:
+            return self
+        kernel = self.kernel.detached()
+        return replace(self, kernel=kernel, expansion=replace(self.expansion, kernel=kernel))
+
+
+class MaclaurinColumns(Prepared):
+    """The columns of all blocks of rows like those given, and zeros for what is left of the budget.
+
+    Its chunks are of an L2 cache and more: the temporaries of a block are as wide as the widest.
+    """
+
+    chunk_bytes = 1 << 21
+    accepts_sparse = True  # where the expansion does
+
+    def __init__(self, design: MaclaurinDesign, weights: Any, rows: Array):
+        self.design, self.dtype = design, rows.dtype
+        self.is_complex = design.output != "real"
+        self.unused = design.allocation.unused
+        self.widest = max(design.dimension, 2 * design.n_projections)
+        units = rows if design.expansion.keeps_sparse else dense_like(rows)
+        self.prepared = [
+            None if block.sketch is None else block.sketch.prepared(block_weights, units)
+            for block, block_weights in zip(design.blocks, weights, strict=True)
+        ]
+
+    def __call__(
+        self, rows: Array, *, row_scale: Array | None = None, out: HostParts | None = None
+    ) -> Parts:
+        unit, scales = self._inputs(rows)
+        parts: list[Any] = []
+        start = 0
+        for block, prepared, scale in zip(self.design.blocks, self.prepared, scales, strict=True):
+            views = None if out is None else column_views(out, start, start + block.width)
+            if prepared is None:
+                parts.append(self._constant(scale, 1, views))
+            else:
+                parts.append(prepared(unit, row_scale=scale, out=views))
+            start += block.width
+        if self.unused:
+            views = None if out is None else column_views(out, start, None)
+            parts.append(self._constant(0 * scales[0], self.unused, views))
+        if out is not None:
+            return out
+        real, imaginary = zip(*parts, strict=True)
+        xp = namespace(real[0])
+        is_real = imaginary[0] is None
+        return xp.concat(real, axis=1), None if is_real else xp.concat(imaginary, axis=1)
+
+    def _inputs(self, rows: Array) -> tuple[Array, list[Any]]:
+        """The inputs of the sketches, and the weights (n, 1) of their columns."""
+        expansion, blocks = self.design.expansion, self.design.blocks
+        rows = rows if expansion.keeps_sparse else dense(rows)
+        with np.errstate(over="ignore", invalid="ignore"):  # an error follows
+            inputs = expansion.inputs(rows, [block.number for block in blocks])
+        scales = []
+        for i, block in enumerate(blocks):
+            scale: Any = block.root * inputs.weights[:, i : i + 1]
+            # weights times √d to the degree must stay in the range of the dtype
+            if is_numpy_array(scale) and scale.size:
+                largest = float(np.max(np.abs(scale)))  # NaN stays NaN
+                bound = np.log(max(largest, 1e-300)) + 4 * block.degree
+                if not bound < np.log(np.finfo(self.dtype).max):
+                    raise ValueError(
+                        f"The features overflow {self.dtype}: scale X down, use a larger "
+                        "lengthscale or a smaller gamma, or use float64."
+                    )
+            scales.append(scale)
+        return inputs.unit, scales
+
+    def _constant(self, row_scale: Any, width: int, out: HostParts | None) -> Parts:
+        """Columns of a block without a sketch: the weights of the rows themselves."""
+        if out is not None:
+            fill(out, (row_scale, 0.0))
+            return out
+        real = namespace(row_scale).broadcast_to(row_scale, (row_scale.shape[0], width))
+        return real, 0 * real if self.is_complex else None
 
 
 class MaclaurinFeatures(FeatureMap):
@@ -49,9 +254,12 @@ class MaclaurinFeatures(FeatureMap):
         median, if outliers pull the mean off the rows), which it does not see.
     sketch : str, default="tensor_srht"
         "gaussian", "rademacher", "tensor_srht", "tensor_sketch" or "balanced_tensor_sketch".
-    allocation : "optimal", "random" or a list, default="optimal"
-        "optimal" minimises the predicted error; "random" draws degrees (Kar and Karnick); a list
-        gives the projections of degree 1, 2, … (0 where the kernel has no such term).
+    allocation : "optimal", "sketched", "random" or a list, default="optimal"
+        "optimal" minimises the predicted error, and writes out all C(d + p − 1, p) monomials of a
+        degree p (the d coordinates, all their products, …) where that fits and is better than
+        sketching them. "sketched" sketches all powers, as the paper does. "random" draws degrees
+        (Kar and Karnick). A list gives the projections of degree 1, 2, … (0 where the kernel has
+        no such term).
     coefficients : "taylor" or "fitted", default="taylor"
         "fitted" also minimises over the coefficients of the powers: a smaller mean squared error
         of the kernel, at the price of shrunken k̂(x, x).
@@ -59,17 +267,8 @@ class MaclaurinFeatures(FeatureMap):
         The number of columns that `transform` returns. The constant takes one (two columns for
         "complex_to_real").
     output : {"real", "complex", "complex_to_real"}, default="real"
-    min_degree, max_degree : int, default=1 and 10
+    max_degree : int, default=10
         Where the truncation is searched.
-    n_pairs_sample : int, default=2000
-        How many rows of X the averages over pairs are taken of.
-    solver : "greedy" or "exact", default="greedy"
-        "exact" optimises the true variance of TensorSRHT by dynamic programming; slower, and
-        rarely better by more than a few percent.
-    exact_monomials : bool or int, default=True
-        Write out all C(d + p − 1, p) monomials of a degree p (the d coordinates, all their
-        products, …) where that fits and is better than sketching them. A number is the largest
-        degree that may be written out.
     mean_split : bool, default=False
         Split off the component along the mean of the data, and sketch only what is orthogonal to
         it: for raw nonnegative data the error falls several times. A shift-invariant kernel
@@ -83,9 +282,10 @@ class MaclaurinFeatures(FeatureMap):
     ----------
     kernel_ : the kernel with data-dependent parameters resolved
     allocation_ : Allocation, a readable table
-    expected_squared_error_ : float, mean of E(k − k̂)² over pairs of distinct rows
+    expected_squared_error_ : float, mean of E(k − k̂)² over pairs of 2000 training rows
     expected_relative_error_ : float, its root relative to the root mean square of k
-    expansion_, blocks_ : what `transform` evaluates
+    design_ : MaclaurinDesign, what was drawn from
+    weights_ : its random weights, one named tuple for every block in use
 
     Examples
     --------
@@ -111,11 +311,7 @@ class MaclaurinFeatures(FeatureMap):
         coefficients: str = "taylor",
         n_components: int = 100,
         output: str = "real",
-        min_degree: int = 1,
         max_degree: int = 10,
-        n_pairs_sample: int = 2000,
-        solver: str = "greedy",
-        exact_monomials: bool | int = True,
         mean_split: bool = False,
         n_jobs: int | None = None,
         random_state: Any = None,
@@ -126,185 +322,153 @@ class MaclaurinFeatures(FeatureMap):
         self.coefficients = coefficients
         self.n_components = n_components
         self.output = output
-        self.min_degree = min_degree
         self.max_degree = max_degree
-        self.n_pairs_sample = n_pairs_sample
-        self.solver = solver
-        self.exact_monomials = exact_monomials
         self.mean_split = mean_split
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def check_stored(self) -> None:
-        columns = 0
-        for block in getattr(self, "blocks_", ()):
-            if block.sketch is not None:
-                block.sketch.check_weights(block.weights, self.n_features_in_)
-            columns += 1 if block.sketch is None else block.sketch.n_projections
-        if columns > getattr(self, "n_projections_", 0):
-            raise ValueError("MaclaurinFeatures.blocks_ have more columns than n_projections_.")
-
-    def fit(self, X: Array, y: Any = None) -> MaclaurinFeatures:
-        """Choose truncation, projections and coefficients on a sample of X (n, d); draw weights."""
-        X, (sample_rng, *rngs) = self._begin(X)
-        study = FitStudy(
-            self.kernel, X, n_pairs_sample=self.n_pairs_sample, random_state=sample_rng
+    def design(self, study: Study) -> MaclaurinDesign:
+        """The expansion and the allocation for the rows `fitting` of the study."""
+        self._check_parameters(study.unresolved)
+        kernel: Any = study.kernel
+        plain = Design(study.resolved, study.dimension, self.n_components, self.output)
+        sketch = separable_sketch(self.sketch, "real" if self.output == "real" else "complex")
+        if not kernel.has_terms(self.max_degree):
+            raise Unsuited(
+                f"{kernel} has no term up to max_degree={self.max_degree}: raise max_degree to "
+                "its first"
+            )
+        with np.errstate(over="ignore", invalid="ignore"):  # an error follows
+            rows = study.fitting
+            expansion = expand(
+                kernel, self.max_degree, rows, study.centre, mean_split=self.mean_split
+            )
+            inputs = expansion.inputs(rows)
+        moments = ExpansionMoments.of(inputs, expansion.degrees, kernel, sketch, plain.part)
+        return MaclaurinDesign(
+            study.resolved,
+            study.dimension,
+            self.n_components,
+            self.output,
+            expansion=replace(expansion, kernel=study.resolved),
+            allocation=self._allocate(moments, plain.n_projections, study.streams[1]),
+            sketch=self.sketch,
         )
-        share = self._fit_study(study, *rngs)
-        warn_if_degenerate(study.kernel, X, share, degree=self.allocation_.max_degree)
-        return self
 
-    def _begin(self, X: Array) -> tuple[Array, list[np.random.Generator]]:
-        """Validated rows, and the generators of the sample, the allocation and the weights."""
-        self._begin_fit()
-        check_parameters(self)
-        return self._validate(X, reset=True), as_generator(self.random_state).spawn(3)
+    def _allocate(
+        self, moments: ExpansionMoments, budget: int, rng: np.random.Generator
+    ) -> Allocation:
+        if not isinstance(self.allocation, str):
+            projections = listed_projections(self.allocation, moments.degrees, budget)
+            return evaluate(moments, projections, np.zeros(len(projections), dtype=bool))
+        if self.allocation == "random":
+            return drawn_degrees(moments, budget, rng)
+        return allocate(
+            moments,
+            budget,
+            max_degree=self.max_degree,
+            coefficients=self.coefficients,
+            writes_out=self.allocation == "optimal",
+        )
 
-    def _fit_study(
-        self, study: Study, allocation_rng: np.random.Generator, weights_rng: np.random.Generator
-    ) -> float:
-        """Make the design for a study, and draw its weights; the median share of k(x, x) that the
-        features hold."""
-        design = self.design(study, allocation_rng)
-        self.kernel_ = owned(study.resolved)
-        self.expansion_ = replace(design.expansion, kernel=self.kernel_)
-        self.allocation_ = design.allocation
-        self.expected_squared_error_ = self.allocation_.expected_squared_error
-        self.expected_relative_error_ = self.allocation_.expected_relative_error
-        self.blocks_ = self._draw(weights_rng)
-        inputs = self._series.inputs(study, "fitting")
-        return median_share(study.kernel, study.fitting, inputs, self.allocation_)
-
-    # -- what the data decide --------------------------------------------------------------------
-
-    def design(self, study: Study, rng: np.random.Generator | None = None) -> MaclaurinDesign:
-        """The expansion and the allocation for the rows of the study; one per study.
-
-        Only allocation="random" needs `rng`, and is drawn anew.
-        """
-        budget = self._count_projections()
-        expansion = self._series.expansion(study)
-        moments = self._series.moments(study, "fitting")
-        if isinstance(self.allocation, str) and self.allocation == "random":
-            return MaclaurinDesign(expansion, drawn_degrees(moments, budget, as_generator(rng)))
-        # The rows are those of the study, whatever number this estimator would look at
-        options = {k: v for k, v in self.options().items() if k != "n_pairs_sample"}
-        key = ("maclaurin design", repr(sorted(options.items())), budget)
-        allocation = study.once(key, lambda: self._allocate(moments, budget))
-        return MaclaurinDesign(expansion, allocation)
-
-    @property
-    def _series(self) -> SeriesOptions:
-        return SeriesOptions(self.sketch, self.output, self.max_degree, self.mean_split)
-
-    # -- planning --------------------------------------------------------------------------------
+    def _check_parameters(self, kernel: Any) -> None:
+        """Raise unless the parameters mean something together."""
+        check_kernel(kernel, ExpandedKernel, NO_SERIES)
+        parameters = kernel.get_params()
+        for name in kernel.constants:
+            if is_foreign(parameters[name]):
+                raise TypeError(
+                    f"{name} is a constant of the series, to which no gradient flows here: give a "
+                    "number, or use PolynomialSketch or NystromFeatures."
+                )
+        positive_integer("max_degree", self.max_degree)
+        one_of("coefficients", self.coefficients, COEFFICIENTS)
+        is_named = isinstance(self.allocation, str)
+        if is_named and self.allocation not in ("optimal", "sketched", "random"):
+            raise ValueError(
+                f'allocation must be "optimal", "sketched", "random" or a list of projections for '
+                f"the degrees 1, 2, …; got {self.allocation!r}."
+            )
+        if not is_named or self.allocation == "random":
+            if self.coefficients == "fitted":
+                raise ValueError('coefficients="fitted" is for allocation="optimal".')
+            if self.mean_split and is_named:
+                raise ValueError('mean_split is for allocation="optimal".')
+            if not isinstance(kernel, DotProductKernel):
+                raise Unsuited(
+                    f'{kernel} has several terms of every degree: use allocation="optimal".'
+                )
 
     def label(self) -> str:
-        named = isinstance(self.allocation, str)
+        is_named = isinstance(self.allocation, str)
         extras = {
-            "random degrees": named and self.allocation == "random",
-            "given degrees": not named,
+            "random degrees": is_named and self.allocation == "random",
+            "all sketched": is_named and self.allocation == "sketched",
+            "given degrees": not is_named,
             "fitted": self.coefficients == "fitted",
             "mean split": self.mean_split,
         }
         shown = [text for text, holds in extras.items() if holds]
         return ", ".join([f"maclaurin: {self.sketch}", self.output, *shown])
 
-    def check_study(self, study: Study) -> None:
-        if not isinstance(study.kernel, ExpandedKernel):
-            raise Unsuited("Maclaurin features are for kernels with an expansion")
-        separable_sketch(self.sketch)
-        one_of("output", self.output, OUTPUTS)
-        check_parameters(self)
-        if self.mean_split and study.kernel.shift_invariant:
-            raise Unsuited("a shift-invariant kernel centres its data: there is no mean to split")
-        if not study.kernel.has_terms(self.max_degree):
-            raise Unsuited(f"the kernel has no term up to max_degree={self.max_degree}")
-
-    def expected_error(self, study: Study) -> ExpectedError:
-        """Of the allocation for the rows "fitting" on the pairs of the sample."""
-        moments = self._series.moments(study, "sample")
-        if isinstance(self.allocation, str) and self.allocation == "random":
-            rng = np.random.default_rng(self._count_projections())
-            draws = [drawn_degrees(moments, self._count_projections(), rng) for _ in range(16)]
-            return self._error(study, moments, draws)
-        allocation = _evaluated(moments, self.design(study).allocation)
-        return self._error(study, moments, [allocation])
-
-    def expected_error_on(self, X: Array, *, n_pairs_sample: int = 500) -> ExpectedError:
-        check_is_fitted(self)
-        if self.mean_split:
-            raise NotImplementedError(
-                "The blocks of mean_split=True belong to the rows of the fit."
-            )
-        kernel, X = self.kernel_.detached(), self._validate(X, reset=False)
-        study = Study(kernel, X, n_pairs_sample=n_pairs_sample)
-        moments = self._series.moments(study, "sample")
-        return self._error(study, moments, [_evaluated(moments, self.allocation_)])
-
-    def _error(
-        self, study: Study, moments: ExpansionMoments, draws: list[Allocation]
-    ) -> ExpectedError:
-        return study.error(
-            float(np.mean([draw.squared_bias for draw in draws])),
-            float(np.mean([draw.variance for draw in draws])),
-            self.n_components + blocks_cost(draws[0], self.sketch, self.output, moments.dimension),
-            draws[0].max_degree,
-        )
-
     @classmethod
     def variants(cls, study: Study) -> list[FeatureMap]:
-        return suited(
-            (
-                cls(study.kernel, sketch=sketch, coefficients="fitted", mean_split=mean_split)
-                for sketch in ("tensor_srht", "balanced_tensor_sketch")
-                for mean_split in (False, True)
-            ),
-            study,
+        kernel = study.kernel
+        if not isinstance(kernel, ExpandedKernel) or not kernel.has_terms(10):
+            return []
+        centres = kernel.shift_invariant and isinstance(kernel, DotProductKernel)
+        return [
+            cls(kernel, sketch=sketch, coefficients="fitted", mean_split=mean_split)
+            for sketch in ("tensor_srht", "balanced_tensor_sketch")
+            for mean_split in ((False,) if centres else (False, True))
+        ]
+
+    @property
+    def allocation_(self) -> Allocation:
+        design: Any = self.design_
+        return design.allocation
+
+    @property
+    def expected_squared_error_(self) -> float:
+        return self.allocation_.expected_squared_error
+
+    @property
+    def expected_relative_error_(self) -> float:
+        return self.allocation_.expected_relative_error
+
+
+def drawn_degrees(moments: ExpansionMoments, budget: int, rng: np.random.Generator) -> Allocation:
+    """Degrees n drawn with probabilities ∝ 2^−(n+1), beside the constant (Kar and Karnick)."""
+    degrees = moments.degrees
+    rest = budget - int(np.sum(degrees == 0))
+    if rest < 0 or (rest == 0 and np.any(degrees > 0)):
+        raise Unsuited(
+            f"{budget} projections leave none to draw: the constant takes {budget - rest}; raise "
+            "n_components."
         )
+    projections, theta = random_projections(degrees, rest, 2.0, rng)
+    table = evaluate(moments, projections, np.zeros(len(degrees), dtype=bool), theta)
+    return replace(table, unused=budget - int(projections.sum()))
 
-    def expected_diagonal(self, X: Array, Z: Array) -> np.ndarray:  # (n, d), (n, D) -> (n,)
-        return blocks_diagonal(self.expansion_, self.blocks_, X)
 
-    def redrawn(self, X: Array | None, random_state: Any) -> MaclaurinFeatures:
-        """A copy with the same allocation, which is expensive, and other weights."""
-        check_is_fitted(self)
-        other = copy(self)
-        other.random_state = random_state
-        other.blocks_ = other._draw(as_generator(random_state).spawn(3)[2])  # as in fit
-        return other
-
-    def _features(self, X: ArrayT) -> ArrayT:
-        unused, is_complex = self.allocation_.unused, self.output_ != "real"
-        columns = BlockColumns(self.expansion_, self.blocks_, unused, is_complex, X)
-        return map_rows(
-            columns,
-            X,
-            self.output_,
-            self.n_projections_,
-            max(16, (1 << 22) // (16 * max(self.n_features_in_, 2 * self.n_projections_))),
-            write=columns,
-            n_jobs=self.n_jobs,
+def listed_projections(counts: Any, degrees: np.ndarray, budget: int) -> np.ndarray:
+    """Projections of every block from a list for the degrees 1, 2, …"""
+    listed, counts = counts, np.asarray(counts)
+    if counts.ndim != 1 or counts.dtype.kind not in "iu" or np.any(counts < 0):
+        raise ValueError(f"allocation must be a list of counts ≥ 0; got {listed!r}.")
+    padded = np.zeros(max(int(degrees.max()), len(counts)) + 1, dtype=int)
+    padded[1 : len(counts) + 1] = counts
+    missing = [n for n in np.flatnonzero(padded).tolist() if n not in degrees]
+    if missing:
+        raise ValueError(
+            f"allocation gives projections to degrees without a term: {missing}. Give them 0, or "
+            "raise max_degree."
         )
-
-    def _allocate(self, moments: ExpansionMoments, budget: int) -> Allocation:
-        if not isinstance(self.allocation, str):
-            projections, exact = given_projections(self.allocation, moments.degrees, budget)
-            return evaluate(moments, projections, exact, None)
-        return allocate(
-            moments,
-            budget,
-            min_degree=self.min_degree,
-            max_degree=self.max_degree,
-            solver=self.solver,
-            coefficients=self.coefficients,
-            exact_monomials=self.exact_monomials,
+    padded[0] = 1
+    projections = padded[degrees]
+    if projections.sum() != budget:
+        raise ValueError(
+            f"allocation has {projections.sum()} projections with the constant, and n_components "
+            f"gives {budget}: they must be equal."
         )
-
-    def _draw(self, rng: np.random.Generator) -> list[SketchedBlock]:
-        return draw_blocks(self.allocation_, self.sketch, self.n_features_in_, self.output_, rng)
-
-
-def _evaluated(moments: ExpansionMoments, found: Allocation) -> Allocation:
-    """The error of an allocation on other pairs."""
-    return evaluate(moments, found.projections, found.exact, found.coefficients)
+    return projections

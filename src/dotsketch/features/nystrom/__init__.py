@@ -1,13 +1,19 @@
 """Nyström features: the kernel with some training rows, whitened.
 
-- `features`: the estimator
-- `basis`: what a fit keeps; `..landmarks` chooses the rows, `..whitening` makes the matrix
-- `columns`: what `transform` does with it
-- `moment`: the second moment that decides which combinations of landmarks are kept
-- `measured`: the error of a draw, which has no closed form
-- `precision`: float32 or float64, by what roundings cost
+- `landmarks`: which rows; `whitening`: the matrix W; `features`: the design and the estimator
 """
 
-from .features import NystromFeatures
+from .features import NystromDesign, NystromFeatures, keeps_sparse_rows
+from .landmarks import RULES, pivoted_rows
+from .whitening import Whitening, leading, softened
 
-__all__ = ["NystromFeatures"]
+__all__ = [
+    "RULES",
+    "NystromDesign",
+    "NystromFeatures",
+    "Whitening",
+    "keeps_sparse_rows",
+    "leading",
+    "pivoted_rows",
+    "softened",
+]

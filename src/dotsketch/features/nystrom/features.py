@@ -2,23 +2,237 @@
 
 from __future__ import annotations
 
+from copy import copy
+from dataclasses import dataclass, replace
 from numbers import Integral, Real
-from typing import Any
+from typing import Annotated, Any, NamedTuple, Self
 
 import numpy as np
+from array_api_compat import is_numpy_array
+from scipy.sparse import csr_array
+from sklearn.utils import check_array
 
-from ..._arrays import Array, ArrayT, as_generator
-from ..._support.stored import check_lengths
+from ..._arrays import (
+    Array,
+    ArrayT,
+    Parts,
+    dense,
+    double,
+    host,
+    is_sparse,
+    is_traced,
+    like,
+    namespace,
+    share_of_entries,
+    square_root,
+)
+from ..._backends import Prepared, keeps_prepared, kept
+from ..._support.stored import array, check_lengths, stored
 from ..._support.threads import suited_blas_threads
 from ...kernels import Kernel
-from ..base import FeatureMap, fitted_kernel, suited
-from ..degenerate import warn_if_degenerate
-from ..errors import ExpectedError, Unsuited
-from ..landmarks import CLUSTERS, landmark_rule
-from ..study import Study, check_kernel
-from .basis import Basis, count_landmarks, fitted_basis, given_rows, unit_kernel
-from .columns import NystromColumns
-from .measured import has_finite_diagonal, measured
+from ...kernels.base import MOST_SHARED
+from ..base import FeatureMap
+from ..design import Design, Unsuited
+from ..study import Study, keeps_sparse, most_rows, take_or_keep
+from .landmarks import landmark_rule, n_candidates
+from .whitening import Whitening, leading, second_moment, softened
+
+AUTO_LANDMARKS = 2048  # two per column by default, up to so many: a set-up of seconds
+COLUMNS_AT_ONCE = 128  # of a triangular W that are multiplied at once
+
+
+@keeps_prepared
+class Basis(NamedTuple):
+    """What a fit keeps, on the host."""
+
+    # CSR if the training rows are
+    rows: Annotated[Any, array("f", "m", "d", sparse=True)]
+    indices: Annotated[np.ndarray, array("iu", "m")]
+    normalization: Annotated[np.ndarray, array("f", "m", "D")]
+
+    @property
+    def on_host(self) -> tuple[str, ...]:
+        """What stays on the host when the others become tensors: code looks at its values."""
+        return ("indices",)
+
+
+@stored
+@dataclass(frozen=True, eq=False, kw_only=True)
+class NystromDesign(Design):
+    """m landmarks by a rule, or given rows, and the D best combinations of k(B, x).
+
+    unit_kernel : the kernel of variance 1 without gradients, for which W is made
+    """
+
+    outputs = ("real",)
+    unit_kernel: Kernel
+    n_landmarks: int
+    rule: str = ""  # which rows become landmarks
+    # where they are given
+    landmarks: Annotated[Any, array("f", "n_landmarks", "dimension", sparse=True)] = None
+
+    @property
+    def cost(self) -> float:
+        return 2.0 * self.n_landmarks * (self.dimension + self.n_components)
+
+    @property
+    def weight_bytes(self) -> float:
+        return 8.0 * self.n_landmarks * (3 * self.n_landmarks + self.dimension)
+
+    @property
+    def n_rows_wanted(self) -> int:
+        """Those that pivots are drawn from, and 16 per column for a second moment: enough to tell
+        its top eigenvectors, and much cheaper than all rows."""
+        m, D = self.n_landmarks, self.n_components
+        if m == D:
+            return m if self.rule == "uniform" else n_candidates(m)
+        return max(m if self.rule == "uniform" else n_candidates(m), 16 * D, 2000)
+
+    def for_rows(self, n_rows: int) -> Self:
+        if n_rows >= self.n_landmarks or self.landmarks is not None:
+            return self
+        D = min(self.n_components, n_rows)
+        return replace(self, n_landmarks=n_rows, n_components=D)
+
+    def sample(self, rng: np.random.Generator, rows: Array | None = None) -> Basis:
+        """Landmarks from the rows (n, d), n ≥ n_components, and the matrix W."""
+        if rows is None:
+            raise ValueError("Landmarks are training rows: pass the rows to choose them from.")
+        design = self.for_rows(rows.shape[0])
+        kernel, m = self.unit_kernel, design.n_landmarks
+        with suited_blas_threads(m):
+            if self.landmarks is None:
+                indices = landmark_rule(self.rule)(kernel, host(rows), m, rng)
+                landmarks = take_or_keep(rows, indices)
+            else:
+                landmarks, indices = self.landmarks, np.full(m, -1)
+            K = np.asarray(kernel(landmarks))
+            size = float(np.max(np.diagonal(K)))
+            if not 0 < size < np.inf:
+                raise ValueError(
+                    f"The largest k(x, x) of the drawn rows is {size}: scale X, or choose another "
+                    "lengthscale or gamma."
+                )
+            whitening = Whitening(K)
+            if m == design.n_components:
+                return Basis(landmarks, indices, whitening.inverse())
+            # all rows up to 10,000, or four per landmark if these are more: then some at random
+            n, most = rows.shape[0], max(10_000, 4 * m)
+            chosen = np.arange(n) if n <= most else np.sort(rng.permutation(n)[:most])
+            step = n if keeps_sparse(rows) else most_rows(self.dimension)
+            blocks = (take_or_keep(rows, chosen[i : i + step]) for i in range(0, len(chosen), step))
+            moment = second_moment(whitening, kernel, landmarks, blocks)
+            top = leading(moment, design.n_components)
+            return Basis(landmarks, indices, whitening.combined(top))
+
+    def check_weights(self, weights: Any) -> None:
+        check_lengths(weights, (Basis,), d=self.dimension, D=self.n_components)
+
+    def prepare(self, weights: Basis, rows: Array) -> Prepared:
+        keep = keeps_sparse_rows(weights.rows, rows)
+        if self.is_differentiable:
+            return NystromColumns(self, weights, rows, keep)
+        return kept(weights, (self, keep), rows, lambda: NystromColumns(self, weights, rows, keep))
+
+    def apply(self, X: ArrayT, weights: Any, n_jobs: int | None = None) -> ArrayT:
+        with np.errstate(over="ignore", invalid="ignore"):  # `checked` raises
+            return super().apply(X, weights, n_jobs)
+
+    def checked(self, Z: ArrayT, X: Array) -> ArrayT:
+        xp = namespace(Z)
+        bounded = self.kernel.shift_invariant or is_traced(Z)
+        if bounded or bool(xp.all(xp.isfinite(Z))):
+            return Z
+        entries = X.data if is_sparse(X) else X
+        largest = float(host(namespace(entries).max(namespace(entries).abs(entries))))
+        raise ValueError(
+            f"The features overflow {X.dtype}: the largest entry of X is {largest:.3g}; scale X "
+            "down, use a smaller gamma or a larger lengthscale, or use float64."
+        )
+
+
+class NystromColumns(Prepared):
+    """z(x) = Wᵀ k(B, x) for chunks of rows like those given, in their library.
+
+    The kernel's parameters may have changed since the fit, if gradients flow to them.
+    """
+
+    chunk_bytes = 1 << 23
+
+    accepts_sparse = True  # the kernel takes them, or `columns` makes them dense
+
+    def __init__(self, design: NystromDesign, basis: Basis, rows: Array, keeps_sparse: bool):
+        self.design, self.keeps_sparse = design, keeps_sparse
+        self.unit_kernel = with_variance_one(design.kernel)
+        self.scale = square_root(design.kernel.variance)
+        W = basis.normalization
+        # Roundings ε of k(B, x) become ε|W| in z. D columns leave an error of about the least
+        # eigenvalue of K_BB, 1/|W|²: in float32 roundings have to be below a tenth of it
+        is_single = str(rows.dtype).endswith("float32")
+        self.is_wide = not design.kernel.shift_invariant or design.is_differentiable
+        if is_single and not self.is_wide:
+            size = float(np.linalg.norm(np.asarray(host(W))))
+            self.is_wide = size**3 * float(np.finfo(np.float32).eps) > 0.1
+        first: Any = self._wide(rows[:1, :])
+        self.dtype = first.dtype
+        if self.is_wide and str(first.dtype).endswith("float32"):  # there is no float64
+            diagonal = design.unit_kernel.diag(basis.rows)
+            W = softened(np.asarray(host(W)), diagonal)
+        B: Any = basis.rows
+        self.landmarks: Any = B.astype(self.dtype) if self.keeps_sparse else like(dense(B), first)
+        self.W: Any = self._rewhitened(W, first) if design.is_differentiable else like(W, first)
+        m, D = self.W.shape
+        self.is_triangular = m == D and is_numpy_array(self.W) and not np.any(np.tril(self.W, -1))
+        self.widest = max(m, D, 0 if self.keeps_sparse else rows.shape[1])
+
+    @property
+    def chunk_rows(self) -> int:
+        # the kernel may make a chunk of sparse rows dense that has more entries than others
+        most = (1 << 25) // self.design.dimension if self.keeps_sparse else 1 << 20
+        return max(64, min(most, self.chunk_bytes // (8 * self.widest)))
+
+    def columns(self, rows: Array) -> Parts:  # (n, d) -> (n, D), None
+        wide: Any = csr_array(rows, dtype=self.dtype) if self.keeps_sparse else self._wide(rows)
+        K: Any = self.unit_kernel(wide, self.landmarks)
+        if self.is_triangular:
+            Z: Any = np.empty_like(K)
+            D = Z.shape[1]
+            for start in range(0, D, COLUMNS_AT_ONCE):  # zeros below the diagonal are left out
+                stop = min(start + COLUMNS_AT_ONCE, D)
+                np.matmul(K[:, :stop], self.W[:stop, start:stop], out=Z[:, start:stop])
+        else:
+            Z = K @ self.W
+        if not (isinstance(self.scale, float) and self.scale == 1):
+            Z = self.scale * Z
+        return namespace(Z).astype(Z, rows.dtype), None
+
+    def _wide(self, rows: Any) -> Any:
+        return double(dense(rows)) if self.is_wide else dense(rows)
+
+    def _rewhitened(self, W: Any, rows: Any) -> Any:  # (m, D) -> (m, D)
+        """W for the kernel's parameters as they are.
+
+        The fit has Wᵀ(K_BB + jitter) W = 1. With other parameters this is M = 1 + Wᵀ ΔK_BB W, and
+        W C⁻ᵀ with M = C Cᵀ whitens again; its derivative is that of the features.
+        """
+        xp, W = namespace(rows), like(W, rows)
+        change = self.unit_kernel(self.landmarks) - self.design.unit_kernel(self.landmarks)
+        one = like(np.eye(W.shape[1]), rows)
+        return xp.linalg.solve(xp.linalg.cholesky(one + W.T @ change @ W), W.T).T
+
+
+def with_variance_one(kernel: Kernel) -> Any:
+    """The kernel with variance 1, which only scales the features."""
+    unit = copy(kernel)
+    unit.variance = 1.0
+    return unit
+
+
+def keeps_sparse_rows(landmarks: Any, X: Any) -> bool:
+    """Whether rows are multiplied by sparse landmarks as CSR; dense ones if few are nonzero."""
+    if not is_sparse(landmarks) or not is_numpy_array(X):
+        return is_sparse(landmarks) and is_sparse(X)
+    return bool(np.count_nonzero(X) * share_of_entries(landmarks) <= MOST_SHARED * X.size)
 
 
 class NystromFeatures(FeatureMap):
@@ -35,11 +249,8 @@ class NystromFeatures(FeatureMap):
     each row of the second moment. Their error has no closed form.
 
     Landmarks may be nearly dependent, or equal: L is the Cholesky factor of K_BB, scaled to a unit
-    diagonal, with 10⁻¹³ of its trace added to the diagonal. Rows of float32 are computed in float32
-    where their roundings add less than 0.5 % to the kernel's error, which `fit` measures on 512
-    training rows; otherwise (few rows, very smooth kernels) in float64. If the training rows are
-    float32, 10⁻¹⁰ of the trace are added where that makes float32 accurate enough and costs less
-    than 0.5 % itself.
+    diagonal, with 10⁻¹³ of its trace added to the diagonal. W is computed in float64. Rows of
+    float32 are computed in float32 if W enlarges roundings little, and in float64 otherwise.
 
     Parameters
     ----------
@@ -55,15 +266,9 @@ class NystromFeatures(FeatureMap):
         "uniform" draws the landmarks uniformly from the training rows. "rpcholesky" takes the
         pivots of a randomly pivoted Cholesky factor of the kernel matrix of 5000 of them (or twice
         m): rows unlike the landmarks before them are more likely, so that small clusters and
-        outliers are not missed; m² · 5000 operations more. "kmeans" are the means of m clusters of
-        dense rows, found in a few passes over 50,000 of them; they are no rows themselves. "auto"
-        is "rpcholesky" with more landmarks than columns, and otherwise "uniform"; Gaussian
-        processes with optimize=True and a kernel that has something to search compare this with
-        "kmeans" by the marginal likelihood. "learned" is for them too: the search ends with moving
-        up to 1024 landmarks to where they describe the targets best, one to four minutes of one
-        core more, and replaces the word by the array of them (one landmark per column); without a
-        search it is "uniform". An array of at least n_components rows is taken as it is, whatever
-        n_landmarks says.
+        outliers are not missed; m² · 5000 operations more. "auto" is "rpcholesky" with more
+        landmarks than columns, and otherwise "uniform". An array of at least n_components rows is
+        taken as it is, whatever n_landmarks says.
     n_jobs : int or None, default=None
         Threads that `transform` uses on NumPy rows (-1: all).
     random_state : int, RandomState, Generator or None
@@ -73,9 +278,10 @@ class NystromFeatures(FeatureMap):
     kernel_ : the kernel with data-dependent parameters resolved
     components_ : (m, d) the rows B; CSR if the training rows are and store at most a tenth of all
         entries
-    component_indices_ : (m,) their row numbers in the training data; −1 if given
+    component_indices_ : (m,) their row numbers in the training data; −1 if they were given
     normalization_ : (m, n_components) W, for the kernel of variance 1
-    basis_ : the three of them, and the error of float32
+    design_ : NystromDesign
+    weights_ : Basis, the three of them
     n_features_in_ : int
 
     Notes
@@ -121,66 +327,62 @@ class NystromFeatures(FeatureMap):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def check_stored(self) -> None:
-        if hasattr(self, "basis_"):
-            check_lengths(self.basis_, (Basis,), d=self.n_features_in_, D=self.n_projections_)
-
-    def fit(self, X: Array, y: Any = None) -> NystromFeatures:
-        """Choose the rows B from X (n, d), n ≥ n_components, and the matrix W."""
-        check_kernel(self.kernel)
-        D = self._begin_fit()
-        X = self._validate(X, reset=True)
-        self._check_count(D, X)
-        self.kernel_ = fitted_kernel(self.kernel, X)
-        warn_if_degenerate(self.kernel_, X)
-        self._fit_basis(D, X)
-        return self
-
-    def choose_rows(self, X: Array) -> None:
-        """Landmarks, and the second moment, of rows that stand once: a copy adds no landmark."""
-        if not isinstance(self.landmarks, str):
-            return
-        X = self._validate(X, reset=False)
-        self._check_count(self.n_projections_, X)
-        self._fit_basis(self.n_projections_, X)
-
-    def _check_count(self, D: int, X: Array) -> None:
-        """Raise if there are fewer rows than columns."""
-        if X.shape[0] < D and isinstance(self.landmarks, str):
-            raise ValueError(
-                f"Every Nyström feature takes a training row of its own: n_components={D} is more "
-                f"than n_samples={X.shape[0]}; use n_components={X.shape[0]} or fewer, or more "
-                "rows."
-            )
-
-    def _fit_basis(self, D: int, X: Array) -> None:
-        """Landmarks and W, for the kernel as it is."""
-        kernel = unit_kernel(self.kernel_.detached())
-        m, chosen = self._count_landmarks(D), self._rule
-        if not isinstance(chosen, str):
-            chosen = given_rows(chosen, D, self.n_features_in_)
-        rng = as_generator(self.random_state)
-        self.basis_ = fitted_basis(kernel, chosen, m, D, X, rng)
-        self._whitened_kernel = kernel  # of which W is the whitening, if parameters change later
+    def design(self, study: Study) -> NystromDesign:
+        kernel: Any = study.resolved
+        design = Design(kernel, study.dimension, self.n_components)
+        D, n = design.n_components, study.n_rows
+        m, rule, landmarks = min(self._count_landmarks(D), n), "", None
+        if isinstance(self.landmarks, str):
+            rule = self._rule
+            landmark_rule(rule)  # refuses a name that it does not have
+            if n < D:
+                raise Unsuited(
+                    f"Every Nyström feature takes a training row of its own: n_components={D} is "
+                    f"more than n_samples={n}; use n_components={n} or fewer, or more rows."
+                )
+        else:
+            landmarks = given_rows(self.landmarks, D, study.dimension)
+            m = landmarks.shape[0]
+        unit_kernel = with_variance_one(study.kernel)
+        return NystromDesign(
+            kernel,
+            study.dimension,
+            D,
+            unit_kernel=unit_kernel,
+            n_landmarks=m,
+            rule=rule,
+            landmarks=landmarks,
+        )
 
     def _count_landmarks(self, D: int) -> int:
-        return count_landmarks(self.n_landmarks, D)
+        """How many landmarks D columns are made of, if there are so many rows."""
+        count: Any = self.n_landmarks
+        if isinstance(count, str) and count == "auto":
+            return max(D, min(2 * D, AUTO_LANDMARKS))
+        is_number = isinstance(count, Real) and not isinstance(count, bool)
+        if not is_number or not 0 < count < np.inf:
+            raise ValueError(
+                f'n_landmarks must be an integer, a factor such as 2.0, or "auto"; got {count!r}.'
+            )
+        m = int(count) if isinstance(count, Integral) else int(float(count) * D)
+        if m < D:
+            raise ValueError(
+                f"n_landmarks={count!r} is fewer than n_components={D}: use {D} or more (1.0 or "
+                "more times the columns)."
+            )
+        return m
 
     @property
-    def usual_rule(self) -> str:
-        """The rule that "auto" stands for without a search.
+    def _rule(self) -> str:
+        """The name of the rule.
 
         Where columns are combinations of more landmarks, these have to cover the rows: pivots do.
         With one landmark per column, pivots that are outliers would be columns for few rows.
         """
-        D = self.n_components
-        return "rpcholesky" if self._count_landmarks(D) > D else "uniform"
-
-    @property
-    def _rule(self) -> Any:
-        """The name of the rule, or the landmarks that are given."""
-        is_auto = isinstance(self.landmarks, str) and self.landmarks == "auto"
-        return self.usual_rule if is_auto else self.landmarks
+        if self.landmarks != "auto":
+            return str(self.landmarks)
+        more = self._count_landmarks(self.n_components) > self.n_components
+        return "rpcholesky" if more else "uniform"
 
     def label(self) -> str:
         name = self._rule if isinstance(self.landmarks, str) else "given"
@@ -191,59 +393,37 @@ class NystromFeatures(FeatureMap):
             count = "D " if self.n_landmarks == 1 else f"{self.n_landmarks:g} D "
         return f"nystrom: {count}{name} landmarks"
 
-    def check_study(self, study: Study) -> None:
-        if not isinstance(self.landmarks, str):
-            raise Unsuited("landmarks that are given are not drawn: there is nothing to compare")
-        if self.landmarks in ("learned", CLUSTERS):
-            raise Unsuited(
-                "landmarks are learned by a Gaussian process that searches, not in plans"
-                if self.landmarks == "learned"
-                else "means of clusters are no rows: there is no measurement of them in plans"
-            )
-        landmark_rule(self._rule)
-        if not study.once("finite diagonal", lambda: has_finite_diagonal(study)):
-            raise Unsuited("k(x, x)² overflows for some rows")
-
     def columns_up_to(self, n_components: int, n_rows: int) -> int:
         """At most one column per row."""
         return min(n_components, n_rows)
 
-    def cost(self, study: Study) -> float:
-        m = min(self._count_landmarks(self.n_components), study.n_rows)
-        return 2.0 * m * (study.dimension + self.n_components)
-
-    def expected_error(self, study: Study) -> ExpectedError:
-        """Measured with as many landmarks as X leaves beside the rows held out; 0 with all rows."""
-        D, d = self.n_components, study.dimension
-        if study.n_rows < D:
-            raise Unsuited(f"X has fewer than {D} rows")
-        if study.n_rows == D:
-            return study.error(0.0, 0.0, 2.0 * D * (d + D))
-        m = min(self._count_landmarks(D), study.n_rows)
-        key = "nystrom measurement", self._rule, D, m
-        rule = landmark_rule(self._rule)
-        with suited_blas_threads(m):
-            found = study.once(key, lambda: measured(study, rule, D, m))
-        fewer = found.n_fitting if found.n_fitting < m else None
-        return found.error(2.0 * m * (d + D), fewer)
-
     @classmethod
     def variants(cls, study: Study) -> list[FeatureMap]:
-        found = [cls(study.kernel, n_landmarks=factor) for factor in (1.0, 2.0, 4.0)]
-        return suited([v.set_params(landmarks=v.usual_rule) for v in found], study)
+        with np.errstate(over="ignore"):
+            values = study.kernel.diag(np.vstack([study.held, study.fitting])) ** 2
+        if not np.all(np.isfinite(values)):
+            return []  # k(x, x)² overflows for some rows
+        return [cls(study.kernel, n_landmarks=factor) for factor in (1.0, 2.0, 4.0)]
 
     @property
     def components_(self) -> Any:
-        return self.basis_.rows
+        return self.weights_.rows
 
     @property
     def component_indices_(self) -> np.ndarray:
-        return self.basis_.indices
+        return np.asarray(self.weights_.indices)
 
     @property
     def normalization_(self) -> np.ndarray:
-        return self.basis_.normalization
+        return np.asarray(self.weights_.normalization)
 
-    def _features(self, X: ArrayT) -> ArrayT:
-        columns = NystromColumns(self.basis_, self.kernel_, self._whitened_kernel)
-        return columns(X, self.n_jobs)
+
+def given_rows(landmarks: Any, n_components: int, n_features: int) -> Any:  # -> (m, d)
+    """The landmarks that a user gives, checked; CSR if few of their entries are stored."""
+    rows = check_array(host(landmarks), accept_sparse="csr", dtype=np.float64)
+    if rows.shape[0] < n_components or rows.shape[1] != n_features:
+        raise ValueError(
+            f"landmarks must be n_components={n_components} rows or more, of {n_features} "
+            f"features; got the shape {rows.shape}."
+        )
+    return rows.copy() if keeps_sparse(rows) else np.array(dense(rows))

@@ -1,31 +1,25 @@
 """Which training rows become the landmarks of Nyström features: one function per rule.
 
 A rule takes a kernel without gradients, rows (NumPy or CSR), the number of landmarks and a random
-generator, and returns the numbers of the rows. `RULES` names them. Means of clusters, which are no
-rows, are the exception.
+generator, and returns the numbers of the rows. `RULES` names them.
 """
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from scipy.linalg import solve_triangular
-from sklearn.cluster import MiniBatchKMeans
-from sklearn.exceptions import ConvergenceWarning
 
-from .._arrays import is_sparse
-from ..kernels import Kernel
-from .samples import keeps_sparse, take_or_keep
+from ..._support.parameters import one_of
+from ...kernels import Kernel
+from ..study import keeps_sparse, take_or_keep
 
 _BLOCK = 100  # pivots proposed at once
 _CANDIDATES = 5000  # rows that pivots are drawn from, unless twice the landmarks are more
 _BYTES = 1 << 28  # of those rows, made dense
 _EXHAUSTED = 1e-13  # of the trace: what is left of it is rounding
-CLUSTERS = "kmeans"  # landmarks that are no rows
-_CLUSTERED, _PASSES, _BATCH = 50_000, 5, 4096
 
 
 def n_candidates(n_landmarks: int) -> int:
@@ -108,58 +102,11 @@ def _accepted(
     return proposed[kept], lower[kept, : len(kept)]
 
 
-def cluster_means(
-    kernel: Kernel, X: Any, n_landmarks: int, rng: np.random.Generator
-) -> np.ndarray:  # (n, d) -> (n_landmarks, d)
-    """The means of clusters of rows, which are no rows themselves.
-
-    K-means in the space where the kernel sees the rows (over their lengthscales), a few passes over
-    at most 50,000 of them (or ten per landmark).
-    """
-    if is_sparse(X):
-        raise ValueError(
-            f'landmarks="{CLUSTERS}" are means of rows, and those of sparse rows are dense: '
-            'use "uniform" or "rpcholesky".'
-        )
-    chosen = rng.permutation(X.shape[0])[: max(_CLUSTERED, 10 * n_landmarks)]
-    X = X[chosen].astype(np.float64)
-    scale = getattr(kernel, "scale", None)  # sums and products of kernels have none in common
-    S = X if scale is None else np.asarray(scale(X))
-    # float32 about the median, which outliers do not move; beyond 10¹⁵ lengthscales all is far away
-    S = np.clip(S - np.median(S, axis=0), -1e15, 1e15).astype(np.float32)
-    means = X[:n_landmarks].copy()  # rows were drawn at random
-    kmeans = MiniBatchKMeans(
-        n_landmarks,
-        init=S[:n_landmarks],
-        n_init=1,
-        max_iter=_PASSES,
-        batch_size=_BATCH,
-        reassignment_ratio=0.0,
-        random_state=int(rng.integers(2**31)),
-    )
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # of fewer distinct rows than clusters
-        labels = kmeans.fit_predict(S)
-    order = np.argsort(labels, kind="stable")
-    used, starts, counts = np.unique(labels[order], return_index=True, return_counts=True)
-    means[used] = np.add.reduceat(X[order], starts) / counts[:, None]
-    return means
-
-
 Rule = Callable[[Kernel, Any, int, np.random.Generator], np.ndarray]
-# learned landmarks begin at uniform rows: a Gaussian process that searches moves them
-RULES: dict[str, Rule] = {
-    "learned": uniform_rows,
-    "rpcholesky": pivoted_rows,
-    "uniform": uniform_rows,
-}
+RULES: dict[str, Rule] = {"rpcholesky": pivoted_rows, "uniform": uniform_rows}
 
 
 def landmark_rule(name: str) -> Rule:
     """The rule of this name."""
-    if name == CLUSTERS:
-        raise ValueError(f'landmarks="{CLUSTERS}" are no rows: only a fit makes them.')
-    if name not in RULES:
-        known = ", ".join(map(repr, sorted(["auto", *RULES, CLUSTERS])))
-        raise ValueError(f"landmarks must be one of {known}, or an array of rows; got {name!r}.")
+    one_of("landmarks, unless it is an array of rows,", name, ("auto", *RULES))
     return RULES[name]
