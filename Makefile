@@ -38,9 +38,17 @@ demo: $(VENV)/.demo
 ONCE := tests/cli tests/experiments tests/rows tests/test_datasets.py tests/test_distribution.py \
     tests/test_docs.py tests/test_examples.py tests/_backends/test_kernels.py \
     tests/_backends/test_kernel_pair_sums.py tests/_backends/test_kernel_tensor_sketch.py \
-    tests/test_imports.py tests/kernels/test_kernels.py tests/gp/test_class_sums.py tests/gp/test_linear_gaussian.py tests/gp/test_packed.py tests/test_metrics.py \
-    tests/test_attacks.py tests/test_fuzz_bytes.py tests/test_pairs.py tests/test_persistence.py tests/test_persistence_attacks.py \
-    tests/test_persistence_damage.py tests/test_second_reader.py tests/features/test_spherical_density.py tests/laws/test_formulas.py
+    tests/test_imports.py tests/kernels/test_kernels.py tests/test_metrics.py \
+    tests/test_attacks.py tests/test_fuzz_bytes.py tests/test_pairs.py tests/test_persistence.py \
+    tests/test_persistence_attacks.py tests/test_persistence_damage.py tests/test_second_reader.py \
+    tests/features/test_spherical_density.py tests/laws/test_formulas.py \
+    tests/gp/test_classification.py tests/gp/test_contract.py tests/gp/test_evidence.py \
+    tests/gp/test_exact.py tests/gp/test_functions.py tests/gp/test_ill_conditioned.py \
+    tests/gp/test_leave_one_out.py tests/gp/test_linear_gaussian.py tests/gp/test_merge.py \
+    tests/gp/test_missing.py tests/gp/test_packed.py tests/gp/test_persistence_of_processes.py \
+    tests/gp/test_regression.py tests/gp/test_rows_of_estimators.py tests/gp/test_sample_weight.py \
+    tests/gp/test_scale_of_y.py tests/gp/test_search.py tests/gp/test_validation.py \
+    tests/gp/test_values.py tests/gp/test_vanishing_features.py
 
 # The tests run side by side, so that each process needs one thread only. Both halves always run.
 test: export OMP_NUM_THREADS := 1

@@ -131,11 +131,15 @@ class FeatureGPClassifier(ClassifierMixin, GaussianProcess):
         begun = begin(self, training, partial(searched_features, self))
         columns = begun.columns
         columns.carried(begun.sample[0][:16])
-        labelled = partial(labelled_block, columns, training.inputs, table)
+        # many features are multiplied in single precision: half the time, and far more digits than
+        # the iterations find
+        is_large = columns.n_columns * (rows.n_rows or 0) > 1 << 22
+        dtype = np.float32 if is_large else np.float64
+        labelled = partial(labelled_block, columns, training.inputs, table, dtype)
         fold = rows.mapped(
             labelled,
             block_rows=columns.block_rows,
-            row_bytes=8 * columns.n_columns,
+            row_bytes=np.dtype(dtype).itemsize * columns.n_columns,
             memory=usable_memory() // 4,
         ).fold
         means, start = np.log(table.frequencies), None
@@ -208,9 +212,11 @@ class FeatureGPClassifier(ClassifierMixin, GaussianProcess):
         return mean + like(np.log(self.frequencies_), mean), variance + lack[:, None]
 
 
-def labelled_block(columns: Columns, inputs: Any, table: ClassTable, block: Block) -> LabelledBlock:
+def labelled_block(
+    columns: Columns, inputs: Any, table: ClassTable, dtype: Any, block: Block
+) -> LabelledBlock:
     """Features, classes and weights of a block of rows."""
-    Z = columns(checked(inputs, block[0]))
+    Z = np.asarray(columns(checked(inputs, block[0])), dtype=dtype)
     codes = np.searchsorted(table.classes, labels_of(block[1], table.classes))
     weights, counts = table.weights[codes], block[3] if len(block) > 3 else None
     return LabelledBlock(Z, codes, weights if counts is None else weights * counts)
