@@ -47,8 +47,12 @@ def test_a_kernel_of_low_rank_is_exact(rng):
 
 @pytest.mark.parametrize("name", SETS)
 def test_a_sample_brackets_the_error_of_all_rows(name):
-    """Up to D = 1/4 of the sample's rows the estimate is within 25 %, 10 % over three samples."""
+    """Up to D = 1/4 of the sample's rows the estimate is within 15 %, 10 % over three samples.
+
+    Random samples of the rows in R⁴ differ more: 25 %.
+    """
     kernel, X = SETS[name]
+    most = 1.25 if name == "4 columns" else 1.15
     for columns in (25, 50, 100):
         expected, ratios = error_of_all_rows(kernel, X, columns), []
         for seed in range(3):
@@ -57,7 +61,7 @@ def test_a_sample_brackets_the_error_of_all_rows(name):
             assert found.n_rows == 400
             assert found.lowest - 3 * found.standard_error < expected < found.highest
             ratios.append(found.relative_error / expected)
-        assert 1 / 1.25 < min(ratios) <= max(ratios) < 1.25, columns
+        assert 1 / most < min(ratios) <= max(ratios) < most, columns
         assert abs(np.mean(np.log(ratios))) < np.log(1.1), columns
 
 
