@@ -111,7 +111,7 @@ def test_a_search_for_the_lengthscale_is_silent(rng):
     """It tries a sixteenth of the median distance: correlations of e^−128."""
     X = rng.standard_normal((60, 20))
     features = FourierFeatures(Gaussian(), n_components=50, random_state=0)
-    FeatureGPRegressor(features).fit(X, X[:, 0], optimize=True)
+    FeatureGPRegressor(features, optimize=True).fit(X, X[:, 0])
 
 
 @pytest.mark.parametrize("lengthscale", [0.1, 0.01])
@@ -150,15 +150,16 @@ def test_columns_of_very_different_scales(family, lengthscale, rng):
 
 
 def test_a_process_warns_of_scales_once(rng):
-    """Also where it searches for the lengthscale, with features that choose themselves."""
+    """Also with features that choose themselves; lengthscales of a search suit their inputs."""
     X = rng.standard_normal((60, 3)) * [0.1, 1.0, 1e3]
     for features in (
         NystromFeatures(Gaussian(), n_components=20),
         AutoFeatures(Gaussian(), n_components=20, candidates="fourier"),
     ):
         with pytest.warns(UserWarning, match=UNEVEN) as caught:
-            FeatureGPRegressor(features).fit(X, X[:, 0], optimize=True)
+            FeatureGPRegressor(features).fit(X, X[:, 0])
         assert len(caught) == 1
+        FeatureGPRegressor(features, optimize=True).fit(X, X[:, 0])
 
 
 def test_scales_that_are_not_warned_of(rng):
