@@ -190,7 +190,7 @@ def best_kernel(
         shorter = np.minimum(end, box[:, 1] + np.log(2))
         if noise is None:
             shorter[-1] = max(end[-1], np.log(0.02))
-        run("landmarks", [(used, end), (used, shorter)], MANY_ROWS, 15, LANDMARKS)
+        run("landmarks", [(used, end), (used, shorter)], MANY_ROWS, 25, LANDMARKS)
         chosen = len(steps) - 1
     return Search(levelled(steps[chosen].kernel, X, float(level)), tuple(steps))
 
