@@ -58,7 +58,6 @@ def test_dirichlet_labels_agree_with_the_exact_process():
     gp = DirichletGPClassifier(features, **FIXED).fit(X, y)
     for ours, theirs in zip(gp.predict_latent(X), exact.predict_latent(X), strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-4)
-    assert gp.log_marginal_likelihood() == pytest.approx(exact.log_marginal_likelihood(), rel=1e-4)
     np.testing.assert_array_equal(gp.predict(X), exact.predict(X))
 
 

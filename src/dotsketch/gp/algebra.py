@@ -134,6 +134,22 @@ def posterior_of_sums(
     )
 
 
+def log_evidence(
+    sums: SufficientStatistics,
+    means: np.ndarray,
+    scales: np.ndarray,
+    noise: np.ndarray,
+    posterior: Posterior,
+) -> float:  # (m,), (m,), (m,)
+    """log p of all outputs (y − mean) / scale, from their posterior: no other factorisation."""
+    cross, squares = sums.centred(means, scales)
+    explained = np.sum((np.conj(cross) * posterior.coefficients).real, axis=0)
+    determinants = np.array([posterior.factors[k].log_determinant() for k in posterior.owners])
+    log_c = determinants + sums.n * np.log(noise) - sums.log_weights
+    is_complex = bool(np.iscomplexobj(cross))
+    return float(np.sum(log_density(log_c, (squares - explained) / noise, sums.n, is_complex)))
+
+
 # -- evidence at all variances ---------------------------------------------------------------------
 
 
@@ -154,7 +170,8 @@ class Likelihood:
 
     measure: Callable[[float], tuple[float, np.ndarray]]
     largest: float  # about the largest eigenvalue of K̂
-    squares: np.ndarray  # (m,): |y_j|²
+    squares: np.ndarray  # (m,): |y_j|², weighted
+    energies: np.ndarray  # (m,): the mean y_j², not weighted
     n: float  # rows, each as often as it counts
     log_weights: float = 0.0
     is_complex: bool = False
@@ -185,8 +202,7 @@ class Likelihood:
         A search along the ratio r = s/σ² in any case: the best noise for a ratio has the closed
         form σ² = yᴴ (I + r K̂)⁻¹ y / n if both are free.
         """
-        m, energies = len(self.squares), self.squares / self.n
-        energies = np.where(energies > 0, energies, 1.0)
+        m, energies = len(self.squares), np.where(self.energies > 0, self.energies, 1.0)
         if noise is not None and prior is not None:
             return np.full(m, float(noise)), np.full(m, float(prior))
         if prior is None and not self.largest > 0:
@@ -242,6 +258,7 @@ def likelihood_of_sums(
     A = sums.second_moment.lower()
     shared: dict[str, Any] = {
         "squares": squares,
+        "energies": (sums.deviations() ** 2 + (sums.means() - means) ** 2) / scales**2,
         "n": sums.n,
         "log_weights": sums.log_weights,
         "is_complex": bool(np.iscomplexobj(cross)),
@@ -268,9 +285,11 @@ def likelihood_of_kernel(
     """Of targets Y with the Gram matrix K, noise variances if there are any, rows that count."""
     variances = np.ones(len(K)) if noise is None else noise
     roots = np.sqrt(variances / counts)
+    energies = np.average(Y**2, axis=0, weights=counts)
     K, Y = K / np.outer(roots, roots), Y / roots[:, None]
     shared: dict[str, Any] = {
         "squares": np.sum(Y * Y, axis=0),
+        "energies": energies,
         "n": float(np.sum(counts)),
         "log_weights": -float(np.sum(counts * np.log(variances))),
     }
@@ -282,13 +301,13 @@ def likelihood_of_kernel(
 
 
 def _spectral(
-    values: np.ndarray, energies: np.ndarray, rest: np.ndarray, **shared: Any
+    values: np.ndarray, along: np.ndarray, rest: np.ndarray, **shared: Any
 ) -> Likelihood:  # (r,), (r, m), (m,)
     """y has variance σ² + s λ_j along eigenvector j, and σ² where no feature sees it."""
 
     def measure(ratio: float) -> tuple[float, np.ndarray]:
         shares = 1 + ratio * values
-        return float(np.sum(np.log(shares))), np.sum(energies / shares[:, None], axis=0) + rest
+        return float(np.sum(np.log(shares))), np.sum(along / shares[:, None], axis=0) + rest
 
     return Likelihood(measure, float(values.max(initial=0.0)), **shared)
 
@@ -353,7 +372,7 @@ def left_out_of_kernel(
     factor, _ = factorise(PackedMatrix.of(C))
     inverse = factor.inverse()
     diagonal = np.sum(np.abs(inverse) ** 2, axis=0)
-    return factor.solve(Y) / diagonal[:, None], 1 / diagonal
+    return factor.solve(Y).real / diagonal[:, None], 1 / diagonal
 
 
 # -- evidence with its derivatives, for a search ---------------------------------------------------

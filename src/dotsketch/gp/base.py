@@ -215,6 +215,12 @@ def check_mergeable(model: Any, other: Any) -> None:
         )
 
 
+def input_names(model: Any) -> tuple[str, ...] | None:
+    """The names of the inputs, if the rows had some."""
+    names = getattr(model, "feature_names_in_", None)
+    return None if names is None else tuple(map(str, names))
+
+
 def without_sums(model: Any) -> Any:
     """A copy for predictions, without the sums over the training rows."""
     light = type(model)()

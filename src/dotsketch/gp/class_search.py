@@ -18,7 +18,7 @@ from ..features import NystromFeatures
 from ..rows import Block
 from .base import labels_of, search_alternatives, searchable
 from .columns import KernelPlace
-from .search import Search, SearchStep, best_kernel, line_of
+from .search import Search, SearchStep, best_kernel, levelled, line_of
 from .softmax import SEARCH_COLUMNS, LabelledBlock, chosen_prior
 
 JUDGED_ROWS = 6000  # of which a fifth is held out; few rows are all held out in turn
@@ -63,7 +63,7 @@ def best_class_kernel(
         began = time.perf_counter()
         n_columns = min(SEARCH_COLUMNS, len(codes))
         features = NystromFeatures(
-            candidate.times(1 / float(np.mean(candidate.diag(X[:1000])))),
+            levelled(candidate, X[:1000], 1.0),
             n_components=n_columns,
             n_landmarks=n_columns,
             random_state=seed,
@@ -79,5 +79,5 @@ def best_class_kernel(
             print(line_of(step))
     # the first of equals: the kernel as it was
     best = max(steps[-len(candidates) :], key=lambda step: step.log_likelihood).kernel
-    level = np.mean(np.asarray(candidates[0].diag(X))) / np.mean(np.asarray(best.diag(X)))
-    return Search(best.times(float(level)), tuple(steps))
+    level = float(np.mean(np.asarray(candidates[0].diag(X))))
+    return Search(levelled(best, X, level), tuple(steps))

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from .._arrays import as_generator, like
+from .._arrays import as_generator, host, like
 from .._support.memory import usable_memory
 from .._support.parameters import check_positive, positive_integer
 from .._support.stored import array, stored
@@ -21,6 +21,7 @@ from .base import (
     check_optimize,
     checked,
     column_blocks,
+    input_names,
     labels_of,
 )
 from .class_search import searched_features
@@ -130,7 +131,6 @@ class FeatureGPClassifier(ClassifierMixin, GaussianProcess):
         table = ClassTable.of(labels, counts, self.class_weight)
         begun = begin(self, training, partial(searched_features, self))
         columns = begun.columns
-        columns.carried(begun.sample[0][:16])
         # many features are multiplied in single precision: half the time, and far more digits than
         # the iterations find
         is_large = columns.n_columns * (rows.n_rows or 0) > 1 << 22
@@ -167,7 +167,7 @@ class FeatureGPClassifier(ClassifierMixin, GaussianProcess):
         check_is_fitted(self)
         if is_collection(X):
             return lazy_classes(self, "predict", X)
-        blocks = [np.asarray(self.posterior_.mean(Z)) for _, Z in column_blocks(self, X)]
+        blocks = [host(self.posterior_.mean(Z)) for _, Z in column_blocks(self, X)]
         means = np.concatenate(blocks) + np.log(self.frequencies_)
         return self.classes_[means.argmax(axis=1)]
 
@@ -177,7 +177,8 @@ class FeatureGPClassifier(ClassifierMixin, GaussianProcess):
         if is_collection(X):
             return lazy_classes(self, "predict_latent", X)
         means, variances = zip(*map(self._latent, column_blocks(self, X)), strict=True)
-        return np.concatenate(means), np.sqrt(np.concatenate(variances))
+        mean, variance = (np.concatenate([*map(host, part)]) for part in (means, variances))
+        return mean, np.sqrt(variance)
 
     def predict_proba(self, X: Any) -> Any:  # (n, d) -> (n, C)
         """Probabilities of the classes: the softmax averaged over the latent functions.
@@ -202,7 +203,9 @@ class FeatureGPClassifier(ClassifierMixin, GaussianProcess):
         n = positive_integer("n_functions", n_functions)
         draws = self.posterior_.sample(n, as_generator(random_state))
         means = np.log(self.frequencies_)
-        return SampledFunctions(self.columns_, draws, means, np.ones_like(means), False)
+        return SampledFunctions(
+            self.columns_, draws, means, np.ones_like(means), False, input_names(self)
+        )
 
     def _latent(self, block: tuple[Any, Any]) -> tuple[Any, Any]:
         """Means and variances (n, C) of the latent functions."""

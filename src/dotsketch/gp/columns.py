@@ -41,6 +41,7 @@ class Columns:
     n_columns: Annotated[int, Count(MOST_COLUMNS, least=1)]
     is_complex: bool  # whether the columns are complex
     usual_lack: float = 0.0  # the share of k(x, x) that 99 % of the training rows lack at most
+    vanishing_level: float | None = None  # mean k(x, x) of features that carry almost nothing of it
 
     @classmethod
     def fit(cls, features: Any, X: Array, y: Any, some: Array, *, joins_parts: bool) -> Columns:
@@ -51,14 +52,27 @@ class Columns:
         fitted = clone(features).fit(X, y)
         probe = _joined(fitted.transform(some[:1]), joins_parts)
         columns = cls(fitted, joins_parts, probe.shape[1], bool(np.iscomplexobj(probe)))
-        with np.errstate(
-            over="ignore", invalid="ignore"
-        ):  # sums that overflow have their own error
-            prior, lack = columns.prior_diagonal(some), columns.deficit(some, columns(some))
+        with np.errstate(over="ignore", invalid="ignore"):  # sums have an error of their own
+            Z = columns(some)
+            prior, lack = columns.prior_diagonal(some), columns.deficit(some, Z)
+            carried = float(np.mean(np.sum(np.abs(Z) ** 2, axis=1, dtype=np.float64)))
         if prior is None or not np.all(np.isfinite(lack)):
             return columns
-        shares = lack / np.maximum(np.asarray(prior, dtype=np.float64), np.finfo(float).tiny)
-        return replace(columns, usual_lack=min(float(np.quantile(shares, 0.99)), 1 - 1e-6))
+        prior = np.asarray(prior, dtype=np.float64)
+        level = float(np.mean(prior))
+        if carried < 0.01 * level:
+            warnings.warn(
+                f"The features carry {carried / level:.1g} of the prior variance k(x, x) of the "
+                "training rows, so they can learn almost nothing. Usual causes are a lengthscale "
+                "far too short for the rows, or a value of extreme size in X: scale the columns, "
+                "remove the extreme values, or use another lengthscale or other features.",
+                UserWarning,
+                stacklevel=5,
+            )
+        shares = lack / np.maximum(prior, np.finfo(float).tiny)
+        usual = min(float(np.quantile(shares, 0.99)), 1 - 1e-6)
+        vanishing = level if carried < 0.01 * level else None
+        return replace(columns, usual_lack=usual, vanishing_level=vanishing)
 
     def __call__(self, X: Any) -> Any:  # (n, d) -> (n, n_columns)
         """The columns of validated rows: on the host, or in the foreign array library of X."""
@@ -168,31 +182,9 @@ class Columns:
             return xp.where(lack > 0.99 * prior, lack, xp.zeros_like(lack))
         if self.usual_lack == 0 or not in_noise:
             return lack
-        share = (lack / prior - self.usual_lack) / (1 - self.usual_lack)
-        return prior * xp.clip(share, 0.0, 1.0)
-
-    def carried(self, X: Any) -> tuple[float, float] | None:
-        """The means of |z(x)|² and of k(x, x) over rows; None if the features name no kernel.
-
-        Warns if almost nothing is carried: a posterior variance can only shrink what the features
-        carry, so features near zero would predict the mean of y, and be certain of it.
-        """
-        with np.errstate(over="ignore"):  # sums that overflow have an error of their own
-            prior = self.prior_diagonal(X)
-            if prior is None:
-                return None
-            level = float(np.mean(np.asarray(prior, dtype=np.float64)))
-            squares = float(np.mean(np.sum(np.abs(self(X)) ** 2, axis=1, dtype=np.float64)))
-        if squares < 0.01 * level:
-            warnings.warn(
-                f"The features carry {squares / level:.1g} of the prior variance k(x, x) of the "
-                "training rows, so they can learn almost nothing. Usual causes are a lengthscale "
-                "far too short for the rows, or a value of extreme size in X: scale the columns, "
-                "remove the extreme values, or use another lengthscale or other features.",
-                UserWarning,
-                stacklevel=4,
-            )
-        return squares, level
+        beyond = (lack - self.usual_lack * prior) / (1 - self.usual_lack)
+        beyond = xp.where(beyond > 0, beyond, xp.zeros_like(beyond))
+        return xp.where(beyond < prior, beyond, prior)
 
 
 def _joined(Z: Any, joins_parts: bool) -> Any:  # (n, D) -> (n, D) or (n, 2D)

@@ -29,6 +29,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from .._arrays import is_foreign, like, namespace
 from .._backends import add_adjoint
 from .._support.stored import array, stored
 from .._support.threads import run_strips, single_blas_thread, threads_for_features
@@ -150,8 +151,14 @@ class SampledPosterior:
         """E f(x)."""
         return evaluate(Z, self.coefficients)
 
-    def variance(self, Z: np.ndarray) -> np.ndarray:  # (n, D) -> (n, S)
-        """Var f(x) = |L⁻¹ Uᵀz|² + mean (zᵀδ')²."""
+    def variance(self, Z: Any) -> Any:  # (n, D) -> (n, S)
+        """Var f(x) = |L⁻¹ Uᵀz|² + mean (zᵀδ')², in the array library of Z."""
+        if is_foreign(Z):
+            xp, (D, S, k) = namespace(Z), self.rest.shape
+            maps = [self.basis @ core.inverse().T for core in self.cores]
+            parts = [xp.sum((Z @ like(half, Z)) ** 2, axis=1) for half in maps]
+            draws = xp.reshape(Z @ like(self.rest.reshape(D, S * k), Z), (-1, S, k))
+            return xp.stack(parts, axis=1) + xp.mean(draws**2, axis=2)
         along = (np.asarray(Z, dtype=np.float32) @ self.basis).astype(np.float64)
         exact = np.stack([core.half_squares(along) for core in self.cores], axis=1)
         return exact + np.mean(self._rest(Z) ** 2, axis=2)
@@ -335,7 +342,7 @@ class Passes:
 
         return self.adjoint(right, V.shape[1], what, exact=exact) * scales
 
-    def cores(self, basis: np.ndarray) -> list[PackedMatrix]:  # (D, r)
+    def cores(self, basis: np.ndarray, n_systems: int) -> list[PackedMatrix]:  # (D, r)
         """UᵀZᵀW_sZU of every system.
 
         Weights that all systems have in common are summed once. What a system adds to them is often
@@ -354,8 +361,6 @@ class Passes:
                     PackedMatrix(packed).add_outer_products(scaled)
             return total
 
-        first_block = next(iter(self.rows.blocks(1)))
-        n_systems = self.block(first_block).weights.shape[1]
         total = self._single.fold(partial(np.zeros, (n_systems + 1, r * (r + 1) // 2)), add)
         return [PackedMatrix(total[0] + own) for own in total[1:]]
 
@@ -374,7 +379,7 @@ def _start(
     basis, last = _subspace(passes, min(solver.rank, D), rng)
     gram = basis.T.astype(np.float64) @ basis
     cores, whole = [], PackedMatrix.of(gram)
-    for moment, precision in zip(passes.cores(basis), precisions, strict=True):
+    for moment, precision in zip(passes.cores(basis, S), precisions, strict=True):
         moment.add_multiple(precision, whole)
         factor = moment.cholesky()
         if factor is None:

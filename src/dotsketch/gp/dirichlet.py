@@ -19,11 +19,11 @@ import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from .._arrays import as_generator, like
+from .._arrays import as_generator, host, like
 from .._support.parameters import check_positive, one_of, positive_integer
 from .._support.stored import array, stored
 from ..rows import Block, Checkpoint, fingerprint, is_collection, split_target
-from .algebra import System, log_density, solve
+from .algebra import System, solve
 from .base import (
     Begun,
     GaussianProcess,
@@ -33,6 +33,7 @@ from .base import (
     check_optimize,
     checked,
     column_blocks,
+    input_names,
     kept,
     labels_of,
 )
@@ -467,11 +468,10 @@ class DirichletGPClassifier(ClassifierMixin, GaussianProcess):
     def refit(self, alpha: float | str | None = None) -> DirichletGPClassifier:
         """The posterior for another α (or other changed parameters), without the rows."""
         check_is_fitted(self)
-        sums = self._sums("refit")
-        if alpha is not None:
-            self.alpha = alpha
-        self._check_parameters()
-        return self._assign(self, **kept(self, *OWN), **self._solved(sums))
+        sums, changed = self._sums("refit"), {} if alpha is None else {"alpha": alpha}
+        other = type(self)(**{**self.get_params(deep=False), **changed})
+        other._check_parameters()
+        return self._assign(self, **kept(self, *OWN), **other._solved(sums), **changed)
 
     def merge(self, other: DirichletGPClassifier) -> DirichletGPClassifier:
         """Add the rows that another classifier with the same features has seen.
@@ -503,7 +503,6 @@ class DirichletGPClassifier(ClassifierMixin, GaussianProcess):
         if labels is not None:
             check_two_classes(labels)
         begun = begin(self, training, partial(searched_features, self))
-        begun.columns.carried(begun.sample[0][:16])
         more = {
             "_seed": begun.seed,
             "_named": named,
@@ -614,7 +613,7 @@ class DirichletGPClassifier(ClassifierMixin, GaussianProcess):
         check_is_fitted(self)
         if is_collection(X):
             return lazy_classes(self, "predict", X)
-        blocks = [np.asarray(self._latent(rows, Z, False)[0]) for rows, Z in column_blocks(self, X)]
+        blocks = [host(self._latent(rows, Z, False)[0]) for rows, Z in column_blocks(self, X)]
         return self.classes_[np.concatenate(blocks).argmax(axis=1)]
 
     def predict_latent(self, X: Any) -> tuple[np.ndarray, np.ndarray]:  # (n, d) -> (n, C), (n, C)
@@ -625,7 +624,8 @@ class DirichletGPClassifier(ClassifierMixin, GaussianProcess):
         means, variances = zip(
             *(self._latent(*block) for block in column_blocks(self, X)), strict=True
         )
-        return np.concatenate(means), np.sqrt(np.concatenate(variances))
+        mean, variance = (np.concatenate([*map(host, part)]) for part in (means, variances))
+        return mean, np.sqrt(variance)
 
     def predict_proba(self, X: Any) -> Any:  # (n, d) -> (n, C)
         """Probabilities of the classes: the softmax averaged over the latent functions."""
@@ -644,36 +644,9 @@ class DirichletGPClassifier(ClassifierMixin, GaussianProcess):
         n = positive_integer("n_functions", n_functions)
         draws = self.posterior_.sample(n, as_generator(random_state))
         means = self.labels_.means
-        return SampledFunctions(self.columns_, draws, means, np.ones_like(means), False)
-
-    def log_marginal_likelihood(self) -> float:
-        """log p of the labels' targets at the fitted α, summed over classes.
-
-        Σ_c log N(ỹ_c − μ_c; 0, s K̂ + Σ_c); a weight divides the noise variance of its rows.
-        """
-        check_is_fitted(self)
-        sums, labels = self._sums("log_marginal_likelihood"), self.labels_
-        counts = np.array([float(s.n) for s in sums.sorted()[1]])
-        weighted, n = counts * self.class_weights_, float(counts.sum())
-        log_weights = float(np.sum(counts * np.log(self.class_weights_)))
-        total = 0.0
-        for c, system in enumerate(sums.systems(labels, self.class_weights_, self.prior_variance_)):
-            posterior = solve([system])
-            inside, outside = weighted[c], weighted.sum() - weighted[c]
-            square = (
-                inside * (labels.inside - labels.means[c]) ** 2 / labels.inside_variance
-                + outside * (labels.outside - labels.means[c]) ** 2 / labels.outside_variance
-            )
-            log_noise = (
-                counts[c] * np.log(labels.inside_variance)
-                + (n - counts[c]) * np.log(labels.outside_variance)
-                - log_weights
-            )
-            explained = np.sum((np.conj(system.cross) * posterior.coefficients).real)
-            determinant = posterior.factors[0].log_determinant() + log_noise
-            is_complex = self.columns_.is_complex
-            total += float(log_density(determinant, square - explained, n, is_complex))
-        return total
+        return SampledFunctions(
+            self.columns_, draws, means, np.ones_like(means), False, input_names(self)
+        )
 
     def _latent(self, rows: Any, Z: Any, with_variance: bool = True) -> tuple[Any, Any]:
         """Means and variances (n, C) of the latent functions."""

@@ -7,6 +7,7 @@ with n² and time with n³, so a few thousand rows are the limit.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from .._arrays import Array, as_generator, host
 from .._support.parameters import check_positive, one_of, positive_integer
 from .._support.stored import array, stored
 from ..kernels import Kernel
-from .algebra import factorise, left_out_of_kernel, likelihood_of_kernel, log_density
+from .algebra import factorise, likelihood_of_kernel, log_density
 from .base import (
     GaussianProcess,
     TrainingRows,
@@ -34,8 +35,16 @@ from .classes import ClassTable, expected_softmax, folds, mean_loss
 from .columns import default_kernel
 from .dirichlet import DirichletLabels, choose
 from .packed import PackedFactor, PackedMatrix
-from .regression import NORMALIZATIONS, Targets, gaussian_quantiles, number_of
 from .search import best_kernel
+from .targets import (
+    NORMALIZATIONS,
+    Targets,
+    chosen_variances,
+    gaussian_quantiles,
+    left_out_of_kernels,
+    noise_at,
+    number_of,
+)
 
 
 @stored
@@ -151,18 +160,13 @@ class ExactGPRegressor(RegressorMixin, MultiOutputMixin, GaussianProcess):
         deviations = np.sqrt(np.average((Y - means) ** 2, axis=0, weights=counts))
         normal = Targets.of(means, deviations, self.normalize_y, is_flat)
         Y = (Y - normal.means) / normal.scales
-        given, prior = (
-            None if isinstance(value, str) else float(value)
-            for value in (self.noise_variance, self.prior_variance)
-        )
-        given = 1.0 if noise is not None else given
-        if normal.are_constant:
-            given, prior = given or 1.0, prior or 1.0
         kernel, search = self.kernel, None
         if isinstance(kernel, str):
             kernel = default_kernel(X)
         if wants_kernel_search(self.optimize, self.kernel):
-            fixed = noise if given is None or noise is not None else np.full(len(Y), given)
+            fixed = noise
+            if noise is None and not isinstance(self.noise_variance, str):
+                fixed = np.full(len(Y), float(self.noise_variance))
             search = best_kernel(
                 kernel,
                 X,
@@ -177,8 +181,13 @@ class ExactGPRegressor(RegressorMixin, MultiOutputMixin, GaussianProcess):
             kernel = search.kernel
         kernel = resolved(kernel, X)
         K = gram(kernel, X)
-        likelihood = likelihood_of_kernel(K, Y, noise, counts)
-        shared, priors = likelihood.best_variances(given, prior)
+        shared, priors = chosen_variances(
+            partial(likelihood_of_kernel, K, Y, noise, counts),
+            self.noise_variance,
+            self.prior_variance,
+            noise is not None,
+            normal,
+        )
         rows = [np.full(len(Y), s2) if noise is None else noise for s2 in shared]
         posteriors = [
             ExactPosterior.of(K, y, own / counts, s)
@@ -199,6 +208,7 @@ class ExactGPRegressor(RegressorMixin, MultiOutputMixin, GaussianProcess):
             _prior=priors,
             posteriors_=posteriors,
             _flat=is_flat,
+            _is_weighted=bool(np.any(counts != 1)),
             _log_likelihood=float(density - units),
         )
 
@@ -229,7 +239,9 @@ class ExactGPRegressor(RegressorMixin, MultiOutputMixin, GaussianProcess):
         cross = gram(self.kernel_, X, self.X_train_)
         mean = np.stack([p.mean(cross) for p in self.posteriors_], axis=1)
         mean = self._shaped(mean * self.scales_ + self.means_)
-        noise = self._noise_of(noise_variance) if include_noise else np.zeros(len(self.means_))
+        if noise_variance is not None and not include_noise:
+            raise ValueError("noise_variance is the noise of y: set include_noise=True, too.")
+        noise = noise_at(self._noise, noise_variance, len(cross)) if include_noise else 0.0
         if return_std:
             diagonal = np.asarray(self.kernel_.diag(X))
             variance = np.stack([p.variance(cross, diagonal) for p in self.posteriors_], axis=1)
@@ -289,26 +301,14 @@ class ExactGPRegressor(RegressorMixin, MultiOutputMixin, GaussianProcess):
             raise ValueError(
                 "leave_one_out of an exact process needs all rows that it was fitted to."
             )
-        by_row = row_noise(noise_variance, self.noise_variance_ is None, len(Y))
-        noise = np.broadcast_to(self._noise_of(by_row), Y.shape)
+        if self._is_weighted:
+            raise ValueError("leave_one_out of an exact process is for rows without sample_weight.")
+        by_row = row_noise(noise_variance, self._noise is None, len(Y))
+        noise = np.broadcast_to(noise_at(self._noise, by_row, len(Y)), Y.shape)
         K, normal = gram(self.kernel_, X), (Y - self.means_) / self.scales_
-        parts = [
-            left_out_of_kernel(s * K, normal[:, j : j + 1], noise[:, j])
-            for j, s in enumerate(self._prior)
-        ]
-        residuals = np.concatenate([residual for residual, _ in parts], axis=1)
-        deviations = np.sqrt(np.stack([variance for _, variance in parts], axis=1)) * self.scales_
+        residuals, variance = left_out_of_kernels(K, self._prior, normal, noise)
+        deviations = np.sqrt(variance) * self.scales_
         return self._shaped(Y - self.scales_ * residuals), self._shaped(deviations)
-
-    def _noise_of(self, by_row: Any) -> np.ndarray:
-        """The noise variance of rows to predict, (m,) or (n, 1)."""
-        if by_row is not None:
-            return np.asarray(by_row, dtype=np.float64)[:, None]
-        if self.noise_variance_ is None:
-            raise ValueError(
-                "The noise was given by row in fit: give that of these rows as noise_variance=."
-            )
-        return self._noise
 
     def _covariance(self, X: Array, cross: np.ndarray) -> np.ndarray:  # -> (n, n, m)
         K = gram(self.kernel_, X)
@@ -415,13 +415,6 @@ class ExactGPClassifier(ClassifierMixin, GaussianProcess):
 
         chosen = choose(self.alpha, self.prior_variance, table.frequencies, loss)
         solved = posteriors(np.arange(n), *chosen)
-        densities = [
-            p.log_likelihood()
-            + log_density_of_copies(
-                class_targets(table, chosen.labels, codes, np.ones(n), c)[1], counts
-            )
-            for c, p in enumerate(solved)
-        ]
         return self._assign(
             training.inputs,
             kernel_=kernel,
@@ -434,7 +427,6 @@ class ExactGPClassifier(ClassifierMixin, GaussianProcess):
             labels_=chosen.labels,
             prior_variance_=chosen.prior_variance,
             posteriors_=solved,
-            _log_likelihood=float(sum(densities)),
             _seed=seed,
         )
 
@@ -456,11 +448,6 @@ class ExactGPClassifier(ClassifierMixin, GaussianProcess):
         """Probabilities of the classes: the softmax averaged over the latent functions."""
         mean, deviation = self.predict_latent(X)
         return expected_softmax(mean, deviation**2, self._seed)
-
-    def log_marginal_likelihood(self) -> float:
-        """log p of the labels' targets at the fitted α, summed over classes."""
-        check_is_fitted(self)
-        return self._log_likelihood
 
 
 def class_targets(

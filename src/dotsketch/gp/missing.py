@@ -14,6 +14,7 @@ the imputed rows as large as the model says they are, for values that are not mi
 from __future__ import annotations
 
 from collections.abc import Iterator
+from numbers import Integral
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
@@ -113,7 +114,7 @@ class ImputedGPRegressor(RegressorMixin, BaseEstimator):
         first, noise, spreads, n_complete = _estimated(
             self.regressor, missing, X_some, np.asarray(y_some, dtype=np.float64)
         )
-        regressor = _settled(self.regressor, first)
+        regressor = _settled(self.regressor, first, rows.n_rows or len(X_some))
 
         def row_noise(X: np.ndarray) -> np.ndarray:  # (n, d) -> (n,)
             return noise + missing(X) @ spreads
@@ -128,6 +129,8 @@ class ImputedGPRegressor(RegressorMixin, BaseEstimator):
             regressor.fit(imputer.transform(X), y, noise_variance=row_noise(X))
         else:
             regressor.fit(filled if rows.repeatable else filled())
+        if hasattr(first, "_noise_holds_lack"):  # noise that was chosen, though it is given by row
+            regressor._noise_holds_lack = first._noise_holds_lack
         names = ("n_features_in_", "feature_names_in_")
         private = {name: value for name, value in vars(self).items() if name.startswith("_")}
         self.__dict__ = {
@@ -239,17 +242,19 @@ def _estimated(
     return gp, noise, spreads, n_complete
 
 
-def _settled(regressor: Any, first: Any) -> Any:
+def _settled(regressor: Any, first: Any, n_rows: int) -> Any:
     """An unfitted regressor with the kernel that the first one has, and variances in units of y."""
     settled = clone(regressor)
     if getattr(first, "search_", None) is not None:
         if hasattr(first, "X_train_"):
             settled.set_params(kernel=first.kernel_, optimize=False)
+        elif isinstance(regressor.features, str):
+            settled.set_params(features=first.kernel_, optimize=False)
         else:
-            settled.set_params(features=clone(first.features_), optimize=False)
-            columns = getattr(settled.features, "n_components", None)
-            if isinstance(regressor.features, str) and columns is not None:
-                settled.features.set_params(n_components=2048)
+            features = clone(first.features_)
+            if isinstance(regressor.features, Integral):
+                features.set_params(n_components=min(int(regressor.features), n_rows))
+            settled.set_params(features=features, optimize=False)
     if settled.normalize_y == "standard":
         prior = settled.prior_variance
         prior = prior if isinstance(prior, str) else prior * float(first.scales_[0]) ** 2

@@ -141,6 +141,7 @@ class SampledFunctions:
     means: Annotated[np.ndarray, array("f", "m")]
     scales: Annotated[np.ndarray, array("f", "m")]
     is_flat: bool  # whether there is one output, without an axis
+    input_names: tuple[str, ...] | None = None  # that rows of a data frame must have
 
     def __post_init__(self) -> None:
         outputs = {np.shape(self.means), np.shape(self.scales)}
@@ -158,6 +159,10 @@ class SampledFunctions:
 
     def __call__(self, X: Any) -> Array:  # (n, d) -> (n, k) or (n, m, k)
         """The values of all functions at the rows of X."""
+        names = list(getattr(X, "columns", self.input_names or ()))
+        if self.input_names is not None and tuple(map(str, names)) != self.input_names:
+            raise ValueError(f"The inputs must be {list(self.input_names)}; got {names}.")
+        X = X.to_numpy() if hasattr(X, "to_numpy") else X
         blocks = [evaluate(Z, self.coefficients) for _, Z in self.columns.blocks(X)]
         xp = namespace(blocks[0])
         values = blocks[0] if len(blocks) == 1 else xp.concat(blocks, axis=0)

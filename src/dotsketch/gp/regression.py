@@ -6,11 +6,10 @@ from functools import partial
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
-from scipy.special import ndtri
 from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from .._arrays import as_generator, like, namespace
+from .._arrays import as_generator, host, is_foreign, like, namespace
 from .._support.parameters import check_positive, one_of, positive_integer
 from .._support.stored import array, stored
 from ..rows import (
@@ -24,9 +23,9 @@ from ..rows import (
 )
 from .algebra import (
     left_out,
-    left_out_of_kernel,
     likelihood_of_kernel,
     likelihood_of_sums,
+    log_evidence,
     posterior_of_sums,
 )
 from .base import (
@@ -38,6 +37,7 @@ from .base import (
     check_optimize,
     checked,
     column_blocks,
+    input_names,
     kept,
     row_noise,
     search_alternatives,
@@ -58,32 +58,18 @@ from .conjugate_gradients import (
 from .posterior import SampledFunctions, evaluate
 from .search import Search, best_kernel
 from .sums import SufficientStatistics
+from .targets import (
+    NORMALIZATIONS,
+    Targets,
+    chosen_variances,
+    gaussian_quantiles,
+    left_out_of_kernels,
+    noise_at,
+    number_of,
+)
 
 CORRECTIONS = ("auto", "posterior", None)
-NORMALIZATIONS = ("standard", "mean", None)
 DIRECT_ROWS = 4096  # that the variances of "cg" are chosen on, by their Gram matrix
-
-
-class Targets(NamedTuple):
-    """What is subtracted from every output, what it is divided by, and whether y was (n,)."""
-
-    means: np.ndarray  # (m,)
-    scales: np.ndarray  # (m,)
-    is_flat: bool
-    are_constant: bool
-
-    @classmethod
-    def of(
-        cls, means: np.ndarray, deviations: np.ndarray, normalize: str | None, is_flat: bool
-    ) -> Targets:
-        # up to the rounding of their mean
-        constant = deviations <= 10 * np.finfo(np.float64).eps * np.abs(means)
-        shifts, scales = np.zeros_like(means), np.ones_like(means)
-        if normalize is not None:
-            shifts = means
-        if normalize == "standard":
-            scales = np.where(constant, 1.0, deviations)
-        return cls(shifts, scales, is_flat, normalize is not None and bool(np.all(constant)))
 
 
 @stored
@@ -246,18 +232,11 @@ class FeatureGPRegressor(RegressorMixin, MultiOutputMixin, GaussianProcess):
         self._check_parameters()
         X, y = split_target(X, y, target)
         training = TrainingRows.of(type(self), X, y, noise_variance, sample_weight)
-        begun = begin(self, training, self._searched)
-        if self.variance_correction == "posterior" and begun.columns.kernel() is None:
-            raise ValueError(
-                'variance_correction="posterior" compares with k(x, x): the features need a fitted '
-                f"kernel_, which {type(begun.columns.features).__name__} does not have."
-            )
-        Y, is_flat = targets(begun.sample[1])
-        model = Model(begun.columns, training.inputs, begun.sample[2] is not None, Y.shape[1])
+        begun, model, is_flat = self._begun(training)
         solver = chosen_solver(self.solver, training.rows, begun.columns)
         if solver is None:
-            sums = model.sums(training.rows, Y.mean(axis=0), checkpoint, self.verbose)
-            solved = self._solved(sums, model, is_flat, begun.sample[0])
+            sums = model.sums(training.rows, begun.sample[1], checkpoint, self.verbose)
+            solved = self._solved(sums, model, is_flat)
         else:
             solved = self._by_passes(model, training.rows, begun, is_flat, solver, checkpoint)
         return self._assign(training.inputs, **begun.attributes, **solved)
@@ -277,17 +256,14 @@ class FeatureGPRegressor(RegressorMixin, MultiOutputMixin, GaussianProcess):
             raise ValueError(NO_SUMS.format("partial_fit"))
         if not hasattr(self, "columns_"):
             training = TrainingRows.of(type(self), X, y, noise_variance, sample_weight)
-            begun = begin(self, training, self._searched)
-            Y, is_flat = targets(begun.sample[1])
-            model = Model(begun.columns, training.inputs, begun.sample[2] is not None, Y.shape[1])
-            sums = model.sums(training.rows, Y.mean(axis=0), None, self.verbose)
-            solved = self._solved(sums, model, is_flat, begun.sample[0])
+            begun, model, is_flat = self._begun(training)
+            sums = model.sums(training.rows, begun.sample[1], None, self.verbose)
+            solved = self._solved(sums, model, is_flat)
             return self._assign(training.inputs, **begun.attributes, **solved)
         sums = self._sums("partial_fit")
         training = TrainingRows.of(type(self), X, y, noise_variance, sample_weight, inputs=self)
-        return self._resolved(
-            sums + self._model().sums(training.rows, sums.offset, None, self.verbose)
-        )
+        more = self._model().sums(training.rows, None, None, self.verbose)
+        return self._resolved(sums + more)
 
     def refit(self) -> FeatureGPRegressor:
         """The posterior for changed parameters (noise, prior, normalisation), without the rows."""
@@ -343,35 +319,49 @@ class FeatureGPRegressor(RegressorMixin, MultiOutputMixin, GaussianProcess):
         )
         return place.with_kernel(search.kernel), search
 
-    def _chosen(self, by_row: bool, normal: Targets) -> tuple[float | None, float | None]:
-        """Noise (1 if the weights of the rows hold it) and prior variance; None: to be chosen."""
-        noise, prior = (
-            None if isinstance(value, str) else float(value)
-            for value in (1.0 if by_row else self.noise_variance, self.prior_variance)
-        )
-        if normal.are_constant:  # the likelihood grows without bound as they vanish
-            return noise or 1.0, prior or 1.0
-        return noise, prior
+    def _begun(self, training: TrainingRows) -> tuple[Begun, Model, bool]:
+        """Fitted features, how blocks become sums, and whether y has one dimension."""
+        begun = begin(self, training, self._searched)
+        self._check_kernel_of(begun.columns)
+        Y, is_flat = targets(begun.sample[1])
+        by_row = begun.sample[2] is not None
+        return begun, Model(begun.columns, training.inputs, by_row, Y.shape[1]), is_flat
 
-    def _solved(
-        self, sums: SufficientStatistics, model: Model, is_flat: bool, X: Any = None
-    ) -> dict[str, Any]:
-        """From the sums to everything that predictions need; X are random training rows."""
+    def _check_kernel_of(self, columns: Columns) -> None:
+        if self.variance_correction == "posterior" and columns.kernel() is None:
+            raise ValueError(
+                'variance_correction="posterior" compares with k(x, x): the features need a fitted '
+                f"kernel_, which {type(columns.features).__name__} does not have."
+            )
+
+    def _solved(self, sums: SufficientStatistics, model: Model, is_flat: bool) -> dict[str, Any]:
+        """From the sums to everything that predictions need."""
         normal = Targets.of(sums.means(), sums.deviations(), self.normalize_y, is_flat)
-        noise, prior = self._chosen(model.by_row, normal)
-        carried = None if X is None else model.columns.carried(X[:16])
-        if noise is None or prior is None:
-            likelihood = likelihood_of_sums(sums, normal.means, normal.scales)
-            if prior is None and carried is not None and carried[0] < 0.01 * carried[1]:
-                # features that vanish say nothing about s, which multiplies all of k(x, x) in
-                # predictions: f varies like y
-                prior = float(np.mean(likelihood.squares)) / sums.n / carried[1]
-            noises, priors = likelihood.best_variances(noise, prior)
-        else:
-            noises, priors = np.full(model.n_outputs, noise), np.full(model.n_outputs, prior)
-        posterior = posterior_of_sums(sums, normal.means, normal.scales, noises, priors)
-        described = _described(normal, posterior, noises, priors, model.by_row)
+        noise, prior = chosen_variances(
+            partial(likelihood_of_sums, sums, normal.means, normal.scales),
+            self.noise_variance,
+            self.prior_variance,
+            model.by_row,
+            normal,
+            model.columns.vanishing_level,
+        )
+        posterior = posterior_of_sums(sums, normal.means, normal.scales, noise, prior)
+        described = self._described(normal, posterior, noise, prior, model.by_row)
         return {"statistics_": sums, "solver_": "cholesky", **described}
+
+    def _described(
+        self, normal: Targets, posterior: Any, noise: np.ndarray, prior: np.ndarray, by_row: bool
+    ) -> dict[str, Any]:
+        """The attributes of a solution."""
+        return {
+            "means_": normal.means,
+            "scales_": normal.scales,
+            "posterior_": posterior,
+            "_noise": None if by_row else noise,
+            "_prior": prior,
+            "_flat": normal.is_flat,
+            "_noise_holds_lack": not by_row and isinstance(self.noise_variance, str),
+        }
 
     def _model(self) -> Model:
         """How further rows become sums."""
@@ -379,6 +369,9 @@ class FeatureGPRegressor(RegressorMixin, MultiOutputMixin, GaussianProcess):
 
     def _resolved(self, sums: SufficientStatistics) -> FeatureGPRegressor:
         """This model with other sums, or other parameters."""
+        self._check_kernel_of(self.columns_)
+        if self.columns_.joins_parts != (self.posterior == "real"):
+            raise ValueError(f"posterior={self.posterior!r} needs other columns: fit again.")
         return self._assign(self, **kept(self), **self._solved(sums, self._model(), self._flat))
 
     def _sums(self, method: str) -> SufficientStatistics:
@@ -405,12 +398,21 @@ class FeatureGPRegressor(RegressorMixin, MultiOutputMixin, GaussianProcess):
         with np.errstate(over="ignore", invalid="ignore"):  # the solver looks at its sums
             low = np.asarray(Z, dtype=np.float32)
             K = np.asarray(np.nan_to_num(low @ low.T), dtype=np.float64)
-        noises, priors = likelihood_of_kernel(
+        likelihood = partial(
+            likelihood_of_kernel,
             K,
             (Y - normal.means) / normal.scales,
             None if weights is None else 1 / weights,
             np.ones(len(Y)) if counts is None else counts,
-        ).best_variances(*self._chosen(model.by_row, normal))
+        )
+        noises, priors = chosen_variances(
+            likelihood,
+            self.noise_variance,
+            self.prior_variance,
+            model.by_row,
+            normal,
+            model.columns.vanishing_level,
+        )
         settings = [solver, *(values.tolist() for values in (noises, priors, *normal[:2]))]
         posterior, history = solve_by_passes(
             rows,
@@ -422,7 +424,7 @@ class FeatureGPRegressor(RegressorMixin, MultiOutputMixin, GaussianProcess):
             checkpoint=model.checkpoint(checkpoint, settings, Iteration.restored),
             verbose=self.verbose,
         )
-        described = _described(normal, posterior, noises, priors, model.by_row)
+        described = self._described(normal, posterior, noises, priors, model.by_row)
         iterations = {"n_iterations_": len(history) - 1, "residuals_": history}
         return {"solver_": "cg", **iterations, **described}
 
@@ -466,7 +468,10 @@ class FeatureGPRegressor(RegressorMixin, MultiOutputMixin, GaussianProcess):
                     "return_std."
                 )
             return self._lazy_prediction(X, return_std, include_noise)
-        extra = self._noise_of(noise_variance) if include_noise else 0.0
+        if noise_variance is not None and not include_noise:
+            raise ValueError("noise_variance is the noise of y: set include_noise=True, too.")
+        if return_cov and is_foreign(X):
+            raise ValueError("return_cov is for NumPy rows; return_std has gradients.")
         means, variances, blocks = [], [], []
         for rows, Z in column_blocks(self, X):
             means.append(self.posterior_.mean(Z))
@@ -476,6 +481,7 @@ class FeatureGPRegressor(RegressorMixin, MultiOutputMixin, GaussianProcess):
                 blocks.append(Z)
                 variances.append(self._missing(rows, Z) + np.zeros((len(Z), len(self.means_))))
         mean = self._in_units(_joined(means), self.means_)
+        extra = noise_at(self._noise, noise_variance, len(mean)) if include_noise else 0.0
         if return_std:
             xp = namespace(variances[0])
             variance = _joined(variances) + like(np.asarray(extra), variances[0])
@@ -519,8 +525,7 @@ class FeatureGPRegressor(RegressorMixin, MultiOutputMixin, GaussianProcess):
         coefficients = self.posterior_.sample(n, rng)
         draws = []
         for rows, Z in column_blocks(self, X):
-            values = evaluate(Z, coefficients)
-            lack = self._missing(rows, Z)
+            values, lack = host(evaluate(Z, coefficients)), host(self._missing(rows, Z))
             if np.any(lack):
                 values = values + np.sqrt(lack)[:, :, None] * rng.standard_normal(values.shape)
             draws.append(values)
@@ -539,15 +544,17 @@ class FeatureGPRegressor(RegressorMixin, MultiOutputMixin, GaussianProcess):
         check_is_fitted(self)
         n = positive_integer("n_functions", n_functions)
         coefficients = self.posterior_.sample(n, as_generator(random_state))
-        return SampledFunctions(self.columns_, coefficients, self.means_, self.scales_, self._flat)
+        names = input_names(self)
+        return SampledFunctions(
+            self.columns_, coefficients, self.means_, self.scales_, self._flat, names
+        )
 
     def log_marginal_likelihood(self) -> float:
         """log p(y) of the training targets at the fitted variances, in units of y."""
         check_is_fitted(self)
         sums = self._sums("log_marginal_likelihood")
-        likelihood = likelihood_of_sums(sums, self.means_, self.scales_)
-        noise = 1.0 if self.noise_variance_ is None else self.noise_variance_
-        density = float(np.sum(likelihood.log_likelihood(noise, self.prior_variance_)))
+        noise = np.ones(len(self.means_)) if self._noise is None else self._noise
+        density = log_evidence(sums, self.means_, self.scales_, noise, self.posterior_)
         units = float(sums.n * np.sum(np.log(self.scales_)))
         return density - units * (2 if self.columns_.is_complex else 1)
 
@@ -579,27 +586,27 @@ class FeatureGPRegressor(RegressorMixin, MultiOutputMixin, GaussianProcess):
         means, variances = [], []
         rows = Rows.of(test_rows(self, X), y, noise_variance)
         # as many columns as rows: 1 − v/σ² would be a small difference of large numbers
-        in_dual = rows.n_rows == sums.n <= self.columns_.n_columns
+        is_weighted = not isinstance(sums.n, int)
+        in_dual = not is_weighted and rows.n_rows == sums.n <= self.columns_.n_columns
         for block in rows.blocks(int(sums.n) if in_dual else self.columns_.block_rows):
             Y, by_row = targets(block[1])[0], block[2] if len(block) > 2 else None
-            own = row_noise(by_row, self.noise_variance_ is None, len(Y))
+            own = row_noise(by_row, self._noise is None, len(Y))
             normal = (Y - self.means_) / self.scales_
-            noise = np.broadcast_to(self._noise_of(own), normal.shape)
+            noise = np.broadcast_to(noise_at(self._noise, own, len(Y)), normal.shape)
             # in double precision: what a row of its own leaves of its noise is a small difference
             Z = self.columns_(checked(self, block[0])).astype(self.columns_.dtype, copy=False)
             if in_dual:
-                prior = self._prior
-                K = (Z @ Z.conj().T).real
-                parts = [
-                    left_out_of_kernel(s * K, normal[:, j : j + 1], noise[:, j])
-                    for j, s in enumerate(prior)
-                ]
-                residuals = np.concatenate([r for r, _ in parts], axis=1)
-                variance = np.stack([v for _, v in parts], axis=1)
+                K = Z @ Z.conj().T
+                residuals, variance = left_out_of_kernels(K, self._prior, normal, noise)
             else:
-                residuals, variance = left_out(
-                    normal - self.posterior_.mean(Z), self.posterior_.variance(Z), noise
-                )
+                variance = self.posterior_.variance(Z)
+                if is_weighted and np.any(variance >= noise):
+                    raise ValueError(
+                        "Rows with a sample_weight below one cannot lose a copy: fit with weights "
+                        "of one at least for leave_one_out."
+                    )
+                mean = self.posterior_.mean(Z)
+                residuals, variance = left_out(normal - mean, variance, noise)
             means.append(Y - self.scales_ * residuals)
             variances.append(variance + self._missing(block[0], Z))
         mean, deviations = np.concatenate(means), np.sqrt(np.concatenate(variances)) * self.scales_
@@ -613,20 +620,8 @@ class FeatureGPRegressor(RegressorMixin, MultiOutputMixin, GaussianProcess):
         if self.variance_correction == "posterior":
             lack = self.columns_.deficit(X, Z)
         else:
-            is_chosen = isinstance(self.noise_variance, str)
-            lack = self.columns_.missing(X, Z, in_noise=is_chosen)
+            lack = self.columns_.missing(X, Z, in_noise=self._noise_holds_lack)
         return lack[:, None] * like(np.ascontiguousarray(prior), lack)
-
-    def _noise_of(self, by_row: Any) -> Any:
-        """The noise variance of rows to predict, (m,) or (n, 1)."""
-        if by_row is None and self.noise_variance_ is not None:
-            return self._noise
-        if by_row is None:
-            raise ValueError(
-                "The noise was given by row in fit: give that of these rows as noise_variance=."
-            )
-        values = np.asarray(by_row, dtype=np.float64)
-        return values[:, None] if values.ndim == 1 else values
 
     def _in_units(self, values: Any, shift: np.ndarray) -> Any:  # (n, m) -> (n,) or (n, m)
         values = values * like(self.scales_, values) + like(shift, values)
@@ -689,11 +684,10 @@ class Model(NamedTuple):
         configuration = fingerprint([self.n_outputs, self.by_row, settings, self.columns.digest()])
         return Checkpoint(path, restore, fingerprint=configuration)
 
-    def sums(
-        self, rows: Rows, offset: np.ndarray, path: Any, verbose: bool
-    ) -> SufficientStatistics:
-        """The sums over all rows, in one pass."""
+    def sums(self, rows: Rows, some: Any, path: Any, verbose: bool) -> SufficientStatistics:
+        """The sums over all rows, in one pass, about the mean of some targets."""
         columns = self.columns
+        offset = np.zeros(self.n_outputs) if some is None else targets(some)[0].mean(axis=0)
         zero = partial(
             SufficientStatistics.zeros, columns.n_columns, self.n_outputs, columns.dtype, offset
         )
@@ -715,31 +709,5 @@ NO_SUMS = (
 )
 
 
-def _described(
-    normal: Targets, posterior: Any, noise: np.ndarray, prior: np.ndarray, by_row: bool
-) -> dict[str, Any]:
-    """The attributes of a solution."""
-    return {
-        "means_": normal.means,
-        "scales_": normal.scales,
-        "posterior_": posterior,
-        "_noise": None if by_row else noise,
-        "_prior": prior,
-        "_flat": normal.is_flat,
-    }
-
-
-def number_of(values: np.ndarray) -> Any:  # (m,) -> a number for one output
-    return float(values[0]) if len(values) == 1 else values
-
-
 def _joined(blocks: list[Any]) -> Any:
     return blocks[0] if len(blocks) == 1 else namespace(blocks[0]).concat(blocks, axis=0)
-
-
-def gaussian_quantiles(mean: Any, std: Any, quantiles: Any) -> Any:
-    """mean + Φ⁻¹(q) · standard deviation, along a new last axis."""
-    levels = np.atleast_1d(np.asarray(quantiles, dtype=np.float64))
-    if levels.ndim != 1 or not np.all((levels > 0) & (levels < 1)):
-        raise ValueError(f"quantiles must lie between 0 and 1; got {quantiles!r}.")
-    return mean[..., None] + std[..., None] * like(ndtri(levels), std)

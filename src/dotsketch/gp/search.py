@@ -190,10 +190,15 @@ def best_kernel(
         shorter = np.minimum(end, box[:, 1] + np.log(2))
         if noise is None:
             shorter[-1] = max(end[-1], np.log(0.02))
-        run("landmarks", [(used, end), (used, shorter)], MANY_ROWS, 15, LANDMARKS)
+        run("landmarks", [(used, end), (used, shorter)], MANY_ROWS, 25, LANDMARKS)
         chosen = len(steps) - 1
-    kernel = steps[chosen].kernel
-    return Search(kernel.times(float(level / np.mean(kernel.diag(X)))), tuple(steps))
+    return Search(levelled(steps[chosen].kernel, X, float(level)), tuple(steps))
+
+
+def levelled(kernel: Any, X: Any, level: float) -> Any:
+    """The kernel times a number, so that the mean k(x, x) of the rows is at this level."""
+    own = float(np.mean(np.asarray(kernel.diag(X))))
+    return kernel.times(level / own) if own > 0 and level > 0 else kernel
 
 
 def _exact_loss(kernel: Any, X: np.ndarray, Y: np.ndarray, noise: np.ndarray | None) -> Loss:

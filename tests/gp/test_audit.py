@@ -1,0 +1,180 @@
+"""Cases that a reader of the code found wrong once."""
+
+import numpy as np
+import pytest
+
+from dotsketch import (
+    DirichletGPClassifier,
+    ExactGPRegressor,
+    FeatureGPClassifier,
+    FeatureGPRegressor,
+    FourierFeatures,
+    Gaussian,
+    MaclaurinFeatures,
+    NystromFeatures,
+    Polynomial,
+    PolynomialSketch,
+)
+from dotsketch.gp import ConjugateGradients, ImputedGPRegressor
+from gp.data import class_data, regression_data
+
+WAVES = FourierFeatures(Gaussian(lengthscale=1.5), n_components=40, random_state=0)
+
+
+def landmarks(n_components=20):
+    return NystromFeatures(Gaussian(lengthscale=1.0), n_components=n_components, random_state=0)
+
+
+@pytest.mark.parametrize("features", ["auto", 50])
+def test_few_rows_with_missing_values(features):
+    X, y = regression_data(n=200)
+    X[::3, 0] = np.nan
+    gp = ImputedGPRegressor(FeatureGPRegressor(features)).fit(X, y)
+    assert gp.regressor_.columns_.n_columns == (200 if features == "auto" else 50)
+    assert np.all(np.isfinite(gp.predict(X, return_std=True)[1]))
+
+
+def test_noise_by_row_contains_nothing_that_features_lack():
+    X, y = regression_data(n=200)
+    shared = FeatureGPRegressor(landmarks(), noise_variance=0.02, prior_variance=1.0).fit(X, y)
+    by_row = FeatureGPRegressor(landmarks(), prior_variance=1.0)
+    by_row.fit(X, y, noise_variance=np.full(200, 0.02))
+    stds = [gp.predict(X[:9] * 1.1, return_std=True)[1] for gp in (shared, by_row)]
+    np.testing.assert_allclose(*stds, rtol=1e-8)
+    chosen = FeatureGPRegressor(landmarks()).fit(X, y)
+    before = chosen.predict(X, return_std=True)[1]
+    chosen.set_params(noise_variance=0.5)  # counts for the next fit only
+    np.testing.assert_array_equal(chosen.predict(X, return_std=True)[1], before)
+
+
+def test_rows_without_prior_variance():
+    X, y = regression_data()
+    kernel = Polynomial(2, coef0=0.0)
+    features = NystromFeatures(kernel, n_components=5, random_state=0)
+    _, std = FeatureGPRegressor(features).fit(X, y).predict(np.zeros((2, 3)), return_std=True)
+    np.testing.assert_array_equal(std, 0)
+
+
+def test_weights_of_rows_that_are_left_out():
+    """Weights whose sum is the number of rows are weights; those below one cannot lose a copy."""
+    X, y = regression_data(n=40)
+    weights = np.tile([0.5, 1.5], 20)
+    fixed = {"noise_variance": 0.1, "prior_variance": 1.0}
+    gp = FeatureGPRegressor(WAVES, **fixed).fit(X, y, sample_weight=weights)
+    heavy = weights > 1
+    whole, some = (
+        gp.leave_one_out(X[rows], y[rows])[0] for rows in (heavy, np.flatnonzero(heavy)[:7])
+    )
+    np.testing.assert_allclose(whole[:7], some, rtol=1e-10)
+    light = FeatureGPRegressor(WAVES, **fixed).fit(X, y, sample_weight=np.full(40, 0.05))
+    with pytest.raises(ValueError, match="below one"):
+        light.leave_one_out(X, y)
+    exact = ExactGPRegressor(Gaussian(), **fixed).fit(X, y, sample_weight=weights)
+    with pytest.raises(ValueError, match="without sample_weight"):
+        exact.leave_one_out(X, y)
+
+
+def test_the_complex_posterior_in_the_dimension_of_the_rows():
+    X, y = regression_data(n=40)
+    sketch = PolynomialSketch(3, coef0=1.0, n_components=64, output="complex", random_state=0)
+    gp = FeatureGPRegressor(
+        sketch, posterior="complex", noise_variance=0.1, prior_variance=1.0
+    ).fit(X, y)
+    for whole, some in zip(gp.leave_one_out(X, y), gp.leave_one_out(X[:39], y[:39]), strict=True):
+        np.testing.assert_allclose(whole[:39], some, rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_features_that_vanish_with_noise_by_row():
+    X, y = regression_data()
+    features = MaclaurinFeatures(Gaussian(lengthscale=0.01), n_components=20, random_state=0)
+    noise = np.full(60, 0.01)
+    with pytest.warns(UserWarning, match="carry"):
+        gp = FeatureGPRegressor(features).fit(X, y, noise_variance=noise)
+    assert gp.prior_variance_ == pytest.approx(1.0, rel=1e-6)
+    assert gp.refit().prior_variance_ == pytest.approx(1.0, rel=1e-6)
+
+
+def test_a_refit_that_fails_changes_nothing():
+    X, y = class_data()
+    gp = DirichletGPClassifier(WAVES, alpha=0.01).fit(X, y)
+    with pytest.raises(ValueError, match="alpha must be"):
+        gp.refit(alpha=-1.0)
+    assert gp.alpha == 0.01
+    assert gp.refit(alpha=0.1).alpha == gp.alpha_ == 0.1
+
+
+@pytest.mark.parametrize("make", [FeatureGPRegressor, ExactGPRegressor])
+def test_one_constant_output_among_several(make):
+    X, y = regression_data()
+    gp = make(Gaussian(lengthscale=1.0)).fit(X, np.column_stack([y, np.full(60, 3.0)]))
+    mean, std = gp.predict(X, return_std=True, include_noise=True)
+    np.testing.assert_allclose(mean[:, 1], 3.0)
+    assert np.all(std[:, 1] > 0.5)
+
+
+def test_arrays_of_other_libraries_everywhere():
+    torch = pytest.importorskip("torch")
+    X, y = regression_data()
+    rows = torch.tensor(X, requires_grad=True)
+    solver = ConjugateGradients(rank=10, n_samples=5)
+    for gp in (FeatureGPRegressor(WAVES), FeatureGPRegressor(WAVES, solver=solver)):
+        mean, std = gp.fit(X, y).predict(rows, return_std=True)
+        (mean.sum() + std.sum()).backward()
+        np.testing.assert_allclose(
+            std.detach(), gp.predict(X, return_std=True)[1], rtol=1e-4, atol=1e-6
+        )
+        assert gp.sample_y(rows, 3).shape == (60, 3)
+        with pytest.raises(ValueError, match="return_cov is for NumPy"):
+            gp.predict(rows, return_cov=True)
+    for make in (FeatureGPClassifier, DirichletGPClassifier):
+        gp = make(WAVES).fit(X, y > 5)
+        np.testing.assert_array_equal(gp.predict(rows), gp.predict(X))
+        np.testing.assert_allclose(gp.predict_latent(rows)[1], gp.predict_latent(X)[1], rtol=1e-6)
+
+
+def test_the_likelihood_of_almost_no_noise_is_finite():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((1200, 3))
+    features = FourierFeatures(Gaussian(lengthscale=1.0), n_components=1100, random_state=0)
+    gp = FeatureGPRegressor(features, noise_variance=1e-12, prior_variance=1.0)
+    assert np.isfinite(gp.fit(X, np.sin(X[:, 0])).log_marginal_likelihood())
+
+
+@pytest.mark.parametrize("make", [FeatureGPRegressor, ExactGPRegressor])
+def test_wrong_noise_of_rows_to_predict(make):
+    X, y = regression_data()
+    gp = make(Gaussian(lengthscale=1.0)).fit(X, y, noise_variance=np.full(60, 0.1))
+    options = {"return_std": True, "include_noise": True}
+    for noise in (-np.ones(3), np.ones(1), np.full(3, np.nan)):
+        with pytest.raises(ValueError, match="3 positive finite numbers"):
+            gp.predict(X[:3], noise_variance=noise, **options)
+    with pytest.raises(ValueError, match="include_noise=True"):
+        gp.predict(X[:3], return_std=True, noise_variance=np.ones(3))
+
+
+def test_functions_know_the_names_of_inputs():
+    pandas = pytest.importorskip("pandas")
+    X, y = regression_data()
+    frame = pandas.DataFrame(X, columns=[*"abc"])
+    f = FeatureGPRegressor(Gaussian(lengthscale=1.0)).fit(frame, y).sample_functions(2)
+    assert f(frame[[*"abc"]]).shape == (60, 2)
+    with pytest.raises(ValueError, match="The inputs must be"):
+        f(frame[[*"cba"]])
+
+
+def test_parameters_that_need_other_columns():
+    X, y = regression_data()
+    gp = FeatureGPRegressor(WAVES).fit(X, y).set_params(posterior="complex")
+    with pytest.raises(ValueError, match="fit again"):
+        gp.refit()
+
+
+def test_a_search_is_silent_and_scales_are_warned_of_once(rng):
+    """Lengthscales that a search tries may be far too short, and those it finds suit the inputs."""
+    X = rng.standard_normal((60, 3)) * [0.1, 1.0, 1e3]
+    features = NystromFeatures(Gaussian(), n_components=20, random_state=0)
+    with pytest.warns(UserWarning, match="scale") as caught:
+        FeatureGPRegressor(features).fit(X, X[:, 0])
+    assert len(caught) == 1
+    FeatureGPRegressor(features, optimize=True).fit(X, X[:, 0])
