@@ -14,7 +14,7 @@ from sklearn import config_context, get_config
 from dotsketch import AutoFeatures, FeatureGPRegressor, Gaussian, NystromFeatures
 from dotsketch._support import threads as pool
 from dotsketch._support.threads import run_all
-from dotsketch.features import whitening
+from dotsketch.features.nystrom import whitening
 from dotsketch.gp import algebra, spectrum
 
 
