@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from scipy.stats import norm
 
 from ._arrays import Array, FloatArray, IntArray, double, host, namespace
 
@@ -174,3 +175,120 @@ def _probabilities(y: Array, p: Array, classes: Any) -> tuple[FloatArray, IntArr
     if y.dtype.kind not in "iub" or y.min() < 0 or y.max() >= p.shape[1]:
         raise ValueError("y must hold indices of the columns; give classes for other labels.")
     return p, y.astype(int)
+
+
+def crps_gaussian(y: Array, mean: Array, std: Array) -> FloatArray:
+    """The continuous ranked probability score of N(mean, std²) for every y; smaller is better.
+
+        ∫ (F(t) − [y ≤ t])² dt = σ (z (2Φ(z) − 1) + 2φ(z) − 1/√π),   z = (y − μ)/σ
+
+    In units of y; of a point (σ → 0) it is |y − μ| (Gneiting and Raftery, 2007).
+
+    >>> float(crps_gaussian([0.0], [0.0], [1.0]).round(4)[0])
+    0.2337
+    """
+    y, mean, std = map(_array, ("y", "mean", "std"), (y, mean, std))
+    if not np.all(std > 0):
+        raise ValueError("Standard deviations must be positive: add the noise (include_noise).")
+    z = (y - mean) / std
+    return np.asarray(
+        std * (z * (2 * norm.cdf(z) - 1) + 2 * norm.pdf(z) - 1 / np.sqrt(np.pi)), dtype=float
+    )
+
+
+def crps_of_quantiles(y: Array, quantiles: Array, levels: Array) -> FloatArray:
+    """The same score from quantiles (n, q) at levels (q,): ∫ 2 (q_τ − y)([y < q_τ] − τ) dτ.
+
+    The mean pinball loss, by trapezoids over the levels: take them close to 0 and 1.
+
+    >>> levels = np.linspace(0.001, 0.999, 999)
+    >>> from scipy.stats import norm
+    >>> float(crps_of_quantiles([0.0], norm.ppf(levels)[None], levels).round(3)[0])
+    0.234
+    """
+    y, values, levels = map(_array, ("y", "quantiles", "levels"), (y, quantiles, levels))
+    if values.shape != (*y.shape, len(levels)) or not np.all((levels > 0) & (levels < 1)):
+        raise ValueError(
+            f"quantiles must be (n, q) for q levels between 0 and 1; got {values.shape} and "
+            f"{levels.shape}."
+        )
+    losses = 2 * (values - y[..., None]) * ((y[..., None] < values) - levels)
+    widths = np.diff(np.concatenate([[0.0], (levels[1:] + levels[:-1]) / 2, [1.0]]))
+    return np.asarray(losses @ widths, dtype=float)
+
+
+def crps_of_density(y: Array, points: Array, density: Array) -> FloatArray:
+    """The same score from densities (n, k) at ascending points (k,), which hold all of the mass."""
+    y, points, density = map(_array, ("y", "points", "density"), (y, points, density))
+    if density.shape != (len(y), len(points)):
+        raise ValueError(f"density must be {(len(y), len(points))}; got {density.shape}.")
+    steps = 0.5 * (density[:, 1:] + density[:, :-1]) * np.diff(points)
+    cdf = np.concatenate([np.zeros((len(y), 1)), np.cumsum(steps, axis=1)], axis=1)
+    cdf = np.clip(cdf / cdf[:, -1:], 0, 1)
+    return np.asarray(np.trapezoid((cdf - (points >= y[:, None])) ** 2, points, axis=1))
+
+
+def interval_score(y: Array, low: Array, high: Array, coverage: float = 0.9) -> FloatArray:
+    """Width of an interval, and 2/α times what y lies outside of it, with α = 1 − coverage.
+
+    Smaller is better; the best interval is that of the quantiles α/2 and 1 − α/2 (Gneiting and
+    Raftery, 2007).
+
+    >>> interval_score([0.0, 3.0], [-1.0, -1.0], [1.0, 1.0], 0.9)
+    array([ 2., 42.])
+    """
+    y, low, high = map(_array, ("y", "low", "high"), (y, low, high))
+    if not y.shape == low.shape == high.shape or np.any(low > high):
+        raise ValueError("y, low and high must have one shape, and low must not exceed high.")
+    outside = np.maximum(low - y, 0) + np.maximum(y - high, 0)
+    return np.asarray(high - low + 2 / (1 - coverage) * outside, dtype=float)
+
+
+def coverage_by_width(y: Array, low: Array, high: Array, n_groups: int = 10) -> FloatArray:
+    """The share of y in its interval, in `n_groups` groups of rows of ascending width.
+
+    Intervals that are right on average may be too narrow where they are narrow, and too wide where
+    they are wide: here all groups should have the coverage of the intervals.
+    """
+    y, low, high = map(_array, ("y", "low", "high"), (y, low, high))
+    inside = (y >= low) & (y <= high)
+    order = np.argsort(high - low, kind="stable")
+    return np.array([np.mean(inside[part]) for part in np.array_split(order, n_groups)])
+
+
+def pit_histogram(
+    y: Array, quantiles: Array, levels: Array, n_bins: int = 10
+) -> FloatArray:  # (n,), (n, q), (q,) -> (n_bins,)
+    """The shares of rows by F(y), the probability integral transform, in bins of equal width.
+
+    F is interpolated between quantiles (n, q) at ascending levels (q,). All shares are 1/n_bins if
+    predictions are calibrated; a hump in the middle says that they are too wide, horns at the ends
+    that they are too narrow.
+    """
+    y, values, levels = map(_array, ("y", "quantiles", "levels"), (y, quantiles, levels))
+    transformed = [
+        np.interp(v, row, levels, left=0.0, right=1.0) for v, row in zip(y, values, strict=True)
+    ]
+    counts, _ = np.histogram(transformed, bins=n_bins, range=(0, 1))
+    return counts / len(y)
+
+
+def plot_calibration(model: Any, X: Any, y: Array, ax: Any = None) -> Any:
+    """How often y lies in the intervals of a model, against their nominal coverage; the axes.
+
+    `model` has `predict_quantiles`. The diagonal is perfect; a curve below it is overconfident.
+    """
+    import matplotlib.pyplot as plt
+
+    y = _array("y", y)
+    nominal = np.linspace(0.05, 0.95, 19)
+    levels = np.concatenate([0.5 - nominal / 2, 0.5 + nominal / 2])
+    values = _array("quantiles", host(model.predict_quantiles(X, levels)))
+    low, high = np.split(values, 2, axis=-1)
+    inside = (y[..., None] >= low) & (y[..., None] <= high)
+    if ax is None:
+        ax = plt.subplots(figsize=(4, 4), layout="constrained")[1]
+    ax.plot([0, 1], [0, 1], color="#9aa5b1", lw=1)
+    ax.plot(nominal, np.mean(inside, axis=tuple(range(y.ndim))), color="#3b6ea5", marker="o", ms=3)
+    ax.set(xlabel="nominal coverage", ylabel="share of rows inside", xlim=(0, 1), ylim=(0, 1))
+    return ax

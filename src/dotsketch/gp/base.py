@@ -225,7 +225,9 @@ def without_sums(model: Any) -> Any:
     """A copy for predictions, without the sums over the training rows."""
     light = type(model)()
     light.__dict__ = {
-        k: v for k, v in vars(model).items() if k not in ("statistics_", "class_sums_")
+        k: v
+        for k, v in vars(model).items()
+        if k not in ("statistics_", "class_sums_", "jackknife_")
     }
     return light
 
@@ -306,7 +308,10 @@ def begin(
     if wants_search(estimator.optimize, estimator.features):
         features, tried = search(features, sample, rng)
     joins = getattr(estimator, "posterior", "real") == "real"
-    columns = Columns.fit(features, *fitting, sample[0][:LACK_ROWS], joins_parts=joins)
+    has_trend = getattr(estimator, "trend", None) is not None
+    columns = Columns.fit(
+        features, *fitting, sample[0][:LACK_ROWS], joins_parts=joins, has_trend=has_trend
+    )
     kernel = columns.kernel()
     attributes = {
         "columns_": columns,

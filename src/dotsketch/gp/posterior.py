@@ -58,11 +58,16 @@ class Posterior:
         squares = np.stack([factor.half_squares(Z) for factor in self.factors], axis=1)
         return squares[:, self.owners] * self.prior_variances
 
-    def covariance(self, Z: np.ndarray) -> np.ndarray:  # (n, D) -> (n, n, m)
-        """Cov(f_j(x), f_j(x')) = s_j Re (L_j⁻¹ z(x))ᴴ (L_j⁻¹ z(x'))."""
-        halves = [factor.half_solve(np.ascontiguousarray(Z).T) for factor in self.factors]
-        products = np.stack([(half.conj().T @ half).real for half in halves], axis=2)
-        return products[:, :, self.owners] * self.prior_variances
+    def covariance(
+        self, Z: np.ndarray, other: np.ndarray | None = None
+    ) -> np.ndarray:  # (n, D), (k, D) -> (n, k, m)
+        """Cov(f_j(x), f_j(x')) = s_j Re (L_j⁻¹ z(x))ᴴ (L_j⁻¹ z(x')), of rows and other rows."""
+        products = []
+        for factor in self.factors:
+            left = factor.half_solve(np.ascontiguousarray(Z).T)
+            right = left if other is None else factor.half_solve(np.ascontiguousarray(other).T)
+            products.append((left.conj().T @ right).real)
+        return np.stack(products, axis=2)[:, :, self.owners] * self.prior_variances
 
     def sample(self, n: int, rng: np.random.Generator) -> np.ndarray:  # -> (D, m, n)
         """Draws of the coefficients, each of them a function: see `evaluate`.
@@ -142,6 +147,7 @@ class SampledFunctions:
     scales: Annotated[np.ndarray, array("f", "m")]
     is_flat: bool  # whether there is one output, without an axis
     input_names: tuple[str, ...] | None = None  # that rows of a data frame must have
+    warp: Any = None  # `noise.Warp`: the functions are those of w(y)
 
     def __post_init__(self) -> None:
         outputs = {np.shape(self.means), np.shape(self.scales)}
@@ -168,4 +174,6 @@ class SampledFunctions:
         values = blocks[0] if len(blocks) == 1 else xp.concat(blocks, axis=0)
         scales, means = like(self.scales, values), like(self.means, values)
         values = values * scales[:, None] + means[:, None]
+        if self.warp is not None:
+            values = xp.moveaxis(self.warp.inverse(xp.moveaxis(values, 1, -1)), -1, 1)
         return values[:, 0, :] if self.is_flat else values

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 from typing import Annotated, Any, NamedTuple
 
@@ -22,13 +23,13 @@ from ..rows import (
     split_target,
 )
 from .algebra import (
-    left_out,
     likelihood_of_kernel,
     likelihood_of_sums,
     log_evidence,
     posterior_of_sums,
 )
 from .base import (
+    SAMPLE_ROWS,
     Begun,
     GaussianProcess,
     TrainingRows,
@@ -46,7 +47,7 @@ from .base import (
     test_rows,
     without_sums,
 )
-from .columns import Columns, KernelPlace, check_features
+from .columns import Columns, KernelPlace, check_features, digest_of
 from .conjugate_gradients import (
     ConjugateGradients,
     Iteration,
@@ -55,21 +56,34 @@ from .conjugate_gradients import (
     chosen_solver,
     solve_by_passes,
 )
+from .noise import (
+    FEW_ROWS,
+    GAUSSIAN,
+    Jackknife,
+    LeftOut,
+    NoiseFunction,
+    Warp,
+    best_tails,
+    check_transform,
+    is_gain,
+    noise_of_x,
+)
 from .posterior import SampledFunctions, evaluate
 from .search import Search, best_kernel
 from .sums import SufficientStatistics
 from .targets import (
     NORMALIZATIONS,
     Targets,
+    check_levels,
     chosen_variances,
-    gaussian_quantiles,
-    left_out_of_kernels,
     noise_at,
     number_of,
 )
 
 CORRECTIONS = ("auto", "posterior", None)
 DIRECT_ROWS = 4096  # that the variances of "cg" are chosen on, by their Gram matrix
+NODES = 200  # of integrals over a predictive distribution
+JACKKNIFE_ROWS = 1000  # left out for intervals: their coverage has a standard error of 1 %
 
 
 @stored
@@ -90,8 +104,13 @@ class FeatureGPRegressor(RegressorMixin, MultiOutputMixin, GaussianProcess):
         in memory, to 10,000 random rows of a memory map, a data set, a Dask collection or a stream
         that can be read again, or to the first 10,000 rows of an iterator. Wrap features that are
         already fitted in scikit-learn's `FrozenEstimator`.
-    noise_variance : float or "auto", default="auto"
-        Variance of the noise; "auto" maximises the marginal likelihood, for every output.
+    noise_variance : float, "auto", "constant" or "varying", default="auto"
+        Variance of the noise. "constant" is the same everywhere, with the greatest marginal
+        likelihood, for every output. "varying" multiplies it by a function v(x), which a second
+        process on the same features learns from up to 10,000 random rows that are left out; this
+        takes one more pass over the rows. "auto" takes v(x), and tails heavier than a Gaussian's,
+        where the likelihood of left-out rows gains more than chance. Constant noise is taken for
+        fewer than 100 rows, iterators that are read once, and "cg".
     prior_variance : float or "auto", default="auto"
         Multiplies the kernel (which also has a variance); "auto" maximises the marginal
         likelihood, for every output. If y is constant, "auto" is 1 for both variances.
@@ -113,6 +132,15 @@ class FeatureGPRegressor(RegressorMixin, MultiOutputMixin, GaussianProcess):
         per row, then refer to the normalised y: 0.01 is 1 % of the variance of y. "mean" only
         subtracts the mean, and None leaves y unchanged: variances are then in the squared units of
         y.
+    target_transform : None, "auto" or transformer, default=None
+        A warp of y before everything else: an increasing transformer of scikit-learn with an
+        inverse. "auto" fits the model with Yeo and Johnson's power transform and without, and keeps
+        the one under which left-out rows are more likely. Means, quantiles, intervals and densities
+        are those of y: the mean is an integral over the predictive distribution, not the inverse of
+        a mean.
+    trend : None or "linear", default=None
+        "linear" adds explicit weights of the standardised inputs, with a wide prior, so that
+        predictions far from the data continue a line instead of returning to the mean.
     solver : {"auto", "cholesky", "cg"} or ConjugateGradients, default="auto"
         "cholesky" needs one pass over the rows and N D² operations. "cg", conjugate gradients,
         needs one pass for every iteration and N D operations in each; memory grows with D, not with
@@ -138,7 +166,10 @@ class FeatureGPRegressor(RegressorMixin, MultiOutputMixin, GaussianProcess):
     posterior_ : Posterior of the coefficients
     noise_variance_, prior_variance_ : floats, or arrays (m,) for m outputs, in the squared units of
         y as it is normalised (of y / `scales_`); the noise is None if given by row
-    means_, scales_ : (m,), what is subtracted from y, and what it is divided by
+    means_, scales_ : (m,), what is subtracted from y (after a warp), and what it is divided by
+    noise_function_ : v(x) as a function of features, or None if the noise is constant
+    tails_ : degrees of freedom and scale of the noise; infinite degrees are a Gaussian
+    warp_ : the fitted warp of y, or None
     solver_ : "cholesky" or "cg", the solver that was used
     n_iterations_, residuals_ : with "cg", the number of iterations and the relative residual after
         0, 1, … of them
@@ -180,6 +211,8 @@ class FeatureGPRegressor(RegressorMixin, MultiOutputMixin, GaussianProcess):
         posterior: str = "real",
         variance_correction: str | None = "auto",
         normalize_y: str | None = "standard",
+        target_transform: Any = None,
+        trend: str | None = None,
         solver: Any = "auto",
         optimize: bool | str = "auto",
         random_state: Any = 0,
@@ -191,6 +224,8 @@ class FeatureGPRegressor(RegressorMixin, MultiOutputMixin, GaussianProcess):
         self.posterior = posterior
         self.variance_correction = variance_correction
         self.normalize_y = normalize_y
+        self.target_transform = target_transform
+        self.trend = trend
         self.solver = solver
         self.optimize = optimize
         self.random_state = random_state
@@ -232,14 +267,8 @@ class FeatureGPRegressor(RegressorMixin, MultiOutputMixin, GaussianProcess):
         self._check_parameters()
         X, y = split_target(X, y, target)
         training = TrainingRows.of(type(self), X, y, noise_variance, sample_weight)
-        begun, model, is_flat = self._begun(training)
-        solver = chosen_solver(self.solver, training.rows, begun.columns)
-        if solver is None:
-            sums = model.sums(training.rows, begun.sample[1], checkpoint, self.verbose)
-            solved = self._solved(sums, model, is_flat)
-        else:
-            solved = self._by_passes(model, training.rows, begun, is_flat, solver, checkpoint)
-        return self._assign(training.inputs, **begun.attributes, **solved)
+        values = self._best_fit(training, checkpoint)
+        return self._assign(training.inputs, **values)
 
     def partial_fit(
         self, X: Any, y: Any = None, sample_weight: Any = None, *, noise_variance: Any = None
@@ -256,10 +285,8 @@ class FeatureGPRegressor(RegressorMixin, MultiOutputMixin, GaussianProcess):
             raise ValueError(NO_SUMS.format("partial_fit"))
         if not hasattr(self, "columns_"):
             training = TrainingRows.of(type(self), X, y, noise_variance, sample_weight)
-            begun, model, is_flat = self._begun(training)
-            sums = model.sums(training.rows, begun.sample[1], None, self.verbose)
-            solved = self._solved(sums, model, is_flat)
-            return self._assign(training.inputs, **begun.attributes, **solved)
+            values = self._best_fit(training, None, is_direct=True)
+            return self._assign(training.inputs, **values)
         sums = self._sums("partial_fit")
         training = TrainingRows.of(type(self), X, y, noise_variance, sample_weight, inputs=self)
         more = self._model().sums(training.rows, None, None, self.verbose)
@@ -280,16 +307,23 @@ class FeatureGPRegressor(RegressorMixin, MultiOutputMixin, GaussianProcess):
         check_is_fitted(self)
         self._check_parameters()
         check_mergeable(self, other)
-        if (self.noise_variance_ is None) != (other.noise_variance_ is None):
+        same = [
+            (m.noise_variance_ is None, digest_of(m.noise_function_), digest_of(m.warp_))
+            for m in (self, other)
+        ]
+        if same[0] != same[1]:
             raise ValueError(
-                "Both must have the noise of their rows in the same way: by row or not."
+                "Both must have the noise of their rows, and the warp of their targets, in the "
+                'same way: use noise_variance="constant" and target_transform=None to merge.'
             )
         return self._resolved(self._sums("merge") + other._sums("merge"))
 
     def _check_parameters(self) -> None:
         check_features(self.features)
-        check_positive("noise_variance", self.noise_variance, "auto")
+        check_positive("noise_variance", self.noise_variance, "auto", "constant", "varying")
         check_positive("prior_variance", self.prior_variance, "auto")
+        check_transform(self.target_transform)
+        one_of("trend", self.trend, (None, "linear"))
         one_of("posterior", self.posterior, ("real", "complex"))
         one_of("variance_correction", self.variance_correction, CORRECTIONS)
         one_of("normalize_y", self.normalize_y, NORMALIZATIONS)
@@ -297,10 +331,11 @@ class FeatureGPRegressor(RegressorMixin, MultiOutputMixin, GaussianProcess):
         check_optimize(self.optimize)
 
     def _searched(
-        self, features: Any, sample: Block, rng: np.random.Generator
+        self, warp: Warp | None, features: Any, sample: Block, rng: np.random.Generator
     ) -> tuple[Any, Search]:
         """The features with the kernel of the greatest marginal likelihood, and what was tried."""
         place, (Y, _) = KernelPlace.of(features), targets(sample[1])
+        Y = Y if warp is None else warp.forward(Y)
         kernel, rows = searchable(place, sample[0])
         scales = Targets.of(Y.mean(axis=0), Y.std(axis=0), self.normalize_y, True).scales
         noise = None
@@ -319,13 +354,105 @@ class FeatureGPRegressor(RegressorMixin, MultiOutputMixin, GaussianProcess):
         )
         return place.with_kernel(search.kernel), search
 
-    def _begun(self, training: TrainingRows) -> tuple[Begun, Model, bool]:
-        """Fitted features, how blocks become sums, and whether y has one dimension."""
-        begun = begin(self, training, self._searched)
+    def _best_fit(
+        self, training: TrainingRows, checkpoint: Any, is_direct: bool = False
+    ) -> dict[str, Any]:
+        """The attributes of a fit; of two with "auto", the one that left-out rows prefer."""
+        if not isinstance(self.target_transform, str):
+            return self._fitted(training, self.target_transform, checkpoint, is_direct)[0]
+        if not training.rows.repeatable:
+            raise ValueError(
+                'target_transform="auto" reads the rows more than once: give a function that '
+                "returns a fresh iterator."
+            )
+        plain, densities = self._fitted(training, None, checkpoint, is_direct)
+        path = None if checkpoint is None else f"{checkpoint}.warped"
+        warped, others = self._fitted(training, self.target_transform, path, is_direct)
+        if densities is None or others is None:
+            raise ValueError(
+                'target_transform="auto" compares left-out rows: use solver="cholesky".'
+            )
+        return warped if is_gain(others - densities) else plain
+
+    def _fitted(
+        self, training: TrainingRows, transform: Any, checkpoint: Any, is_direct: bool
+    ) -> tuple[dict[str, Any], np.ndarray | None]:
+        """The attributes of one fit, and the log density of every left-out row of a sample."""
+        warp = None
+        if transform is not None:
+            some = training.sample(SAMPLE_ROWS, np.random.default_rng(0))
+            warp = Warp.of(transform, targets(some[1])[0])
+        begun = begin(self, training, partial(self._searched, warp))
         self._check_kernel_of(begun.columns)
         Y, is_flat = targets(begun.sample[1])
         by_row = begun.sample[2] is not None
-        return begun, Model(begun.columns, training.inputs, by_row, Y.shape[1]), is_flat
+        model = Model(begun.columns, training.inputs, by_row, Y.shape[1], warp)
+        solver = None if is_direct else chosen_solver(self.solver, training.rows, begun.columns)
+        if solver is not None:
+            if self.noise_variance == "varying":
+                raise ValueError('noise_variance="varying" needs solver="cholesky".')
+            solved = self._by_passes(model, training.rows, begun, is_flat, solver, checkpoint)
+            return {**begun.attributes, **solved}, None
+        sums = model.sums(training.rows, begun.sample[1], checkpoint, self.verbose)
+        solved = self._solved(sums, model, is_flat)
+        Z, Y, _, counts = some = model.block(begun.sample)
+        is_all = len(Y) == training.rows.n_rows
+        rows, lack = self._left_out(solved, model, begun.sample[0], some, is_all)
+        if self._varies(training, begun.columns, solved, len(Y)):
+            function, varied = noise_of_x(Z, rows)
+            parts = [part.log_densities(best_tails(part)) for part in (varied, rows)]
+            if self.noise_variance == "varying" or is_gain(parts[0] - parts[1]):
+                model = model._replace(noise=function)
+                path = None if checkpoint is None else f"{checkpoint}.varying"
+                sums = model.sums(training.rows, begun.sample[1], path, self.verbose)
+                solved = self._solved(sums, model, is_flat)
+                some = model.block(begun.sample)
+                rows, lack = self._left_out(solved, model, begun.sample[0], some, is_all)
+        chosen = [isinstance(v, str) for v in (self.noise_variance, self.prior_variance)]
+        tails = GAUSSIAN
+        if self.noise_variance == "auto" and not by_row and np.all(solved["scales_"] != 0):
+            tails = best_tails(rows, all(chosen))
+        solved["tails_"] = tails
+        if counts is None:  # a row of weight w is w rows, which are left out one by one
+            few = slice(JACKKNIFE_ROWS)
+            left = LeftOut(*(part[few] for part in rows))
+            solved["jackknife_"] = Jackknife.of(Z[few], left, lack[few])
+        densities = rows._replace(variances=rows.variances + lack).log_densities(tails)
+        densities = densities - float(np.sum(np.log(solved["scales_"])))
+        if warp is not None:
+            densities = densities + np.sum(warp.log_slope(targets(begun.sample[1])[0]), axis=1)
+        return {**begun.attributes, **solved}, densities
+
+    def _varies(
+        self, training: TrainingRows, columns: Columns, solved: dict[str, Any], n: int
+    ) -> bool:
+        """Whether noise that depends on x is asked for, or may be tried."""
+        if self.noise_variance not in ("auto", "varying"):
+            return False
+        reasons = {
+            "needs rows that can be read twice": not training.rows.repeatable,
+            "is for real columns": columns.is_complex,
+            "needs a noise variance that is not given by row": solved["_noise"] is None,
+            "needs 100 rows": n < FEW_ROWS,
+        }
+        reason = next((text for text, holds in reasons.items() if holds), None)
+        if reason is not None and self.noise_variance == "varying":
+            raise ValueError(f'noise_variance="varying" {reason}.')
+        return reason is None
+
+    def _left_out(
+        self, solved: dict[str, Any], model: Model, X: Any, some: tuple[Any, ...], is_all: bool
+    ) -> tuple[LeftOut, np.ndarray]:
+        """Rows of a sample left out, in units of the model, and the variance that these lack."""
+        Z, Y, weights, counts = some
+        noise = np.ones((1, Y.shape[1])) if solved["_noise"] is None else solved["_noise"][None]
+        noise = np.broadcast_to(noise, Y.shape)
+        for divisor in (weights, counts):
+            noise = noise if divisor is None else noise / divisor[:, None]
+        normal = (Y - solved["means_"]) / solved["scales_"]
+        rows = LeftOut.of(solved["posterior_"], Z, normal, noise, is_all)
+        lack = self._lack(model.columns, X, Z, solved["_noise_holds_lack"], solved["_prior"])
+        return rows, np.zeros(Y.shape) + lack
 
     def _check_kernel_of(self, columns: Columns) -> None:
         if self.variance_correction == "posterior" and columns.kernel() is None:
@@ -346,13 +473,14 @@ class FeatureGPRegressor(RegressorMixin, MultiOutputMixin, GaussianProcess):
             model.columns.vanishing_level,
         )
         posterior = posterior_of_sums(sums, normal.means, normal.scales, noise, prior)
-        described = self._described(normal, posterior, noise, prior, model.by_row)
+        described = self._described(normal, posterior, noise, prior, model)
         return {"statistics_": sums, "solver_": "cholesky", **described}
 
     def _described(
-        self, normal: Targets, posterior: Any, noise: np.ndarray, prior: np.ndarray, by_row: bool
+        self, normal: Targets, posterior: Any, noise: np.ndarray, prior: np.ndarray, model: Model
     ) -> dict[str, Any]:
         """The attributes of a solution."""
+        by_row = model.by_row
         return {
             "means_": normal.means,
             "scales_": normal.scales,
@@ -361,18 +489,30 @@ class FeatureGPRegressor(RegressorMixin, MultiOutputMixin, GaussianProcess):
             "_prior": prior,
             "_flat": normal.is_flat,
             "_noise_holds_lack": not by_row and isinstance(self.noise_variance, str),
+            "noise_function_": model.noise,
+            "warp_": model.warp,
+            "tails_": GAUSSIAN,
+            "jackknife_": None,
         }
 
     def _model(self) -> Model:
         """How further rows become sums."""
-        return Model(self.columns_, self, self.noise_variance_ is None, len(self.means_))
+        by_row = self.noise_variance_ is None
+        return Model(
+            self.columns_, self, by_row, len(self.means_), self.warp_, self.noise_function_
+        )
 
     def _resolved(self, sums: SufficientStatistics) -> FeatureGPRegressor:
         """This model with other sums, or other parameters."""
         self._check_kernel_of(self.columns_)
         if self.columns_.joins_parts != (self.posterior == "real"):
             raise ValueError(f"posterior={self.posterior!r} needs other columns: fit again.")
-        return self._assign(self, **kept(self), **self._solved(sums, self._model(), self._flat))
+        if self.noise_function_ is not None and self.noise_variance not in ("auto", "varying"):
+            raise ValueError(
+                "The sums have the weights of noise that depends on x: fit again for other noise."
+            )
+        solved = self._solved(sums, self._model(), self._flat)
+        return self._assign(self, **kept(self), **{**solved, "tails_": self.tails_})
 
     def _sums(self, method: str) -> SufficientStatistics:
         """The sums over the rows seen so far, which conjugate gradients do not have."""
@@ -424,7 +564,7 @@ class FeatureGPRegressor(RegressorMixin, MultiOutputMixin, GaussianProcess):
             checkpoint=model.checkpoint(checkpoint, settings, Iteration.restored),
             verbose=self.verbose,
         )
-        described = self._described(normal, posterior, noises, priors, model.by_row)
+        described = self._described(normal, posterior, noises, priors, model)
         iterations = {"n_iterations_": len(history) - 1, "residuals_": history}
         return {"solver_": "cg", **iterations, **described}
 
@@ -451,9 +591,10 @@ class FeatureGPRegressor(RegressorMixin, MultiOutputMixin, GaussianProcess):
     ) -> Any:  # (n, d) -> (n,) or (n, m); std of the same shape; covariance (n, n) or (n, n, m)
         """Mean of f at the rows of X, and its standard deviation or covariance.
 
-        They describe f unless `include_noise` adds the noise variance, for the spread of y;
-        `predict_quantiles` and `leave_one_out` describe y. If the noise was given by row in `fit`,
-        `noise_variance` (n,) is that of these rows.
+        They describe f unless `include_noise` adds the noise variance, for the spread of y; all
+        other methods describe y. If the noise was given by row in `fit`, `noise_variance` (n,) is
+        that of these rows. With `target_transform`, the mean is that of y, and the standard
+        deviation that of w⁻¹(f), or of y.
 
         Rows of PyTorch and JAX give results of the same library, with gradients to X. Predictions
         for a Dask collection are Dask collections, computed when they are asked for.
@@ -470,30 +611,25 @@ class FeatureGPRegressor(RegressorMixin, MultiOutputMixin, GaussianProcess):
             return self._lazy_prediction(X, return_std, include_noise)
         if noise_variance is not None and not include_noise:
             raise ValueError("noise_variance is the noise of y: set include_noise=True, too.")
-        if return_cov and is_foreign(X):
-            raise ValueError("return_cov is for NumPy rows; return_std has gradients.")
-        means, variances, blocks = [], [], []
-        for rows, Z in column_blocks(self, X):
-            means.append(self.posterior_.mean(Z))
-            if return_std:
-                variances.append(self.posterior_.variance(Z) + self._missing(rows, Z))
-            if return_cov:
-                blocks.append(Z)
-                variances.append(self._missing(rows, Z) + np.zeros((len(Z), len(self.means_))))
-        mean = self._in_units(_joined(means), self.means_)
-        extra = noise_at(self._noise, noise_variance, len(mean)) if include_noise else 0.0
-        if return_std:
-            xp = namespace(variances[0])
-            variance = _joined(variances) + like(np.asarray(extra), variances[0])
-            deviations = xp.sqrt(variance) * like(self.scales_, variance)
-            return mean, deviations[:, 0] if self._flat else deviations
+        if return_cov and (is_foreign(X) or self.warp_ is not None):
+            raise ValueError(
+                "return_cov is for NumPy rows and targets without a warp; return_std has gradients."
+            )
         if return_cov:
-            covariance = self.posterior_.covariance(np.concatenate(blocks))
-            diagonal = np.arange(len(covariance))
-            covariance[diagonal, diagonal] += np.concatenate(variances) + extra
-            covariance *= self.scales_**2
-            return mean, covariance[:, :, 0] if self._flat else covariance
-        return mean
+            return self._prediction_with_covariance(X, include_noise, noise_variance)
+        if self.warp_ is not None:
+            mean, variance, noise = self._moments(X, noise_variance)
+            mean, deviation = self._unwarped(mean, variance, noise, include_noise)
+            return (mean, deviation) if return_std else mean
+        mean, variance, noise = self._moments(
+            X, noise_variance, with_variance=return_std, with_noise=include_noise
+        )
+        mean = self._shaped(mean * like(self.scales_, mean) + like(self.means_, mean))
+        if not return_std:
+            return mean
+        total = variance + noise if include_noise else variance
+        factor = self.scales_ * (self.tails_.deviation if include_noise else 1.0)
+        return mean, self._shaped(namespace(total).sqrt(total) * like(factor, total))
 
     def predict_quantiles(
         self,
@@ -502,15 +638,74 @@ class FeatureGPRegressor(RegressorMixin, MultiOutputMixin, GaussianProcess):
         *,
         include_noise: bool = True,
         noise_variance: Any = None,
-    ) -> np.ndarray:  # (n, d) -> (n, q) or (n, m, q)
-        """Quantiles of y at the rows of X, or of f without the noise.
+    ) -> Any:  # (n, d) -> (n, q) or (n, m, q)
+        """Quantiles of y at the rows of X, or of f without the noise."""
+        levels = check_levels("quantiles", quantiles)
+        mean, variance, noise = self._moments(X, noise_variance, with_noise=include_noise)
+        tails = self.tails_ if include_noise else GAUSSIAN
+        total = variance + noise if include_noise else variance
+        reach = namespace(total).sqrt(total)[..., None] * like(tails.quantiles(levels), total)
+        return self._in_units(mean[..., None] + reach)
 
-        The predictive distribution is Gaussian: mean + Φ⁻¹(q) · standard deviation.
+    def predict_density(
+        self, X: Any, points: Any, *, noise_variance: Any = None
+    ) -> np.ndarray:  # (n, d), (k,) -> (n, k) or (n, m, k)
+        """The density of y at given points, for every row of X."""
+        points = np.asarray(points, dtype=np.float64)
+        if points.ndim != 1 or not np.all(np.isfinite(points)):
+            raise ValueError(f"points must be finite numbers (k,); got the shape {points.shape}.")
+        mean, variance, noise = map(host, self._moments(X, noise_variance))
+        places = np.repeat(points[:, None], len(self.means_), axis=1)  # (k, m)
+        slopes = np.zeros_like(places)
+        if self.warp_ is not None:
+            slopes = self.warp_.log_slope(places)
+            places = self.warp_.forward(places)
+        places = ((places - self.means_) / self.scales_).T
+        deviation = np.sqrt(variance + noise)[..., None]
+        density = self.tails_.density((places - mean[..., None]) / deviation) / deviation
+        return self._shaped(density * (np.exp(slopes) / self.scales_).T, axis=1)
+
+    def predict_interval(
+        self,
+        X: Any,
+        coverage: float = 0.9,
+        method: str = "posterior",
+        *,
+        noise_variance: Any = None,
+    ) -> np.ndarray:  # (n, d) -> (n, 2) or (n, m, 2)
+        """An interval for y at every row of X.
+
+        "posterior" is the central interval of the predictive distribution. "jackknife+" holds for
+        any distribution (Barber, Candès, Ramdas and Tibshirani, 2021): from up to 1,000 random
+        training rows that are left out in closed form, without a refit, normalised by the predicted
+        standard deviation so that widths follow x. If training and new rows are exchangeable, the
+        new y lies inside with a probability of at least 1 − 2(1 − coverage), and usually of about
+        `coverage`, on average over rows. It promises nothing for rows of another distribution, nor
+        for every x separately. What the left-out rows have taken part in choosing, the features,
+        the kernel's parameters, the variances and v(x), is not chosen again without each of them.
         """
-        mean, std = self.predict(
-            X, return_std=True, include_noise=include_noise, noise_variance=noise_variance
-        )
-        return gaussian_quantiles(mean, std, quantiles)
+        one_of("method", method, ("posterior", "jackknife+"))
+        [level] = check_levels("coverage", coverage)
+        if method == "posterior":
+            levels = (0.5 - level / 2, 0.5 + level / 2)
+            return np.asarray(
+                host(self.predict_quantiles(X, levels, noise_variance=noise_variance))
+            )
+        check_is_fitted(self)
+        if self.jackknife_ is None:
+            raise ValueError(
+                'method="jackknife+" needs rows left out: fit with solver="cholesky", all rows at '
+                "once and without sample_weight."
+            )
+        bounds = []
+        for start, (rows, Z) in self._blocks(X):
+            stop = start + len(Z)
+            own = None if noise_variance is None else np.asarray(noise_variance)[start:stop]
+            mean, variance = self.posterior_.mean(Z), self.posterior_.variance(Z)
+            total = variance + self._missing(rows, Z) + self._noise_at(Z, own)
+            parts = self.jackknife_.interval(self.posterior_, Z, mean, total, float(level))
+            bounds.append(np.stack(parts, axis=-1))
+        return self._in_units(np.concatenate(bounds))
 
     def sample_y(
         self, X: Any, n_samples: int = 1, random_state: Any = 0
@@ -529,8 +724,7 @@ class FeatureGPRegressor(RegressorMixin, MultiOutputMixin, GaussianProcess):
             if np.any(lack):
                 values = values + np.sqrt(lack)[:, :, None] * rng.standard_normal(values.shape)
             draws.append(values)
-        values = np.concatenate(draws) * self.scales_[:, None] + self.means_[:, None]
-        return values[:, 0] if self._flat else values
+        return self._in_units(np.concatenate(draws))
 
     def sample_functions(self, n_functions: int = 1, random_state: Any = None) -> SampledFunctions:
         """Functions drawn from the posterior: an object `f` with `f(X)` (n, n_functions).
@@ -544,13 +738,18 @@ class FeatureGPRegressor(RegressorMixin, MultiOutputMixin, GaussianProcess):
         check_is_fitted(self)
         n = positive_integer("n_functions", n_functions)
         coefficients = self.posterior_.sample(n, as_generator(random_state))
-        names = input_names(self)
         return SampledFunctions(
-            self.columns_, coefficients, self.means_, self.scales_, self._flat, names
+            self.columns_,
+            coefficients,
+            self.means_,
+            self.scales_,
+            self._flat,
+            input_names(self),
+            self.warp_,
         )
 
     def log_marginal_likelihood(self) -> float:
-        """log p(y) of the training targets at the fitted variances, in units of y."""
+        """log p of the training targets (after a warp) at the fitted variances, in their units."""
         check_is_fitted(self)
         sums = self._sums("log_marginal_likelihood")
         noise = np.ones(len(self.means_)) if self._noise is None else self._noise
@@ -583,49 +782,133 @@ class FeatureGPRegressor(RegressorMixin, MultiOutputMixin, GaussianProcess):
         """
         check_is_fitted(self)
         sums = self._sums("leave_one_out")
-        means, variances = [], []
+        means, variances, noises = [], [], []
         rows = Rows.of(test_rows(self, X), y, noise_variance)
-        # as many columns as rows: 1 − v/σ² would be a small difference of large numbers
         is_weighted = not isinstance(sums.n, int)
-        in_dual = not is_weighted and rows.n_rows == sums.n <= self.columns_.n_columns
+        is_all = not is_weighted and rows.n_rows == sums.n
+        in_dual = is_all and rows.n_rows <= self.columns_.n_columns
         for block in rows.blocks(int(sums.n) if in_dual else self.columns_.block_rows):
             Y, by_row = targets(block[1])[0], block[2] if len(block) > 2 else None
+            Y = Y if self.warp_ is None else self.warp_.forward(Y)
             own = row_noise(by_row, self._noise is None, len(Y))
             normal = (Y - self.means_) / self.scales_
-            noise = np.broadcast_to(noise_at(self._noise, own, len(Y)), normal.shape)
-            # in double precision: what a row of its own leaves of its noise is a small difference
-            Z = self.columns_(checked(self, block[0])).astype(self.columns_.dtype, copy=False)
-            if in_dual:
-                K = Z @ Z.conj().T
-                residuals, variance = left_out_of_kernels(K, self._prior, normal, noise)
-            else:
-                variance = self.posterior_.variance(Z)
-                if is_weighted and np.any(variance >= noise):
-                    raise ValueError(
-                        "Rows with a sample_weight below one cannot lose a copy: fit with weights "
-                        "of one at least for leave_one_out."
-                    )
-                mean = self.posterior_.mean(Z)
-                residuals, variance = left_out(normal - mean, variance, noise)
-            means.append(Y - self.scales_ * residuals)
-            variances.append(variance + self._missing(block[0], Z))
-        mean, deviations = np.concatenate(means), np.sqrt(np.concatenate(variances)) * self.scales_
-        return (mean[:, 0], deviations[:, 0]) if self._flat else (mean, deviations)
+            Z = self.columns_(checked(self, block[0]))
+            noise = np.broadcast_to(self._noise_at(Z, own), normal.shape)
+            if is_weighted and np.any(self.posterior_.variance(Z) >= noise):
+                raise ValueError(
+                    "Rows with a sample_weight below one cannot lose a copy: fit with weights "
+                    "of one at least for leave_one_out."
+                )
+            left = LeftOut.of(self.posterior_, Z, normal, noise, in_dual)
+            means.append(normal - left.residuals)
+            variances.append(left.variances + self._missing(block[0], Z))
+            noises.append(noise)
+        mean, variance, noise = map(np.concatenate, (means, variances, noises))
+        if self.warp_ is not None:
+            return self._unwarped(mean, variance, noise, True)
+        deviations = np.sqrt(variance + noise) * self.scales_ * self.tails_.deviation
+        return self._shaped(mean * self.scales_ + self.means_), self._shaped(deviations)
+
+    # -- moments, in units of the model ------------------------------------------------------------
+
+    def _blocks(self, X: Any) -> Iterator[tuple[int, tuple[Any, Any]]]:
+        """The number of the first row of every block, its rows and their columns."""
+        start = 0
+        for rows, Z in column_blocks(self, X):
+            yield start, (rows, Z)
+            start += len(Z)
+
+    def _moments(
+        self,
+        X: Any,
+        noise_variance: Any = None,
+        *,
+        with_variance: bool = True,
+        with_noise: bool = True,
+    ) -> tuple[Any, Any, Any]:  # (n, d) -> (n, m), (n, m), (n, m)
+        """Means of f, variances of f, and of the noise, in the array library of X."""
+        check_is_fitted(self)
+        means, variances, noises = [], [], []
+        for start, (rows, Z) in self._blocks(X):
+            mean = self.posterior_.mean(Z)
+            means.append(mean)
+            if with_variance:
+                variances.append(self.posterior_.variance(Z) + self._missing(rows, Z))
+            if with_noise:
+                own = noise_variance
+                if own is not None:
+                    own = np.asarray(own)[start : start + len(Z)]
+                noises.append(self._noise_at(Z, own) + 0 * mean)
+        if noise_variance is not None:  # every row has its own
+            noise_at(self._noise, noise_variance, sum(map(len, means)))
+        return tuple(_joined(part) if part else None for part in (means, variances, noises))
+
+    def _noise_at(self, Z: Any, by_row: Any = None) -> Any:  # (n, D), (n,) -> (n, m) or (m,)
+        """The variances of the noise of rows."""
+        noise = noise_at(self._noise, by_row, len(Z))
+        if by_row is not None or self.noise_function_ is None:
+            return like(np.asarray(noise), Z) if is_foreign(Z) else noise
+        v = self.noise_function_(Z)[:, None]
+        return v * like(np.asarray(noise), v)
 
     def _missing(self, X: Any, Z: Any) -> Any:  # (n, d), (n, D) -> (n, m)
-        """The variance that predictions add, in normalised units."""
-        prior = self._prior
+        """The variance that predictions add."""
+        return self._lack(self.columns_, X, Z, self._noise_holds_lack, self._prior)
+
+    def _lack(self, columns: Columns, X: Any, Z: Any, in_noise: bool, prior: np.ndarray) -> Any:
         if self.variance_correction is None:
             return 0.0
         if self.variance_correction == "posterior":
-            lack = self.columns_.deficit(X, Z)
+            lack = columns.deficit(X, Z)
         else:
-            lack = self.columns_.missing(X, Z, in_noise=self._noise_holds_lack)
+            lack = columns.missing(X, Z, in_noise=in_noise)
         return lack[:, None] * like(np.ascontiguousarray(prior), lack)
 
-    def _in_units(self, values: Any, shift: np.ndarray) -> Any:  # (n, m) -> (n,) or (n, m)
-        values = values * like(self.scales_, values) + like(shift, values)
-        return values[:, 0] if self._flat else values
+    def _prediction_with_covariance(
+        self, X: Any, include_noise: bool, noise_variance: Any
+    ) -> tuple[np.ndarray, np.ndarray]:
+        rows = test_rows(self, X)
+        Z = self.columns_(rows)
+        mean = self.posterior_.mean(Z) * self.scales_ + self.means_
+        covariance = self.posterior_.covariance(Z)
+        places = np.arange(len(covariance))
+        covariance[places, places] += self._missing(rows, Z)
+        if include_noise:
+            covariance[places, places] += self._noise_at(Z, noise_variance)
+            covariance *= self.tails_.deviation**2
+        covariance *= self.scales_**2
+        return self._shaped(mean), covariance[:, :, 0] if self._flat else covariance
+
+    def _shaped(self, values: Any, axis: int = -1) -> Any:
+        """Without the axis of outputs, if y had none."""
+        if not self._flat:
+            return values
+        return values[:, 0] if axis in (1, -1) and values.ndim == 2 else values[:, 0, ...]
+
+    def _in_units(self, values: Any) -> Any:  # (n, m, k) -> (n, k) or (n, m, k)
+        """Values of the model in units of y."""
+        values = values * like(self.scales_, values)[:, None] + like(self.means_, values)[:, None]
+        if self.warp_ is not None:
+            if is_foreign(values):
+                raise ValueError("target_transform computes with NumPy only: give NumPy rows.")
+            values = np.moveaxis(self.warp_.inverse(np.moveaxis(values, 1, -1)), -1, 1)
+        return self._shaped(values, axis=1)
+
+    def _unwarped(
+        self, mean: Any, variance: Any, noise: Any, include_noise: bool
+    ) -> tuple[Any, Any]:  # (n, m) each
+        """Mean of y, and its standard deviation or that of w⁻¹(f), by quadrature."""
+        # midpoints of equally likely intervals: exact to 1e-3 of a standard deviation
+        levels = (np.arange(NODES) + 0.5) / NODES
+        with_noise = mean[..., None] + np.sqrt(variance + noise)[..., None] * (
+            self.tails_.quantiles(levels)
+        )
+        values = self._in_units(with_noise)
+        center = values.mean(axis=-1)
+        if not include_noise:
+            deviations = np.sqrt(variance)[..., None] * GAUSSIAN.quantiles(levels)
+            values = self._in_units(mean[..., None] + deviations)
+        return center, values.std(axis=-1)
 
     def _lazy_prediction(self, X: Any, return_std: bool, include_noise: bool) -> Any:
         call = partial(
@@ -647,6 +930,8 @@ class Model(NamedTuple):
     inputs: Any
     by_row: bool
     n_outputs: int
+    warp: Warp | None = None
+    noise: NoiseFunction | None = None
 
     def block(self, block: Block) -> tuple[Any, ...]:
         """Columns, targets, weights and counts of a block of rows."""
@@ -654,8 +939,11 @@ class Model(NamedTuple):
         Y, _ = targets(y)
         if Y.shape[1] != self.n_outputs:
             raise ValueError(f"y has {Y.shape[1]} outputs; {self.n_outputs} are expected.")
+        Y = Y if self.warp is None else self.warp.forward(Y)
         noise = row_noise(noise, self.by_row, len(Y))
         Z = self.columns(checked(self.inputs, X))
+        if self.noise is not None:
+            noise = self.noise(Z)
         return Z, Y, None if noise is None else 1 / noise, counts
 
     def add(self, sums: SufficientStatistics, block: Block, first: int) -> SufficientStatistics:
@@ -667,6 +955,7 @@ class Model(NamedTuple):
     ) -> SufficientStatistics:
         """The sums of targets alone, for their means and deviations."""
         Y, _ = targets(block[1])
+        Y = Y if self.warp is None else self.warp.forward(Y)
         sums.update(np.empty((len(Y), 0)), Y, None, block[3] if len(block) > 3 else None)
         return sums
 
@@ -681,13 +970,17 @@ class Model(NamedTuple):
         """A checkpoint that other features or settings do not take for theirs."""
         if path is None:
             return None
-        configuration = fingerprint([self.n_outputs, self.by_row, settings, self.columns.digest()])
+        own = self.columns.digest(), digest_of(self.warp), digest_of(self.noise)
+        configuration = fingerprint([self.n_outputs, self.by_row, settings, *own])
         return Checkpoint(path, restore, fingerprint=configuration)
 
     def sums(self, rows: Rows, some: Any, path: Any, verbose: bool) -> SufficientStatistics:
         """The sums over all rows, in one pass, about the mean of some targets."""
         columns = self.columns
-        offset = np.zeros(self.n_outputs) if some is None else targets(some)[0].mean(axis=0)
+        offset = np.zeros(self.n_outputs)
+        if some is not None:
+            Y, _ = targets(some)
+            offset = (Y if self.warp is None else self.warp.forward(Y)).mean(axis=0)
         zero = partial(
             SufficientStatistics.zeros, columns.n_columns, self.n_outputs, columns.dtype, offset
         )

@@ -179,9 +179,9 @@ def best_kernel(
             start[-1] = max(start[-1], np.log(0.01))
         ends.append(run("smoothness", [(prepared(alternative), start)], EXACT_ROWS, 12))
         values = [step.log_likelihood for step in steps[-len(ends) :]]
-        # log-likelihoods of rows differ by about 0.6 between kernels, so that 0.02 nats per row are
-        # the luck of 1,000 rows
-        if values[-1] > values[best] + 0.02:
+        # log-likelihoods of rows differ by about 0.6 between kernels, so that 0.01 nats per row are
+        # half of the luck of 1,000 rows
+        if values[-1] > values[best] + 0.01:
             best = len(ends) - 1
     chosen = len(steps) - len(ends) + best
     if len(X) > 2 * EXACT_ROWS:

@@ -92,9 +92,14 @@ def number_of(values: np.ndarray) -> Any:  # (m,) -> a number for one output
     return float(values[0]) if len(values) == 1 else values
 
 
+def check_levels(name: str, levels: Any) -> np.ndarray:  # -> (q,)
+    """Probabilities between 0 and 1."""
+    values = np.atleast_1d(np.asarray(levels, dtype=np.float64))
+    if values.ndim != 1 or not np.all((values > 0) & (values < 1)):
+        raise ValueError(f"{name} must lie between 0 and 1; got {levels!r}.")
+    return values
+
+
 def gaussian_quantiles(mean: Any, std: Any, quantiles: Any) -> Any:
     """mean + Φ⁻¹(q) · standard deviation, along a new last axis."""
-    levels = np.atleast_1d(np.asarray(quantiles, dtype=np.float64))
-    if levels.ndim != 1 or not np.all((levels > 0) & (levels < 1)):
-        raise ValueError(f"quantiles must lie between 0 and 1; got {quantiles!r}.")
-    return mean[..., None] + std[..., None] * like(ndtri(levels), std)
+    return mean[..., None] + std[..., None] * like(ndtri(check_levels("quantiles", quantiles)), std)

@@ -1,0 +1,310 @@
+"""What y is about f: noise that depends on x, heavier tails than a Gaussian's, warped targets.
+
+    w(y) = f(x) + σ √v(x) ε
+
+- v is exp(g) with a second process g on the same features (Kersting et al., 2007): its targets are
+  log r² + 1.27 of the residuals r of rows that are left out, because the mean of log χ²₁ is −1.27.
+- ε is Gaussian, or Student's t where the left-out residuals ask for it.
+- w is the identity or a monotone function of y; densities have its slope as a factor.
+
+All choices are made by left-out rows: v, tails and w must raise their likelihood by more than
+chance. Left-out rows also give the intervals of the jackknife+ (Barber et al., 2021).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any, NamedTuple
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+from scipy.special import ndtri, stdtrit
+from scipy.stats import t as student
+from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import PowerTransformer, StandardScaler
+
+from .._arrays import namespace
+from .._support.stored import array, stored
+from .algebra import left_out, likelihood_of_sums, posterior_of_sums
+from .posterior import Posterior, evaluate
+from .sums import SufficientStatistics
+from .targets import left_out_of_kernels
+
+MEAN_LOG_CHI = -1.2704  # E log χ²₁ = −γ − log 2
+FEW_ROWS = 100  # say too little of v and of the tails: their scale itself is uncertain
+
+
+# -- rows that are left out ------------------------------------------------------------------------
+
+
+class LeftOut(NamedTuple):
+    """Rows that are predicted from all others: residuals, and variances of f without the row."""
+
+    residuals: np.ndarray  # (n, m)
+    variances: np.ndarray  # (n, m)
+    noise: np.ndarray  # (n, m)
+
+    @classmethod
+    def of(
+        cls,
+        posterior: Posterior,
+        Z: np.ndarray,
+        Y: np.ndarray,
+        noise: np.ndarray,
+        is_all: bool,
+    ) -> LeftOut:  # (n, D), (n, m), (n, m)
+        """Of training rows in units of the model; `is_all` if there are no others."""
+        Z = np.asarray(Z, dtype=posterior.coefficients.dtype)
+        if is_all and len(Z) <= Z.shape[1]:
+            # as many columns as rows: 1 − v/σ² would be a small difference of large numbers
+            residuals, variances = left_out_of_kernels(
+                Z @ Z.conj().T, posterior.prior_variances, Y, noise
+            )
+        else:
+            residuals, variances = left_out(
+                Y - posterior.mean(Z), np.minimum(posterior.variance(Z), noise), noise
+            )
+        return cls(residuals, np.maximum(variances - noise, 0), noise)
+
+    def with_noise(self, noise: np.ndarray) -> LeftOut:
+        return self._replace(noise=noise)
+
+    @property
+    def standardised(self) -> np.ndarray:  # -> (n, m)
+        return self.residuals / np.sqrt(self.variances + self.noise)
+
+    def log_densities(self, tails: Tails) -> np.ndarray:  # -> (n,)
+        deviations = np.sqrt(self.variances + self.noise)
+        values = np.log(tails.density(self.residuals / deviations)) - np.log(deviations)
+        return np.sum(values, axis=1)
+
+
+def is_gain(differences: np.ndarray) -> bool:  # (n,)
+    """Whether a gain of log-likelihood is more than chance: twice its standard error."""
+    return float(np.mean(differences)) > 2 * float(np.std(differences)) / np.sqrt(len(differences))
+
+
+# -- noise as a function of x ----------------------------------------------------------------------
+
+
+@stored
+@dataclass(frozen=True, eq=False)
+class NoiseFunction:
+    """v(x) = exp(level + z(x)ᵀc): the variance of the noise at x relative to a typical one.
+
+    Far from the data features vanish, and v goes to exp(level), a mean in logarithms.
+    """
+
+    coefficients: Annotated[np.ndarray, array("f", "D", 1)]
+    level: float
+    least: float  # of the logarithms of the training rows
+    most: float
+
+    def __call__(self, Z: Any) -> Any:  # (n, D) -> (n,)
+        """In the array library of the features."""
+        values = evaluate(Z, self.coefficients)[:, 0] + self.level
+        xp = namespace(values)
+        return xp.exp(xp.clip(values, self.least, self.most))
+
+    def check_stored(self) -> None:
+        if not -1e3 < self.least <= self.most < 1e3 or not abs(self.level) < 1e3:
+            raise ValueError("The range of a noise function is not one of logarithms.")
+
+
+def noise_of_x(Z: np.ndarray, rows: LeftOut) -> tuple[NoiseFunction, LeftOut]:  # (n, D)
+    """v(x) by regression on log r² of rows left out, and these rows with v as if left out, too.
+
+    Several outputs share v, the mean of their logarithms.
+    """
+    squares = rows.residuals**2
+    squares = squares / np.maximum(np.mean(squares, axis=0), np.finfo(float).tiny)
+    t = np.mean(np.log(np.maximum(squares, 1e-6)), axis=1) - MEAN_LOG_CHI
+    sums = SufficientStatistics.of(Z, t)
+    means, ones = sums.means(), np.ones(1)
+    noise, prior = likelihood_of_sums(sums, means, ones).best_variances()
+    posterior = posterior_of_sums(sums, means, ones, noise, prior)
+    every = np.full((len(t), 1), noise[0])
+    residuals = LeftOut.of(posterior, Z, t[:, None] - means, every, is_all=True).residuals[:, 0]
+    # relative to the mean variance of the rows
+    values = posterior.mean(Z)[:, 0]
+    shift = float(np.log(np.mean(np.exp(values))))
+    least, most = float(t.min() - means[0]), float(t.max() - means[0])
+    function = NoiseFunction(posterior.coefficients, -shift, least - shift, most - shift)
+    unseen = np.exp(np.clip(t - means[0] - residuals - shift, function.least, function.most))
+
+    def loss(logarithm: float) -> float:
+        varied = rows.with_noise(np.exp(logarithm) * unseen[:, None] * rows.noise)
+        return -float(np.mean(varied.log_densities(GAUSSIAN)))
+
+    level = np.exp(minimize_scalar(loss, bounds=(-4, 4), method="bounded").x)
+    return function, rows.with_noise(level * unseen[:, None] * rows.noise)
+
+
+# -- tails -----------------------------------------------------------------------------------------
+
+
+@stored
+class Tails(NamedTuple):
+    """ε = scale · t with ν degrees of freedom, in units of the standard deviation of the model."""
+
+    degrees: float = np.inf
+    scale: float = 1.0
+
+    def density(self, values: np.ndarray) -> np.ndarray:
+        return np.asarray(student.pdf(values / self.scale, self.degrees) / self.scale)
+
+    def quantiles(self, levels: np.ndarray) -> np.ndarray:
+        if np.isinf(self.degrees):
+            return np.asarray(ndtri(levels))
+        return np.asarray(self.scale * stdtrit(self.degrees, levels))
+
+    @property
+    def deviation(self) -> float:
+        """The standard deviation of ε."""
+        if np.isinf(self.degrees):
+            return 1.0
+        return float(self.scale * np.sqrt(self.degrees / (self.degrees - 2)))
+
+
+GAUSSIAN = Tails()
+
+
+def best_tails(rows: LeftOut, is_scale_chosen: bool = True) -> Tails:
+    """Student's t where the left-out rows have heavier tails than a Gaussian, by more than chance.
+
+    Intervals of 90 % stay as wide: what outliers add to the variance is not taken away from these.
+    A scale that is estimated from few rows has tails of its own: with σ² and s of a common factor
+    whose prior is flat in logarithms, y has n − 1 degrees of freedom.
+    """
+    n = len(rows.residuals)
+    if n < FEW_ROWS:
+        return Tails(max(float(n - 1), 3.0)) if is_scale_chosen else GAUSSIAN
+    values = rows.standardised
+
+    def tails(logarithm: float) -> Tails:
+        degrees = 2 + np.exp(logarithm)
+        return Tails(float(degrees), float(ndtri(0.95) / stdtrit(degrees, 0.95)))
+
+    def loss(logarithm: float) -> float:
+        return -float(np.mean(np.log(tails(logarithm).density(values))))
+
+    best = tails(minimize_scalar(loss, bounds=(0, 4), method="bounded").x)
+    gain = np.log(best.density(values)) - np.log(GAUSSIAN.density(values))
+    return best if is_gain(np.sum(gain, axis=1)) else GAUSSIAN
+
+
+# -- warped targets --------------------------------------------------------------------------------
+
+
+def check_transform(value: Any) -> None:
+    methods = ("fit", "transform", "inverse_transform")
+    if value is None or (isinstance(value, str) and value == "auto"):
+        return
+    if not all(hasattr(value, method) for method in methods) or isinstance(value, type):
+        raise TypeError(
+            'target_transform must be None, "auto" or a transformer with an inverse, such as '
+            f"PowerTransformer(); got {value!r}."
+        )
+
+
+@stored
+@dataclass(frozen=True, eq=False)
+class Warp:
+    """u = w(y), a fitted transformer of scikit-learn; increasing in every output.
+
+    The inverse keeps to the range of the training targets, and their width on both sides: beyond,
+    the inverse of some warps does not exist.
+    """
+
+    transformer: Any
+    bounds: Annotated[np.ndarray, array("f", 2, "m")]  # of u
+
+    @classmethod
+    def of(cls, transformer: Any, Y: np.ndarray) -> Warp:  # (n, m)
+        """Fitted to some targets; "auto" is Yeo and Johnson's power of y / std."""
+        if isinstance(transformer, str):
+            transformer = make_pipeline(
+                StandardScaler(with_mean=False), PowerTransformer(standardize=False)
+            )
+        fitted = clone(transformer).fit(Y)
+        ends = np.stack([Y.min(axis=0), Y.max(axis=0)])
+        width = ends[1] - ends[0]
+        ends = np.stack([ends[0] - width, ends[1] + width])
+        with np.errstate(all="ignore"):
+            bounds = np.asarray(fitted.transform(ends), dtype=float)
+        if not np.all(np.isfinite(bounds)):  # defined on a part of the line, such as a logarithm
+            bounds = np.asarray(fitted.transform(np.stack([Y.min(axis=0), Y.max(axis=0)])), float)
+        if not np.all(np.isfinite(bounds)) or np.any(bounds[0] > bounds[1]):
+            raise ValueError(
+                f"target_transform must be an increasing function of y; {transformer!r} gives "
+                f"{bounds.tolist()} at the least and greatest targets."
+            )
+        return cls(fitted, bounds)
+
+    def forward(self, Y: np.ndarray) -> np.ndarray:  # (n, m) -> (n, m)
+        values = np.asarray(self.transformer.transform(Y), dtype=np.float64)
+        if values.shape != Y.shape or not np.all(np.isfinite(values)):
+            raise ValueError("target_transform gives values of y that are not finite numbers.")
+        return values
+
+    def inverse(self, values: np.ndarray) -> np.ndarray:  # (..., m) -> (..., m)
+        inside = np.clip(values, *self.bounds).reshape(-1, values.shape[-1])
+        return np.asarray(self.transformer.inverse_transform(inside)).reshape(values.shape)
+
+    def log_slope(self, Y: np.ndarray) -> np.ndarray:  # (n, m) -> (n, m)
+        """log w'(y), by a difference."""
+        step = 1e-6 * (np.abs(Y) + np.std(self.inverse(self.bounds), axis=0))
+        with np.errstate(all="ignore"):
+            rise = self.transformer.transform(Y + step) - self.transformer.transform(Y - step)
+        slope = np.where(np.isfinite(rise) & (rise > 0), rise / (2 * step), np.finfo(float).tiny)
+        return np.asarray(np.log(slope))
+
+
+# -- intervals of left-out rows --------------------------------------------------------------------
+
+
+@stored
+@dataclass(frozen=True, eq=False)
+class Jackknife:
+    """k random training rows, and what the process predicts without each of them.
+
+    With c the posterior covariance of f, and the residual r_i, the variance v_i of f and the noise
+    σ_i² of row i that is left out, the process without it has
+
+        μ_i(x) = μ(x) − c(x, x_i) r_i / σ_i²,    Var_i y = Var y + c(x, x_i)² (σ_i² + v_i) / σ_i⁴.
+    """
+
+    features: Annotated[np.ndarray, array("fc", "k", "D")]
+    pulls: Annotated[np.ndarray, array("f", "k", "m")]  # r_i / σ_i²
+    stretches: Annotated[np.ndarray, array("f", "k", "m")]  # (σ_i² + v_i) / σ_i⁴
+    scores: Annotated[np.ndarray, array("f", "k", "m")]  # |r_i| in standard deviations of y
+
+    @classmethod
+    def of(cls, Z: np.ndarray, rows: LeftOut, lack: Any) -> Jackknife:  # (k, D), (k, m)
+        """From rows left out; `lack` is the variance that predictions add to that of f."""
+        totals = rows.noise + rows.variances
+        return cls(
+            Z,
+            rows.residuals / rows.noise,
+            totals / rows.noise**2,
+            np.abs(rows.residuals) / np.sqrt(totals + lack),
+        )
+
+    def interval(
+        self, posterior: Any, Z: np.ndarray, mean: np.ndarray, variance: np.ndarray, coverage: float
+    ) -> tuple[np.ndarray, np.ndarray]:  # (n, D), (n, m), (n, m) -> (n, m), (n, m)
+        """Bounds of y from its mean and variance, in units of the model."""
+        k = len(self.scores)
+        rank = int(np.ceil(coverage * (k + 1)))
+        if rank > k:
+            raise ValueError(
+                f"With {k} rows left out, jackknife+ has a coverage of {k / (k + 1):.3g} at most; "
+                f"got coverage={coverage}."
+            )
+        cross = posterior.covariance(Z, self.features)  # (n, k, m)
+        centres = mean[:, None] - cross * self.pulls
+        reach = self.scores * np.sqrt(variance[:, None] + cross**2 * self.stretches)
+        low = np.partition(centres - reach, k - rank, axis=1)[:, k - rank]
+        high = np.partition(centres + reach, rank - 1, axis=1)[:, rank - 1]
+        return low, high
