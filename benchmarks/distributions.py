@@ -1,10 +1,10 @@
 """Predictive distributions on public tables, on the rows of a published comparison of 20 methods.
 
-    python -m benchmarks.distributions --data DIR --published FILE [--tables kin8nm …] [--rows 5000 …]
-                                       [--repetitions 5] [--methods dotsketch …] [--figure FILE]
+    python -m benchmarks.distributions --data DIR --published FILE [--tables kin8nm …]
+        [--rows 5000 …] [--repetitions 5] [--methods dotsketch …] [--figure FILE]
 
-The comparison is that of Izbicki and Rodrigues (arXiv 2603.26611). DIR holds one file per table, such
-as kin8nm.npz, with the arrays X and y in its order of rows. A table is cut to `--rows` rows
+The comparison is that of Izbicki and Rodrigues (arXiv 2603.26611). DIR holds one file per table,
+such as kin8nm.npz, with the arrays X and y in its order of rows. A table is cut to `--rows` rows
 (permuted with the seed 42), and repetition r keeps a quarter of them for testing (permuted with the
 seed r). A method gives the density of y at 200 points, the range of the training targets and 5 % of
 it on either side, which are normalised; the scores are the mean log density, the mean CRPS and the

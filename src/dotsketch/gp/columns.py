@@ -58,7 +58,7 @@ class Columns:
         fitted = clone(features).fit(X, y)
         trend = LinearTrend.of(some) if has_trend else None
         columns = cls(fitted, joins_parts, 1, False, trend=trend)
-        probe = columns(some[:1])
+        probe = columns._joined(some[:1], fitted.transform(some[:1]))
         columns = replace(
             columns, n_columns=probe.shape[1], is_complex=bool(np.iscomplexobj(probe))
         )

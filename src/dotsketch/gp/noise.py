@@ -76,8 +76,8 @@ class LeftOut(NamedTuple):
 
     def log_densities(self, tails: Tails) -> np.ndarray:  # -> (n,)
         deviations = np.sqrt(self.variances + self.noise)
-        values = np.log(tails.density(self.residuals / deviations)) - np.log(deviations)
-        return np.sum(values, axis=1)
+        values = tails.log_density(self.residuals / deviations) - np.log(deviations)
+        return np.asarray(np.sum(values, axis=1))
 
 
 def is_gain(differences: np.ndarray) -> bool:  # (n,)
@@ -151,8 +151,9 @@ class Tails(NamedTuple):
     degrees: float = np.inf
     scale: float = 1.0
 
-    def density(self, values: np.ndarray) -> np.ndarray:
-        return np.asarray(student.pdf(values / self.scale, self.degrees) / self.scale)
+    def log_density(self, values: np.ndarray) -> np.ndarray:
+        density = student.logpdf(values / self.scale, self.degrees)
+        return np.asarray(density - np.log(self.scale))
 
     def quantiles(self, levels: np.ndarray) -> np.ndarray:
         if np.isinf(self.degrees):
@@ -187,10 +188,10 @@ def best_tails(rows: LeftOut, is_scale_chosen: bool = True) -> Tails:
         return Tails(float(degrees), float(ndtri(0.95) / stdtrit(degrees, 0.95)))
 
     def loss(logarithm: float) -> float:
-        return -float(np.mean(np.log(tails(logarithm).density(values))))
+        return -float(np.mean(tails(logarithm).log_density(values)))
 
     best = tails(minimize_scalar(loss, bounds=(0, 4), method="bounded").x)
-    gain = np.log(best.density(values)) - np.log(GAUSSIAN.density(values))
+    gain = best.log_density(values) - GAUSSIAN.log_density(values)
     return best if is_gain(np.sum(gain, axis=1)) else GAUSSIAN
 
 

@@ -313,8 +313,9 @@ class FeatureGPRegressor(RegressorMixin, MultiOutputMixin, GaussianProcess):
         ]
         if same[0] != same[1]:
             raise ValueError(
-                "Both must have the noise of their rows, and the warp of their targets, in the "
-                'same way: use noise_variance="constant" and target_transform=None to merge.'
+                "Both must have the noise of their rows in the same way, by row or not, and the "
+                "same functions of noise and targets: merge processes with "
+                'noise_variance="constant" and target_transform=None.'
             )
         return self._resolved(self._sums("merge") + other._sums("merge"))
 
@@ -662,8 +663,9 @@ class FeatureGPRegressor(RegressorMixin, MultiOutputMixin, GaussianProcess):
             places = self.warp_.forward(places)
         places = ((places - self.means_) / self.scales_).T
         deviation = np.sqrt(variance + noise)[..., None]
-        density = self.tails_.density((places - mean[..., None]) / deviation) / deviation
-        return self._shaped(density * (np.exp(slopes) / self.scales_).T, axis=1)
+        density = self.tails_.log_density((places - mean[..., None]) / deviation)
+        density = density - np.log(deviation) + (slopes - np.log(self.scales_)).T
+        return self._shaped(np.exp(density), axis=1)
 
     def predict_interval(
         self,
@@ -841,7 +843,8 @@ class FeatureGPRegressor(RegressorMixin, MultiOutputMixin, GaussianProcess):
                 noises.append(self._noise_at(Z, own) + 0 * mean)
         if noise_variance is not None:  # every row has its own
             noise_at(self._noise, noise_variance, sum(map(len, means)))
-        return tuple(_joined(part) if part else None for part in (means, variances, noises))
+        mean, *others = (_joined(part) if part else None for part in (means, variances, noises))
+        return mean, others[0], others[1]
 
     def _noise_at(self, Z: Any, by_row: Any = None) -> Any:  # (n, D), (n,) -> (n, m) or (m,)
         """The variances of the noise of rows."""
