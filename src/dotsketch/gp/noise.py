@@ -39,11 +39,11 @@ FEW_ROWS = 100  # say too little of v and of the tails: their scale itself is un
 
 
 class LeftOut(NamedTuple):
-    """Rows that are predicted from all others: residuals, and variances of f without the row."""
+    """Rows that are predicted from all others."""
 
     residuals: np.ndarray  # (n, m)
-    variances: np.ndarray  # (n, m)
-    noise: np.ndarray  # (n, m)
+    variances: np.ndarray  # (n, m), of f without the row
+    noise: np.ndarray  # (n, m), of y when it is predicted
 
     @classmethod
     def of(
@@ -67,9 +67,6 @@ class LeftOut(NamedTuple):
             )
         return cls(residuals, np.maximum(variances - noise, 0), noise)
 
-    def with_noise(self, noise: np.ndarray) -> LeftOut:
-        return self._replace(noise=noise)
-
     @property
     def standardised(self) -> np.ndarray:  # -> (n, m)
         return self.residuals / np.sqrt(self.variances + self.noise)
@@ -91,7 +88,7 @@ def is_gain(differences: np.ndarray) -> bool:  # (n,)
 @stored
 @dataclass(frozen=True, eq=False)
 class NoiseFunction:
-    """v(x) = exp(level + z(x)ᵀc): the variance of the noise at x relative to a typical one.
+    """v(x) = exp(level + z(x)ᵀc): the variance of the noise at x relative to `noise_variance_`.
 
     Far from the data features vanish, and v goes to exp(level), a mean in logarithms.
     """
@@ -100,6 +97,7 @@ class NoiseFunction:
     level: float
     least: float  # of the logarithms of the training rows
     most: float
+    weighs_rows: bool = False  # whether rows were learnt from with this noise, or with a constant
 
     def __call__(self, Z: Any) -> Any:  # (n, D) -> (n,)
         """In the array library of the features."""
@@ -112,10 +110,10 @@ class NoiseFunction:
             raise ValueError("The range of a noise function is not one of logarithms.")
 
 
-def noise_of_x(Z: np.ndarray, rows: LeftOut) -> tuple[NoiseFunction, LeftOut]:  # (n, D)
-    """v(x) by regression on log r² of rows left out, and these rows with v as if left out, too.
+def noise_of_x(Z: np.ndarray, rows: LeftOut) -> tuple[NoiseFunction, np.ndarray]:  # -> (n,)
+    """v(x) by regression on log r² of rows left out, and v at these rows as if left out, too.
 
-    Several outputs share v, the mean of their logarithms.
+    Several outputs share v, from the mean of their logarithms.
     """
     squares = rows.residuals**2
     squares = squares / np.maximum(np.mean(squares, axis=0), np.finfo(float).tiny)
@@ -124,21 +122,18 @@ def noise_of_x(Z: np.ndarray, rows: LeftOut) -> tuple[NoiseFunction, LeftOut]:  
     means, ones = sums.means(), np.ones(1)
     noise, prior = likelihood_of_sums(sums, means, ones).best_variances()
     posterior = posterior_of_sums(sums, means, ones, noise, prior)
-    every = np.full((len(t), 1), noise[0])
-    residuals = LeftOut.of(posterior, Z, t[:, None] - means, every, is_all=True).residuals[:, 0]
-    # relative to the mean variance of the rows
-    values = posterior.mean(Z)[:, 0]
-    shift = float(np.log(np.mean(np.exp(values))))
-    least, most = float(t.min() - means[0]), float(t.max() - means[0])
-    function = NoiseFunction(posterior.coefficients, -shift, least - shift, most - shift)
-    unseen = np.exp(np.clip(t - means[0] - residuals - shift, function.least, function.most))
+    centred, every = t[:, None] - means, np.full((len(t), 1), noise[0])
+    unseen = (centred - LeftOut.of(posterior, Z, centred, every, is_all=True).residuals)[:, 0]
+    least, most = float(centred.min()), float(centred.max())
+    unseen = np.clip(unseen, least, most)
 
-    def loss(logarithm: float) -> float:
-        varied = rows.with_noise(np.exp(logarithm) * unseen[:, None] * rows.noise)
-        return -float(np.mean(varied.log_densities(GAUSSIAN)))
+    def loss(level: float) -> float:
+        noise = np.exp(level + unseen)[:, None] * rows.noise
+        return -float(np.mean(rows._replace(noise=noise).log_densities(GAUSSIAN)))
 
-    level = np.exp(minimize_scalar(loss, bounds=(-4, 4), method="bounded").x)
-    return function, rows.with_noise(level * unseen[:, None] * rows.noise)
+    level = float(minimize_scalar(loss, bounds=(least, most), method="bounded").x)
+    function = NoiseFunction(posterior.coefficients, level, level + least, level + most)
+    return function, np.exp(level + unseen)
 
 
 # -- tails -----------------------------------------------------------------------------------------
@@ -150,6 +145,7 @@ class Tails(NamedTuple):
 
     degrees: float = np.inf
     scale: float = 1.0
+    deviation: float = 1.0  # of ε
 
     def log_density(self, values: np.ndarray) -> np.ndarray:
         density = student.logpdf(values / self.scale, self.degrees)
@@ -160,13 +156,6 @@ class Tails(NamedTuple):
             return np.asarray(ndtri(levels))
         return np.asarray(self.scale * stdtrit(self.degrees, levels))
 
-    @property
-    def deviation(self) -> float:
-        """The standard deviation of ε."""
-        if np.isinf(self.degrees):
-            return 1.0
-        return float(self.scale * np.sqrt(self.degrees / (self.degrees - 2)))
-
 
 GAUSSIAN = Tails()
 
@@ -174,13 +163,16 @@ GAUSSIAN = Tails()
 def best_tails(rows: LeftOut, is_scale_chosen: bool = True) -> Tails:
     """Student's t where the left-out rows have heavier tails than a Gaussian, by more than chance.
 
-    Intervals of 90 % stay as wide: what outliers add to the variance is not taken away from these.
-    A scale that is estimated from few rows has tails of its own: with σ² and s of a common factor
-    whose prior is flat in logarithms, y has n − 1 degrees of freedom.
+    The variance stays that of the model, which is the mean square of the residuals, and so do
+    intervals of 90 %: what outliers add to the variance is not taken away from these. A scale that
+    is estimated from few rows has tails of its own: with σ² and s of a common factor whose prior is
+    flat in logarithms, y has n − 1 degrees of freedom.
     """
     n = len(rows.residuals)
     if n < FEW_ROWS:
-        return Tails(max(float(n - 1), 3.0)) if is_scale_chosen else GAUSSIAN
+        degrees = max(n - 1.0, 3.0)
+        few = Tails(degrees, 1.0, float(np.sqrt(degrees / (degrees - 2))))
+        return few if is_scale_chosen else GAUSSIAN
     values = rows.standardised
 
     def tails(logarithm: float) -> Tails:
@@ -282,14 +274,13 @@ class Jackknife:
     scores: Annotated[np.ndarray, array("f", "k", "m")]  # |r_i| in standard deviations of y
 
     @classmethod
-    def of(cls, Z: np.ndarray, rows: LeftOut, lack: Any) -> Jackknife:  # (k, D), (k, m)
-        """From rows left out; `lack` is the variance that predictions add to that of f."""
-        totals = rows.noise + rows.variances
+    def of(cls, Z: np.ndarray, rows: LeftOut, noise: np.ndarray, lack: np.ndarray) -> Jackknife:
+        """From rows left out, the noise they were learnt with, and the variance they lack."""
         return cls(
             Z,
-            rows.residuals / rows.noise,
-            totals / rows.noise**2,
-            np.abs(rows.residuals) / np.sqrt(totals + lack),
+            rows.residuals / noise,
+            (noise + rows.variances) / noise**2,
+            np.abs(rows.residuals) / np.sqrt(rows.noise + rows.variances + lack),
         )
 
     def interval(

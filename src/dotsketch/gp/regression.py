@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Annotated, Any, NamedTuple
 
@@ -106,11 +107,12 @@ class FeatureGPRegressor(RegressorMixin, MultiOutputMixin, GaussianProcess):
         already fitted in scikit-learn's `FrozenEstimator`.
     noise_variance : float, "auto", "constant" or "varying", default="auto"
         Variance of the noise. "constant" is the same everywhere, with the greatest marginal
-        likelihood, for every output. "varying" multiplies it by a function v(x), which a second
-        process on the same features learns from up to 10,000 random rows that are left out; this
-        takes one more pass over the rows. "auto" takes v(x), and tails heavier than a Gaussian's,
-        where the likelihood of left-out rows gains more than chance. Constant noise is taken for
-        fewer than 100 rows, iterators that are read once, and "cg".
+        likelihood, for every output. "varying" multiplies it by a function v(x) for predictions,
+        which a second process on the same features learns from up to 10,000 random rows that are
+        left out. One more pass weighs the rows by it, if they can be read again and left-out rows
+        are then predicted no worse. "auto" takes v(x), and tails heavier than a Gaussian's, where
+        the likelihood of left-out rows gains more than chance; the noise is constant for fewer than
+        100 rows, complex columns and "cg".
     prior_variance : float or "auto", default="auto"
         Multiplies the kernel (which also has a variance); "auto" maximises the marginal
         likelihood, for every output. If y is constant, "auto" is 1 for both variances.
@@ -398,43 +400,46 @@ class FeatureGPRegressor(RegressorMixin, MultiOutputMixin, GaussianProcess):
         solved = self._solved(sums, model, is_flat)
         Z, Y, _, counts = some = model.block(begun.sample)
         is_all = len(Y) == training.rows.n_rows
-        rows, lack = self._left_out(solved, model, begun.sample[0], some, is_all)
-        if self._varies(training, begun.columns, solved, len(Y)):
-            function, varied = noise_of_x(Z, rows)
-            parts = [part.log_densities(best_tails(part)) for part in (varied, rows)]
-            if self.noise_variance == "varying" or is_gain(parts[0] - parts[1]):
-                model = model._replace(noise=function)
-                path = None if checkpoint is None else f"{checkpoint}.varying"
-                sums = model.sums(training.rows, begun.sample[1], path, self.verbose)
-                solved = self._solved(sums, model, is_flat)
-                some = model.block(begun.sample)
-                rows, lack = self._left_out(solved, model, begun.sample[0], some, is_all)
-        chosen = [isinstance(v, str) for v in (self.noise_variance, self.prior_variance)]
+        rows, learnt, lack = self._left_out(solved, model, begun.sample[0], some, is_all)
+        if self._varies(begun.columns, by_row, len(Y)):
+            function, v = noise_of_x(Z, rows)
+            varied = rows._replace(noise=v[:, None] * rows.noise)
+            constant, varying = (part.log_densities(best_tails(part)) for part in (rows, varied))
+            if self.noise_variance == "varying" or is_gain(varying - constant):
+                solved["noise_function_"], rows = function, varied
+                if training.rows.repeatable:
+                    weighted = model._replace(noise=replace(function, weighs_rows=True))
+                    path = None if checkpoint is None else f"{checkpoint}.varying"
+                    sums = weighted.sums(training.rows, begun.sample[1], path, self.verbose)
+                    other = self._solved(sums, weighted, is_flat)
+                    some = weighted.block(begun.sample)
+                    left, *more = self._left_out(other, weighted, begun.sample[0], some, is_all)
+                    # Where v(x) is large because f is hard to follow, weights make f worse
+                    if np.sum(left.residuals**2) <= np.sum(rows.residuals**2):
+                        solved, (learnt, lack) = other, more
+                        rows = left._replace(noise=v[:, None] * solved["_noise"])
         tails = GAUSSIAN
-        if self.noise_variance == "auto" and not by_row and np.all(solved["scales_"] != 0):
-            tails = best_tails(rows, all(chosen))
+        if self.noise_variance in ("auto", "varying") and not by_row:
+            tails = best_tails(rows, isinstance(self.prior_variance, str))
         solved["tails_"] = tails
         if counts is None:  # a row of weight w is w rows, which are left out one by one
             few = slice(JACKKNIFE_ROWS)
-            left = LeftOut(*(part[few] for part in rows))
-            solved["jackknife_"] = Jackknife.of(Z[few], left, lack[few])
+            first = LeftOut(*(part[few] for part in rows))
+            solved["jackknife_"] = Jackknife.of(Z[few], first, learnt[few], lack[few])
         densities = rows._replace(variances=rows.variances + lack).log_densities(tails)
         densities = densities - float(np.sum(np.log(solved["scales_"])))
         if warp is not None:
             densities = densities + np.sum(warp.log_slope(targets(begun.sample[1])[0]), axis=1)
         return {**begun.attributes, **solved}, densities
 
-    def _varies(
-        self, training: TrainingRows, columns: Columns, solved: dict[str, Any], n: int
-    ) -> bool:
+    def _varies(self, columns: Columns, by_row: bool, n: int) -> bool:
         """Whether noise that depends on x is asked for, or may be tried."""
         if self.noise_variance not in ("auto", "varying"):
             return False
         reasons = {
-            "needs rows that can be read twice": not training.rows.repeatable,
             "is for real columns": columns.is_complex,
-            "needs a noise variance that is not given by row": solved["_noise"] is None,
-            "needs 100 rows": n < FEW_ROWS,
+            "needs rows without a noise of their own": by_row,
+            f"needs {FEW_ROWS} rows": n < FEW_ROWS,
         }
         reason = next((text for text, holds in reasons.items() if holds), None)
         if reason is not None and self.noise_variance == "varying":
@@ -443,8 +448,11 @@ class FeatureGPRegressor(RegressorMixin, MultiOutputMixin, GaussianProcess):
 
     def _left_out(
         self, solved: dict[str, Any], model: Model, X: Any, some: tuple[Any, ...], is_all: bool
-    ) -> tuple[LeftOut, np.ndarray]:
-        """Rows of a sample left out, in units of the model, and the variance that these lack."""
+    ) -> tuple[LeftOut, np.ndarray, np.ndarray]:
+        """Rows of a sample left out, the noise they were learnt with, and the variance they lack.
+
+        All in units of the model.
+        """
         Z, Y, weights, counts = some
         noise = np.ones((1, Y.shape[1])) if solved["_noise"] is None else solved["_noise"][None]
         noise = np.broadcast_to(noise, Y.shape)
@@ -453,7 +461,7 @@ class FeatureGPRegressor(RegressorMixin, MultiOutputMixin, GaussianProcess):
         normal = (Y - solved["means_"]) / solved["scales_"]
         rows = LeftOut.of(solved["posterior_"], Z, normal, noise, is_all)
         lack = self._lack(model.columns, X, Z, solved["_noise_holds_lack"], solved["_prior"])
-        return rows, np.zeros(Y.shape) + lack
+        return rows, noise, np.zeros(Y.shape) + lack
 
     def _check_kernel_of(self, columns: Columns) -> None:
         if self.variance_correction == "posterior" and columns.kernel() is None:
@@ -490,7 +498,7 @@ class FeatureGPRegressor(RegressorMixin, MultiOutputMixin, GaussianProcess):
             "_prior": prior,
             "_flat": normal.is_flat,
             "_noise_holds_lack": not by_row and isinstance(self.noise_variance, str),
-            "noise_function_": model.noise,
+            "noise_function_": model.noise,  # unless it serves predictions only
             "warp_": model.warp,
             "tails_": GAUSSIAN,
             "jackknife_": None,
@@ -498,22 +506,24 @@ class FeatureGPRegressor(RegressorMixin, MultiOutputMixin, GaussianProcess):
 
     def _model(self) -> Model:
         """How further rows become sums."""
-        by_row = self.noise_variance_ is None
-        return Model(
-            self.columns_, self, by_row, len(self.means_), self.warp_, self.noise_function_
-        )
+        noise, by_row = self.noise_function_, self.noise_variance_ is None
+        noise = noise if noise is not None and noise.weighs_rows else None
+        return Model(self.columns_, self, by_row, len(self.means_), self.warp_, noise)
 
     def _resolved(self, sums: SufficientStatistics) -> FeatureGPRegressor:
         """This model with other sums, or other parameters."""
         self._check_kernel_of(self.columns_)
         if self.columns_.joins_parts != (self.posterior == "real"):
             raise ValueError(f"posterior={self.posterior!r} needs other columns: fit again.")
-        if self.noise_function_ is not None and self.noise_variance not in ("auto", "varying"):
+        model, same = self._model(), dict[str, Any]()
+        if self.noise_variance in ("auto", "varying"):
+            same = {"noise_function_": self.noise_function_, "tails_": self.tails_}
+        elif model.noise is not None:
             raise ValueError(
                 "The sums have the weights of noise that depends on x: fit again for other noise."
             )
-        solved = self._solved(sums, self._model(), self._flat)
-        return self._assign(self, **kept(self), **{**solved, "tails_": self.tails_})
+        solved = self._solved(sums, model, self._flat)
+        return self._assign(self, **kept(self), **{**solved, **same})
 
     def _sums(self, method: str) -> SufficientStatistics:
         """The sums over the rows seen so far, which conjugate gradients do not have."""
@@ -795,7 +805,9 @@ class FeatureGPRegressor(RegressorMixin, MultiOutputMixin, GaussianProcess):
             own = row_noise(by_row, self._noise is None, len(Y))
             normal = (Y - self.means_) / self.scales_
             Z = self.columns_(checked(self, block[0]))
-            noise = np.broadcast_to(self._noise_at(Z, own), normal.shape)
+            at_rows = np.broadcast_to(self._noise_at(Z, own), normal.shape)
+            is_constant = own is None and self._model().noise is None
+            noise = np.broadcast_to(self._noise, normal.shape) if is_constant else at_rows
             if is_weighted and np.any(self.posterior_.variance(Z) >= noise):
                 raise ValueError(
                     "Rows with a sample_weight below one cannot lose a copy: fit with weights "
@@ -804,7 +816,7 @@ class FeatureGPRegressor(RegressorMixin, MultiOutputMixin, GaussianProcess):
             left = LeftOut.of(self.posterior_, Z, normal, noise, in_dual)
             means.append(normal - left.residuals)
             variances.append(left.variances + self._missing(block[0], Z))
-            noises.append(noise)
+            noises.append(at_rows)
         mean, variance, noise = map(np.concatenate, (means, variances, noises))
         if self.warp_ is not None:
             return self._unwarped(mean, variance, noise, True)
