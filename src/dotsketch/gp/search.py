@@ -34,6 +34,8 @@ from .algebra import evidence_of_kernel, evidence_of_landmarks
 FEW_ROWS, EXACT_ROWS = 400, 1000  # of steps 1 and 2: cubic time, some milliseconds each
 LANDMARKS, MANY_ROWS = 512, 8000  # of step 4: about a quarter of a second each
 MOST_INPUTS = 300  # with a lengthscale each; more inputs share one
+# Log-likelihoods of rows differ by about 0.6 between kernels: 0.02 is the luck of 1,000 rows
+CHANCE = 0.02
 FAILED = 1e30  # the loss where a matrix is not positive definite: a line search steps back
 
 Loss = Callable[[np.ndarray], tuple[float, np.ndarray]]
@@ -179,18 +181,21 @@ def best_kernel(
             start[-1] = max(start[-1], np.log(0.01))
         ends.append(run("smoothness", [(prepared(alternative), start)], EXACT_ROWS, 12))
         values = [step.log_likelihood for step in steps[-len(ends) :]]
-        # log-likelihoods of rows differ by about 0.6 between kernels, so that 0.01 nats per row are
-        # half of the luck of 1,000 rows
-        if values[-1] > values[best] + 0.01:
+        if values[-1] > values[best] + CHANCE:
             best = len(ends) - 1
     chosen = len(steps) - len(ends) + best
     if len(X) > 2 * EXACT_ROWS:
-        # landmarks see less than exact rows do: shorter lengthscales and some noise may suit them
-        used, end = ends[best]
-        shorter = np.minimum(end, box[:, 1] + np.log(2))
-        if noise is None:
-            shorter[-1] = max(end[-1], np.log(0.02))
-        run("landmarks", [(used, end), (used, shorter)], MANY_ROWS, 25, LANDMARKS)
+        # landmarks see less than exact rows do: shorter lengthscales and some noise may suit them;
+        # kernels that few rows cannot tell apart are compared by many
+        values = [step.log_likelihood for step in steps[-len(ends) :]]
+        starts = []
+        for (used, end), value in zip(ends, values, strict=True):
+            if value >= max(values) - CHANCE:
+                shorter = np.minimum(end, box[:, 1] + np.log(2))
+                if noise is None:
+                    shorter[-1] = max(end[-1], np.log(0.02))
+                starts += [(used, end), (used, shorter)]
+        run("landmarks", starts, MANY_ROWS, 25, LANDMARKS)
         chosen = len(steps) - 1
     return Search(levelled(steps[chosen].kernel, X, float(level)), tuple(steps))
 

@@ -1,0 +1,297 @@
+"""Noise that depends on x, tails, warped targets, and intervals of left-out rows."""
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+from scipy.stats import t as student
+from sklearn.base import clone
+from sklearn.preprocessing import FunctionTransformer, MinMaxScaler, PowerTransformer
+
+from dotsketch import (
+    FeatureGPRegressor,
+    FourierFeatures,
+    Gaussian,
+    Matern,
+    NystromFeatures,
+    load,
+    save,
+)
+from dotsketch.gp import SufficientStatistics
+from dotsketch.gp.algebra import posterior_of_sums
+from dotsketch.gp.noise import GAUSSIAN, Jackknife, LeftOut, Tails, best_tails, noise_of_x
+
+ONE = np.ones(1)
+ZERO = np.zeros(1)
+
+
+def features(n_components=40):
+    return FourierFeatures(Gaussian(lengthscale=1.0), n_components=n_components, random_state=0)
+
+
+def rows_of(noise, n=600, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-2, 2, (n, 2))
+    return X, np.sin(2 * X[:, 0]) + noise(X) * rng.standard_normal(n)
+
+
+def constant(X):
+    return 0.2
+
+
+def rising(X):
+    return np.where(X[:, 0] > 0, 0.5, 0.05)
+
+
+def posterior_of(Z, Y, noise, prior=1.3):
+    sums = SufficientStatistics.of(Z, Y, 1 / noise)
+    return posterior_of_sums(sums, ZERO, ONE, ONE, np.array([prior]))
+
+
+@pytest.fixture
+def small(rng):
+    """Features, targets and noise of 25 rows, and features of 4 others."""
+    Z, noise = rng.standard_normal((25, 6)), rng.uniform(0.2, 1.0, 25)
+    return Z, rng.standard_normal((25, 1)), noise, rng.standard_normal((4, 6))
+
+
+@pytest.mark.parametrize("is_all", [False, True])
+def test_rows_left_out_are_those_of_refits(small, is_all):
+    Z, Y, noise, _ = small
+    Z = Z if not is_all else np.hstack([Z, 0.1 * np.eye(25)])  # as many columns as rows
+    rows = LeftOut.of(posterior_of(Z, Y, noise), Z, Y, noise[:, None], is_all)
+    for i in range(len(Z)):
+        rest = np.arange(len(Z)) != i
+        without = posterior_of(Z[rest], Y[rest], noise[rest])
+        np.testing.assert_allclose(rows.residuals[i], Y[i] - without.mean(Z[i : i + 1])[0])
+        np.testing.assert_allclose(rows.variances[i], without.variance(Z[i : i + 1])[0])
+
+
+def test_jackknife_is_that_of_refits(small):
+    """Means and variances at new rows without every row, and the ranks of the bounds."""
+    Z, Y, noise, new = small
+    posterior, new_noise = posterior_of(Z, Y, noise), 0.3
+    rows = LeftOut.of(posterior, Z, Y, noise[:, None], False)
+    jackknife = Jackknife.of(Z, rows, noise[:, None], np.zeros((25, 1)))
+    low, high = [], []
+    for i in range(25):
+        rest = np.arange(25) != i
+        without = posterior_of(Z[rest], Y[rest], noise[rest])
+        own = without.variance(Z[i : i + 1])[0, 0] + noise[i]
+        score = abs(Y[i, 0] - without.mean(Z[i : i + 1])[0, 0]) / np.sqrt(own)
+        reach = score * np.sqrt(without.variance(new)[:, 0] + new_noise)
+        low.append(without.mean(new)[:, 0] - reach)
+        high.append(without.mean(new)[:, 0] + reach)
+    mean, total = posterior.mean(new), posterior.variance(new) + new_noise
+    ends = jackknife.interval(posterior, new, mean, total, 0.8)
+    np.testing.assert_allclose(ends[0][:, 0], np.sort(low, axis=0)[4])  # ⌊0.2 · 26⌋ = 5
+    np.testing.assert_allclose(ends[1][:, 0], np.sort(high, axis=0)[20])  # ⌈0.8 · 26⌉ = 21
+    with pytest.raises(ValueError, match="With 25 rows left out"):
+        jackknife.interval(posterior, new, mean, total, 0.99)
+
+
+def test_tails(rng):
+    n = 4000
+    heavy = student.rvs(4, size=(n, 1), random_state=rng)
+    rows = LeftOut(heavy / heavy.std(), np.zeros((n, 1)), np.ones((n, 1)))
+    tails = best_tails(rows)
+    assert 2.5 < tails.degrees < 7
+    np.testing.assert_allclose(tails.quantiles(np.array([0.95])), norm.ppf(0.95))
+    grid = np.linspace(-60, 60, 200_001)
+    np.testing.assert_allclose(np.trapezoid(np.exp(tails.log_density(grid)), grid), 1, rtol=1e-3)
+    normal = rows._replace(residuals=rng.standard_normal((n, 1)))
+    assert best_tails(normal) == GAUSSIAN
+    few = LeftOut(*(part[:8] for part in normal))
+    assert best_tails(few) == Tails(7.0, 1.0, np.sqrt(7 / 5))
+    assert best_tails(few, is_scale_chosen=False) == GAUSSIAN
+
+
+def test_noise_function_is_the_process_of_logarithms(rng):
+    """exp(level) where features vanish, within the range of the rows elsewhere."""
+    X, y = rows_of(rising)
+    Z = features().fit_transform(X)
+    residuals = (rising(X) * rng.standard_normal(len(X)))[:, None]
+    rows = LeftOut(residuals, np.zeros_like(residuals), np.full_like(residuals, 0.1))
+    function, unseen = noise_of_x(Z, rows)
+    v = function(Z)
+    assert 20 < np.median(v[X[:, 0] > 0.3]) / np.median(v[X[:, 0] < -0.3]) < 300  # 100 is true
+    far = function(np.zeros((1, Z.shape[1])))
+    np.testing.assert_allclose(far, np.exp(function.level))
+    scaled = rows._replace(residuals=1e3 * residuals, noise=1e6 * rows.noise)
+    np.testing.assert_allclose(noise_of_x(Z, scaled)[0](Z), v, rtol=1e-3)
+    np.testing.assert_allclose(np.mean(residuals[:, 0] ** 2 / (0.1 * unseen)), 1, rtol=0.1)
+
+
+def test_auto_varies_where_the_noise_does():
+    chosen = FeatureGPRegressor(features()).fit(*rows_of(rising))
+    assert chosen.noise_function_ is not None
+    assert FeatureGPRegressor(features()).fit(*rows_of(constant)).noise_function_ is None
+    X, y = rows_of(rising, 2000, seed=1)
+    _, std = chosen.predict(X, return_std=True, include_noise=True)
+    np.testing.assert_allclose(np.median(std[X[:, 0] > 0.3]), 0.5, rtol=0.15)
+    np.testing.assert_allclose(np.median(std[X[:, 0] < -0.3]), 0.05, rtol=0.3)
+    for method in ("posterior", "jackknife+"):
+        low, high = chosen.predict_interval(X, 0.9, method).T
+        for part in (X[:, 0] > 0.1, X[:, 0] < -0.1):
+            assert 0.85 < np.mean((y >= low) & (y <= high), where=part) < 0.95
+
+
+def test_weighted_rows_are_those_of_noise_by_row():
+    """The posterior is that of a fit with v(x) as the noise of every row."""
+    X, y = rows_of(rising)
+    gp = FeatureGPRegressor(features(), noise_variance="varying").fit(X, y)
+    assert gp.noise_function_.weighs_rows
+    v = gp.noise_function_(gp.columns_(X)) * gp.noise_variance_
+    other = FeatureGPRegressor(features(), prior_variance=gp.prior_variance_)
+    other.fit(X, y, noise_variance=v)
+    np.testing.assert_allclose(gp.predict(X), other.predict(X), rtol=1e-8)
+    np.testing.assert_allclose(
+        gp.predict(X, return_std=True, include_noise=True)[1],
+        other.predict(X, return_std=True, include_noise=True, noise_variance=v)[1],
+    )
+    left, given = gp.leave_one_out(X, y), other.leave_one_out(X, y, noise_variance=v)
+    np.testing.assert_allclose(left[0], given[0], rtol=1e-6)
+
+
+@pytest.mark.parametrize("source", ["function", "dask"])
+def test_sources_learn_the_same_noise(source, tmp_path):
+    X, y = rows_of(rising)
+
+    def batches():
+        for start in range(0, len(X), 70):
+            yield X[start : start + 70], y[start : start + 70]
+
+    rows = (batches,)
+    if source == "dask":
+        dask = pytest.importorskip("dask.array")
+        rows = tuple(dask.from_array(c, chunks=(100, *c.shape[1:])) for c in (X, y))
+    local = FeatureGPRegressor(features(), noise_variance="varying").fit(X, y)
+    other = FeatureGPRegressor(features(), noise_variance="varying").fit(*rows)
+    for gp in (local, other):
+        assert gp.noise_function_.weighs_rows
+    np.testing.assert_allclose(local.predict_quantiles(X), other.predict_quantiles(X), rtol=1e-4)
+
+
+def test_an_iterator_has_noise_for_predictions_only():
+    X, y = rows_of(rising)
+    gp = FeatureGPRegressor(features(), noise_variance="varying").fit(iter([(X, y)]))
+    assert not gp.noise_function_.weighs_rows
+    low, high = gp.predict_interval(X, 0.9).T
+    assert 0.85 < np.mean((y >= low) & (y <= high)) < 0.95
+
+
+def test_more_rows_keep_the_noise_function(tmp_path):
+    X, y = rows_of(rising)
+    gp = FeatureGPRegressor(features()).partial_fit(X[:400], y[:400])
+    function = gp.noise_function_
+    assert function is not None
+    gp.partial_fit(X[400:], y[400:])
+    assert gp.noise_function_ is function
+    save(gp, tmp_path / "gp")
+    copy = load(tmp_path / "gp")
+    np.testing.assert_array_equal(copy.predict_quantiles(X), gp.predict_quantiles(X))
+    with pytest.raises(ValueError, match="all rows at once"):
+        gp.predict_interval(X, method="jackknife+")
+    with pytest.raises(ValueError, match="weights of noise that depends on x"):
+        gp.set_params(noise_variance=0.1).refit()
+
+
+def test_density_and_quantiles_are_of_one_distribution():
+    X, y = rows_of(rising)
+    for options in ({}, {"target_transform": PowerTransformer()}):
+        gp = FeatureGPRegressor(features(), **options).fit(X, np.exp(y))
+        points = np.linspace(1e-3, 40, 40_001)
+        density = gp.predict_density(X[:5], points)
+        assert density.shape == (5, len(points))
+        low, high = gp.predict_interval(X[:5], 0.8).T
+        for row, a, b in zip(density, low, high, strict=True):
+            inside = (points >= a) & (points <= b)
+            if a > points[0]:
+                np.testing.assert_allclose(
+                    np.trapezoid(row[inside], points[inside]), 0.8, atol=0.02
+                )
+
+
+def test_a_warp_gives_moments_of_y():
+    """With w = log, y is log-normal: its mean is exp(μ + s²/2)."""
+    X, y = rows_of(constant)
+    warp = FunctionTransformer(np.log, np.exp)
+    options = {"noise_variance": "constant"}
+    gp = FeatureGPRegressor(features(), target_transform=warp, **options).fit(X, np.exp(y))
+    plain = FeatureGPRegressor(features(), **options).fit(X, y)
+    mean, std = plain.predict(X[:20], return_std=True, include_noise=True)
+    expected = np.exp(mean + std**2 / 2)
+    found, deviation = gp.predict(X[:20], return_std=True, include_noise=True)
+    np.testing.assert_allclose(found, expected, rtol=2e-3)
+    np.testing.assert_allclose(deviation, expected * np.sqrt(np.expm1(std**2)), rtol=0.02)
+    np.testing.assert_allclose(
+        gp.predict_quantiles(X[:20]), np.exp(plain.predict_quantiles(X[:20])), rtol=1e-7
+    )
+    draws = gp.sample_functions(3, random_state=0)(X[:20])
+    np.testing.assert_allclose(
+        draws, np.exp(plain.sample_functions(3, random_state=0)(X[:20])), rtol=1e-7
+    )
+
+
+def test_auto_warps_skewed_targets_only(tmp_path):
+    X, y = rows_of(constant)
+    chosen = FeatureGPRegressor(features(), target_transform="auto").fit(X, np.exp(2 * y))
+    assert chosen.warp_ is not None
+    save(chosen, tmp_path / "warped")
+    np.testing.assert_array_equal(load(tmp_path / "warped").predict(X), chosen.predict(X))
+    assert FeatureGPRegressor(features(), target_transform="auto").fit(X, y).warp_ is None
+
+
+def test_several_outputs_share_v():
+    X, y = rows_of(rising)
+    Y = np.stack([y, 3 * y[::-1]], axis=1)
+    gp = FeatureGPRegressor(features(), noise_variance="varying").fit(X, Y)
+    assert gp.predict_quantiles(X[:4]).shape == (4, 2, 3)
+    assert gp.predict_interval(X[:4], method="jackknife+").shape == (4, 2, 2)
+    assert gp.predict_density(X[:4], [0.0, 1.0]).shape == (4, 2, 2)
+
+
+def test_a_trend_continues():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(0, 1, (80, 1))
+    y = 5 * X[:, 0] + 0.1 * rng.standard_normal(80)
+    far = np.array([[10.0]])
+    landmarks = NystromFeatures(Matern(1.5, lengthscale=0.3), n_components=30, random_state=0)
+    with_trend = FeatureGPRegressor(landmarks, trend="linear").fit(X, y)
+    mean, std = with_trend.predict(far, return_std=True)
+    assert abs(mean[0] - 50) < 3 * std[0] < 30
+    assert abs(FeatureGPRegressor(landmarks).fit(X, y).predict(far)[0] - y.mean()) < 1
+    again = clone(with_trend).fit(iter([(X, y)]))
+    np.testing.assert_allclose(again.predict(far), mean, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"noise_variance": "changing"}, "noise_variance must be a positive number"),
+        ({"target_transform": "log"}, "target_transform must be None"),
+        ({"target_transform": FunctionTransformer(np.negative, np.negative)}, "increasing"),
+        ({"trend": "quadratic"}, "trend must be one of"),
+        ({"noise_variance": "varying", "solver": "cg"}, 'needs solver="cholesky"'),
+        ({"target_transform": "auto", "solver": "cg"}, 'use solver="cholesky"'),
+    ],
+)
+def test_what_is_refused(options, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        FeatureGPRegressor(features(), **options).fit(*rows_of(constant, 120))
+
+
+def test_what_else_is_refused():
+    X, y = rows_of(constant, 60)
+    with pytest.raises(ValueError, match="needs 100 rows"):
+        FeatureGPRegressor(features(), noise_variance="varying").fit(X, y)
+    with pytest.raises(ValueError, match="reads the rows more than once"):
+        FeatureGPRegressor(features(), target_transform="auto").fit(iter([(X, y)]))
+    gp = FeatureGPRegressor(features(), target_transform=MinMaxScaler()).fit(X, y)
+    for call, message in (
+        (lambda: gp.predict_density(X, [[0.0]]), "points must be finite numbers"),
+        (lambda: gp.predict_interval(X, 1.5), "coverage must lie between 0 and 1"),
+        (lambda: gp.predict_interval(X, method="split"), "method must be one of"),
+        (lambda: gp.predict(X, return_cov=True), "targets without a warp"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            call()
