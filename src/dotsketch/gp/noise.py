@@ -26,6 +26,7 @@ from sklearn.preprocessing import PowerTransformer, StandardScaler
 
 from .._arrays import namespace
 from .._support.stored import array, stored
+from ..metrics import crps_gaussian
 from .algebra import left_out, likelihood_of_sums, posterior_of_sums
 from .posterior import Posterior, evaluate
 from .sums import SufficientStatistics
@@ -68,18 +69,30 @@ class LeftOut(NamedTuple):
         return cls(residuals, np.maximum(variances - noise, 0), noise)
 
     @property
-    def standardised(self) -> np.ndarray:  # -> (n, m)
-        return self.residuals / np.sqrt(self.variances + self.noise)
+    def deviations(self) -> np.ndarray:  # -> (n, m)
+        """The standard deviations of y."""
+        return np.sqrt(self.variances + self.noise)
 
     def log_densities(self, tails: Tails) -> np.ndarray:  # -> (n,)
-        deviations = np.sqrt(self.variances + self.noise)
-        values = tails.log_density(self.residuals / deviations) - np.log(deviations)
+        values = tails.log_density(self.residuals / self.deviations) - np.log(self.deviations)
         return np.asarray(np.sum(values, axis=1))
 
 
 def is_gain(differences: np.ndarray) -> bool:  # (n,)
     """Whether a gain of log-likelihood is more than chance: twice its standard error."""
     return float(np.mean(differences)) > 2 * float(np.std(differences)) / np.sqrt(len(differences))
+
+
+def is_better(rows: LeftOut, others: LeftOut) -> bool:
+    """Whether left-out rows have a smaller CRPS, and means that are not clearly worse.
+
+    Where v(x) is large because f is hard to follow, weights help the likelihood and harm f.
+    """
+    scores = [
+        np.mean(crps_gaussian(r.residuals, 0 * r.noise, r.deviations)) for r in (rows, others)
+    ]
+    errors = [np.sqrt(np.mean(r.residuals**2)) for r in (rows, others)]
+    return bool(scores[0] < scores[1] and errors[0] < 1.05 * errors[1])
 
 
 # -- noise as a function of x ----------------------------------------------------------------------
@@ -173,7 +186,7 @@ def best_tails(rows: LeftOut, is_scale_chosen: bool = True) -> Tails:
         degrees = max(n - 1.0, 3.0)
         few = Tails(degrees, 1.0, float(np.sqrt(degrees / (degrees - 2))))
         return few if is_scale_chosen else GAUSSIAN
-    values = rows.standardised
+    values = rows.residuals / rows.deviations
 
     def tails(logarithm: float) -> Tails:
         degrees = 2 + np.exp(logarithm)
@@ -206,8 +219,8 @@ def check_transform(value: Any) -> None:
 class Warp:
     """u = w(y), a fitted transformer of scikit-learn; increasing in every output.
 
-    The inverse keeps to the range of the training targets, and their width on both sides: beyond,
-    the inverse of some warps does not exist.
+    The inverse keeps to the range of the training targets, and their width on both sides (in u, or
+    in y where the inverse of so wide a range does not exist).
     """
 
     transformer: Any
@@ -222,12 +235,13 @@ class Warp:
             )
         fitted = clone(transformer).fit(Y)
         ends = np.stack([Y.min(axis=0), Y.max(axis=0)])
-        width = ends[1] - ends[0]
-        ends = np.stack([ends[0] - width, ends[1] + width])
+        own = np.asarray(fitted.transform(ends), dtype=np.float64)
+        bounds = own + np.outer([-1, 1], own[1] - own[0])
         with np.errstate(all="ignore"):
-            bounds = np.asarray(fitted.transform(ends), dtype=float)
-        if not np.all(np.isfinite(bounds)):  # defined on a part of the line, such as a logarithm
-            bounds = np.asarray(fitted.transform(np.stack([Y.min(axis=0), Y.max(axis=0)])), float)
+            if not np.all(np.isfinite(fitted.inverse_transform(bounds))):
+                ends = ends + np.outer([-1, 1], ends[1] - ends[0])
+                wide = np.asarray(fitted.transform(ends), dtype=np.float64)
+                bounds = np.where(np.isfinite(wide), wide, own)
         if not np.all(np.isfinite(bounds)) or np.any(bounds[0] > bounds[1]):
             raise ValueError(
                 f"target_transform must be an increasing function of y; {transformer!r} gives "

@@ -66,6 +66,7 @@ from .noise import (
     Warp,
     best_tails,
     check_transform,
+    is_better,
     is_gain,
     noise_of_x,
 )
@@ -110,7 +111,7 @@ class FeatureGPRegressor(RegressorMixin, MultiOutputMixin, GaussianProcess):
         likelihood, for every output. "varying" multiplies it by a function v(x) for predictions,
         which a second process on the same features learns from up to 10,000 random rows that are
         left out. One more pass weighs the rows by it, if they can be read again and left-out rows
-        are then predicted no worse. "auto" takes v(x), and tails heavier than a Gaussian's, where
+        are then predicted better. "auto" takes v(x), and tails heavier than a Gaussian's, where
         the likelihood of left-out rows gains more than chance; the noise is constant for fewer than
         100 rows, complex columns and "cg".
     prior_variance : float or "auto", default="auto"
@@ -414,10 +415,9 @@ class FeatureGPRegressor(RegressorMixin, MultiOutputMixin, GaussianProcess):
                     other = self._solved(sums, weighted, is_flat)
                     some = weighted.block(begun.sample)
                     left, *more = self._left_out(other, weighted, begun.sample[0], some, is_all)
-                    # Where v(x) is large because f is hard to follow, weights make f worse
-                    if np.sum(left.residuals**2) <= np.sum(rows.residuals**2):
-                        solved, (learnt, lack) = other, more
-                        rows = left._replace(noise=v[:, None] * solved["_noise"])
+                    left = left._replace(noise=v[:, None] * other["_noise"])
+                    if is_better(left, rows):
+                        solved, (learnt, lack), rows = other, more, left
         tails = GAUSSIAN
         if self.noise_variance in ("auto", "varying") and not by_row:
             tails = best_tails(rows, isinstance(self.prior_variance, str))

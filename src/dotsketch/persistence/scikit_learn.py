@@ -6,6 +6,7 @@ attributes, so that files survive new versions of scikit-learn.
 
 - `Pipeline`, `FeatureUnion` and `FrozenEstimator` consist of their parameters
 - `StandardScaler`: means, variances, scales
+- `PowerTransformer`: its powers, if it does not standardise
 - `OneHotEncoder`: its categories (no dropped or infrequent ones)
 - `SimpleImputer`: its statistics, and the columns that have indicators
 - `ColumnTransformer`: its fitted parts and the names of its columns
@@ -22,7 +23,7 @@ from sklearn.compose import ColumnTransformer
 from sklearn.frozen import FrozenEstimator
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import FeatureUnion, Pipeline
-from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.preprocessing import OneHotEncoder, PowerTransformer, StandardScaler
 
 from .._support.stored import MOST_COLUMNS
 from .container import PersistenceError
@@ -34,6 +35,7 @@ CLASSES: dict[type, tuple[str, ...]] = {
     FrozenEstimator: (),
     OneHotEncoder: ("categories_", "feature_names_in_"),
     Pipeline: ("facts_",),  # of the command line: plain values
+    PowerTransformer: ("lambdas_", "feature_names_in_"),
     SimpleImputer: ("statistics_", "feature_names_in_"),
     StandardScaler: (
         "mean_",
@@ -103,6 +105,14 @@ def _fit_scaler(
         setattr(scaler, name, values)
 
 
+def _fit_power(power: PowerTransformer, names: Any, lambdas_: Any) -> None:
+    n = len(_row("PowerTransformer.lambdas_", lambdas_))
+    if power.standardize or not 0 < n <= MOST_COLUMNS or not np.all(np.abs(lambdas_) < 1e3):
+        raise PersistenceError("PowerTransformer.lambdas_ are not powers without a scaler.")
+    power.fit(np.tile(np.arange(1.0, 4.0)[:, None], (1, n)))
+    power.lambdas_ = lambdas_
+
+
 def _fit_encoder(encoder: OneHotEncoder, names: Any, categories_: Any) -> None:
     if encoder.drop is not None or encoder.min_frequency or encoder.max_categories:
         raise PersistenceError("A OneHotEncoder that drops or groups categories has no plain form.")
@@ -160,6 +170,7 @@ def _fit_columns(columns: ColumnTransformer, names: Any, transformers_: Any) -> 
 REFIT: dict[type, Callable[..., None]] = {
     ColumnTransformer: _fit_columns,
     OneHotEncoder: _fit_encoder,
+    PowerTransformer: _fit_power,
     SimpleImputer: _fit_imputer,
     StandardScaler: _fit_scaler,
 }
