@@ -133,7 +133,7 @@ def test_auto_varies_where_the_noise_does():
     for method in ("posterior", "jackknife+"):
         low, high = chosen.predict_interval(X, 0.9, method).T
         for part in (X[:, 0] > 0.1, X[:, 0] < -0.1):
-            assert 0.85 < np.mean((y >= low) & (y <= high), where=part) < 0.95
+            assert 0.8 < np.mean((y >= low) & (y <= high), where=part) < 0.97
 
 
 def test_weighted_rows_are_those_of_noise_by_row():

@@ -236,12 +236,13 @@ class Warp:
         fitted = clone(transformer).fit(Y)
         ends = np.stack([Y.min(axis=0), Y.max(axis=0)])
         own = np.asarray(fitted.transform(ends), dtype=np.float64)
-        bounds = own + np.outer([-1, 1], own[1] - own[0])
         with np.errstate(all="ignore"):
-            if not np.all(np.isfinite(fitted.inverse_transform(bounds))):
-                ends = ends + np.outer([-1, 1], ends[1] - ends[0])
-                wide = np.asarray(fitted.transform(ends), dtype=np.float64)
-                bounds = np.where(np.isfinite(wide), wide, own)
+            wide = own + np.outer([-1, 1], own[1] - own[0])
+            far = fitted.transform(ends + np.outer([-1, 1], ends[1] - ends[0]))
+            bounds = own
+            for wider in (np.asarray(far, dtype=np.float64), wide):
+                if np.all(np.isfinite(wider) & np.isfinite(fitted.inverse_transform(wider))):
+                    bounds = wider
         if not np.all(np.isfinite(bounds)) or np.any(bounds[0] > bounds[1]):
             raise ValueError(
                 f"target_transform must be an increasing function of y; {transformer!r} gives "
