@@ -13,6 +13,7 @@ chance. Left-out rows also give the intervals of the jackknife+ (Barber et al., 
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import Annotated, Any, NamedTuple
 
@@ -236,7 +237,8 @@ class Warp:
         fitted = clone(transformer).fit(Y)
         ends = np.stack([Y.min(axis=0), Y.max(axis=0)])
         own = np.asarray(fitted.transform(ends), dtype=np.float64)
-        with np.errstate(all="ignore"):
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
             wide = own + np.outer([-1, 1], own[1] - own[0])
             far = fitted.transform(ends + np.outer([-1, 1], ends[1] - ends[0]))
             bounds = own
