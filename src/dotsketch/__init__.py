@@ -38,7 +38,18 @@ from .gp import (
     FeatureGPRegressor,
     SufficientStatistics,
 )
-from .kernels import ArcCosine, Exponential, Gaussian, Maclaurin, Matern, Polynomial, Tanimoto
+from .kernels import (
+    ArcCosine,
+    Exponential,
+    Gaussian,
+    Linear,
+    Maclaurin,
+    Matern,
+    Periodic,
+    Polynomial,
+    RationalQuadratic,
+    Tanimoto,
+)
 from .metrics import gaussian_kl, mean_negative_log_likelihood, relative_frobenius_error
 from .persistence import PersistenceError, load, save
 from .planning import AutoFeatures, error_bound, plan, required_components
@@ -56,14 +67,17 @@ __all__ = [
     "FeatureGPRegressor",
     "FourierFeatures",
     "Gaussian",
+    "Linear",
     "Maclaurin",
     "MaclaurinFeatures",
     "Matern",
     "NystromFeatures",
+    "Periodic",
     "PersistenceError",
     "Polynomial",
     "PolynomialSketch",
     "PositiveFeatures",
+    "RationalQuadratic",
     "SphericalFeatures",
     "SufficientStatistics",
     "Tanimoto",

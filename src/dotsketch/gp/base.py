@@ -303,6 +303,8 @@ def begin(
     sample = training.sample(SAMPLE_ROWS, rng)
     fitting, sample = training.fitting(sample), shuffled(sample, rng)
     features, tried = described_features(estimator.features, fitting[0], seed), None
+    names = getattr(training.inputs, "feature_names_in_", None)
+    features = KernelPlace.of(features).with_names(names)
     if wants_search(estimator.optimize, estimator.features):
         features, tried = search(features, sample, rng)
     joins = getattr(estimator, "posterior", "real") == "real"
