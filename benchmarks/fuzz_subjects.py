@@ -13,6 +13,7 @@ from dotsketch.gp import ConjugateGradients, ImputedGPRegressor
 from dotsketch.planning.bounds import ComplexAdvantage
 from dotsketch.planning.limit import BestPossible
 from dotsketch.sketches import SKETCHES, MonomialSketch
+from dotsketch.tables import TableEncoder
 
 X = np.random.default_rng(1).random((24, 5))
 Y = X.sum(axis=1)
@@ -116,6 +117,7 @@ def scikit_learn_subjects() -> list[Subject]:
 
     p = preprocessing
     table = pandas.DataFrame(X[:, :2], columns=["a", "b"]).assign(c=WORDS[:, 0])
+    gaps = table.assign(b=GAPS[:, 1], day=pandas.date_range("2024-02-01", periods=len(X)))
     columns = compose.ColumnTransformer(
         [
             ("numbers", p.StandardScaler(), ["a", "b"]),
@@ -132,4 +134,5 @@ def scikit_learn_subjects() -> list[Subject]:
         (impute.SimpleImputer().fit(GAPS), GAPS),
         (impute.SimpleImputer(add_indicator=True).fit(GAPS), GAPS),
         (columns.fit(table), table),
+        (TableEncoder().fit(gaps), gaps),
     ]

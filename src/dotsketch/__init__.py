@@ -14,6 +14,7 @@ The names below are the front door. The rooms, each importing only those above i
 - `rows`: where rows come from, and the one loop over blocks of them
 - `gp`: Gaussian processes on features, and exact ones
 - `datasets`: named data sets, from a folder, scikit-learn or OpenML
+- `tables`: data frames of numbers, categories and dates as numbers
 - `persistence`: save and load without executing code
 - `nn`, `gpytorch`: modules for PyTorch and a kernel for GPyTorch, each imported on its own
 """
@@ -21,6 +22,7 @@ The names below are the front door. The rooms, each importing only those above i
 from importlib.metadata import version as _version
 
 from . import datasets as datasets
+from . import tables as tables
 from ._versions import show_versions
 from .features import (
     FourierFeatures,

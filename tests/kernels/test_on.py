@@ -98,7 +98,7 @@ def test_a_search_changes_the_parameters_of_all_parts(rows, y):
 
 
 def test_names_that_are_not_there_are_told(rows, y):
-    with pytest.raises(ValueError, match=r"the inputs \['z'\], and the names are \['x', 'hour'"):
+    with pytest.raises(ValueError, match=r"the inputs \['z'\], and the rows have \['x', 'hour'"):
         ExactGPRegressor(Matern().on(["x", "z"])).fit(rows, y)
     with pytest.raises(ValueError, match="asks for input 3 of 3"):
         NystromFeatures(Matern().on(3), n_components=3).fit(rows)

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -25,6 +25,7 @@ import pyarrow.csv
 import pyarrow.dataset
 
 from ..datasets import list_datasets, load_dataset
+from ..tables.columns import Marks, is_number
 from .errors import UserMistake, count, list_names
 
 FORMATS = {
@@ -40,13 +41,6 @@ ERRORS = {  # of Arrow, in plain words
     "Empty CSV": "the file is empty",
     "straddling object": f"a row is longer than {BLOCK_BYTES >> 20} MB: is a quote left open?",
 }
-
-
-class Marks(NamedTuple):
-    """How numbers are written as text."""
-
-    decimal: str = "."
-    thousands: str | None = None
 
 
 @dataclass(frozen=True)
@@ -211,14 +205,6 @@ def csv_table(
                 yield pa.RecordBatch.from_arrays(batch.columns, names=list(names))
 
     return Table(str(path), names, read, marks=marks)
-
-
-def is_number(text: str) -> bool:
-    try:
-        pa.scalar(text).cast(pa.float64())
-    except pa.ArrowInvalid:
-        return False
-    return True
 
 
 def sniff_delimiter(start: str) -> str:

@@ -26,23 +26,7 @@ class Kernel(BaseEstimator):
     A subclass needs `__call__` and `diag`; Nyström features, exact Gaussian processes and plans
     then take it. Methods take arrays of any library: X (n, d), Y (m, d). A parameter `variance`
     multiplies the kernel. A search of other parameters needs `searched`, `range_of` and
-    `with_pullback`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from dotsketch import NystromFeatures
-    >>> class Brownian(Kernel):  # of positive numbers
-    ...     def __call__(self, X, Y=None):
-    ...         return np.minimum(X, (X if Y is None else Y).T)
-    ...     def diag(self, X):
-    ...         return X[:, 0]
-    >>> X = np.array([[0.5], [1.0], [2.0]])
-    >>> Z = NystromFeatures(2.0 * Brownian(), n_components=3).fit_transform(X)
-    >>> (Z @ Z.T).round(4)
-    array([[1., 1., 1.],
-           [1., 2., 2.],
-           [1., 2., 4.]])
+    `with_pullback`. The guide "Kernels" has an example.
     """
 
     shift_invariant = False  # whether k(x + c, y + c) = k(x, y): inputs may then be centred

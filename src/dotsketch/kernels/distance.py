@@ -17,6 +17,7 @@ from .._arrays import (
     host,
     is_sparse,
     is_traced,
+    like,
     namespace,
     nonnegative,
     plain,
@@ -39,7 +40,7 @@ class DistanceKernel(LengthscaleKernel):
 
     A subclass says what f is, a function of half the squared distance (`profile_of_halves`), for a
     search what its derivative is (`slope_of_halves`), and for Fourier features which mixture of
-    Gaussian kernels it is (`frequency_factors`).
+    Gaussian kernels it is (`frequency_factors`). The guide "Kernels" has an example.
 
     Parameters
     ----------
@@ -47,16 +48,6 @@ class DistanceKernel(LengthscaleKernel):
         "median" is the median distance between rows; estimators resolve it when they are fitted,
         and `resolve(X)` does so by hand.
     variance : float, default=1.0
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> class Cauchy(DistanceKernel):
-    ...     def profile_of_halves(self, halves):
-    ...         return 1 / (1 + halves)
-    >>> Cauchy(lengthscale=2.0)(np.array([[0.0], [2.0]]))
-    array([[1.        , 0.66666667],
-           [0.66666667, 1.        ]])
     """
 
     shift_invariant = True
@@ -107,7 +98,6 @@ class DistanceKernel(LengthscaleKernel):
 
     def __call__(self, X: ArrayT, Y: ArrayT | None = None) -> ArrayT:
         X, Y = self._matching(X, Y)
-        K: Any
         if is_sparse(X):
             return self._of_sparse(X, Y)
         xp = namespace(X)
@@ -118,8 +108,8 @@ class DistanceKernel(LengthscaleKernel):
                 return xp.astype(self(wide, None if Y is None else double(Y)), X.dtype)
         if is_numpy_array(S) and not self.is_differentiable:
             factor = min(float(unit), 1e15) ** 2
-            K = self._on_host(S, None if Y is None else T, factor, plain(self.variance))
-            return K
+            other = None if Y is None else T
+            return like(self._on_host(S, other, factor, plain(self.variance)), X)
         squares = xp.sum(S * S, axis=1)[:, None] + xp.sum(T * T, axis=1)[None, :] - 2 * (S @ T.T)
         squares = squares * xp.minimum(unit, 1e15 * xp.ones_like(unit)) ** 2
         # Rounding may leave less than zero where rows are equal. To clamp the value must not cut

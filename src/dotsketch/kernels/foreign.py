@@ -9,8 +9,6 @@ import numpy as np
 from .._arrays import ArrayT, is_foreign
 from .base import Kernel
 
-ROWS = 64  # whose pairs are computed for the diagonal of a function that has no other
-
 
 class ForeignKernel(Kernel):
     """A kernel of scikit-learn, or a function K = f(X, Y) of NumPy rows; made by features.
@@ -27,14 +25,14 @@ class ForeignKernel(Kernel):
         self.kernel = kernel
 
     def __call__(self, X: ArrayT, Y: ArrayT | None = None) -> ArrayT:
-        for rows in (X, Y):
-            if rows is not None and is_foreign(rows):
-                raise TypeError(
-                    f"{self.kernel!r} computes with NumPy only: give NumPy rows, or use a kernel "
-                    "of dotsketch."
-                )
-        K: Any = np.asarray(self.kernel(X, X if Y is None else Y), dtype=np.float64)
-        if K.shape != (X.shape[0], (X if Y is None else Y).shape[0]):
+        Y = X if Y is None else Y
+        if is_foreign(X) or is_foreign(Y):
+            raise TypeError(
+                f"{self.kernel!r} computes with NumPy only: give NumPy rows, or use a kernel of "
+                "dotsketch."
+            )
+        K: Any = np.asarray(self.kernel(X, Y), dtype=np.float64)
+        if K.shape != (X.shape[0], Y.shape[0]):
             raise ValueError(
                 f"{self.kernel!r} must return the Gram matrix (n, m) of X (n, d) and Y (m, d); "
                 f"its shape is {K.shape}."
@@ -46,12 +44,14 @@ class ForeignKernel(Kernel):
         if hasattr(self.kernel, "diag"):
             values = np.asarray(self.kernel.diag(X), dtype=np.float64)
         else:
-            blocks = (X[i : i + ROWS, :] for i in range(0, X.shape[0], ROWS))
+            # a function has no other diagonal: pairs of 64 rows at a time
+            blocks = (X[i : i + 64, :] for i in range(0, X.shape[0], 64))
             values = np.concatenate([np.diagonal(np.asarray(self(block))) for block in blocks])
         return values
 
 
 def as_kernel(kernel: Any) -> Any:
     """A kernel of this library: itself, or what stands for another one."""
-    is_other = callable(kernel) and not isinstance(kernel, (Kernel, type))
-    return ForeignKernel(kernel) if is_other else kernel
+    if isinstance(kernel, (Kernel, type)) or not callable(kernel):
+        return kernel
+    return ForeignKernel(kernel)

@@ -65,10 +65,9 @@ class On(Composite):
         known = [] if names is None else list(map(str, names))
         unknown = [j for j in self._list if isinstance(j, str) and j not in known]
         if unknown:
-            reason = f"the names are {known}" if known else "the rows have no names"
             raise ValueError(
-                f"{self!r} asks for the inputs {unknown}, and {reason}: fit to a data frame with "
-                "these columns, or give the numbers of the inputs."
+                f"{self!r} asks for the inputs {unknown}, and the rows have {known or 'no names'}: "
+                "fit to a data frame with these columns, or give the numbers of the inputs."
             )
         numbers = [known.index(j) if isinstance(j, str) else int(j) for j in self._list]
         return type(self)(self.kernel, numbers)
