@@ -107,7 +107,7 @@ def name_of(data: str) -> str:
     path = Path(data).absolute()
     while not path.exists() and any(sign in path.name for sign in WILDCARDS):
         path = path.parent
-    return path.name.lstrip(".").split(".")[0] or "table"
+    return path.name.lstrip(".-").split(".")[0] or "table"
 
 
 def summary_of(schema: Schema, split: HeldOut) -> dict[str, Any]:

@@ -7,13 +7,17 @@ over its first lines.
 
 from __future__ import annotations
 
+import atexit
 import codecs
 import csv
 import glob
+import shutil
+import sys
+import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -131,10 +135,11 @@ def open_table(
         return parquet_table(data, several_files(data))
     if data != "-" and not path.exists():
         return named_table(data)
-    if not path.is_file():
-        raise UserMistake(
-            f"{data} is not an ordinary file: tables are read twice, so write it to a file first."
-        )
+    if not path.is_file():  # tables are read twice
+        options: dict[str, Any] = {"delimiter": delimiter, "encoding": encoding}
+        options |= {"no_header": no_header, "decimal": decimal, "thousands": thousands}
+        table = open_table(copy_of(data), format=format or "csv", **options)
+        return replace(table, source="standard input" if data == "-" else data)
     if format is None:
         format = format_of(path)
     if path.stat().st_size == 0:
@@ -147,6 +152,18 @@ def open_table(
         raise UserMistake(f"there is no encoding {encoding!r}; latin-1 is one.") from None
     marks = Marks(decimal, thousands)
     return csv_table(path, delimiter, encoding, not no_header, marks, block_bytes)
+
+
+def copy_of(data: str) -> str:
+    """A temporary file with what standard input or a pipe holds; it ends with the process."""
+    file = tempfile.NamedTemporaryFile(prefix="dotsketch-")  # noqa: SIM115
+    atexit.register(file.close)
+    with sys.stdin.buffer if data == "-" else open(data, "rb") as stream:
+        shutil.copyfileobj(stream, file)
+    file.flush()
+    if not file.tell():
+        raise UserMistake(f"{'standard input' if data == '-' else data} is empty.")
+    return file.name
 
 
 def format_of(path: Path) -> str:

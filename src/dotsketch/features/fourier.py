@@ -25,7 +25,7 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from .._arrays import Array, ArrayT, plain, square_root
+from .._arrays import Array, ArrayT, square_root, suited
 from .._backends import Prepared, WaveFactors, backend_of, keeps_prepared, kept
 from .._support.parameters import one_of
 from .._support.stored import array, check_lengths, stored
@@ -180,7 +180,7 @@ class FourierDesign(WaveDesign):
 
     def prepare(self, weights: WaveWeights, rows: Array) -> Prepared:
         kernel: Any = self.kernel
-        lengthscale = plain(kernel.lengthscale)
+        lengthscale = suited(kernel.lengthscale, rows)
         if isinstance(lengthscale, (list, tuple)):
             lengthscale = np.asarray(lengthscale, dtype=np.float64)
         return self.prepare_waves(weights, rows, lengthscale, square_root(kernel.variance))

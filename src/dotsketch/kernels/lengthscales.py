@@ -7,7 +7,7 @@ from typing import Any
 import array_api_compat
 import numpy as np
 
-from .._arrays import ArrayT, FloatArray, host, is_sparse, namespace, plain
+from .._arrays import ArrayT, FloatArray, host, is_sparse, namespace, plain, suited
 from .base import Kernel
 from .inputs import divided
 
@@ -51,7 +51,7 @@ class LengthscaleKernel(Kernel):
 
 def lengthscale_of(value: Any, X: ArrayT, name: str = "lengthscale") -> Any:
     """A number as it is; an array of lengthscales (or periods) in the library of X."""
-    value = plain(value)
+    value = suited(value, X)
     if not isinstance(value, (np.ndarray, list, tuple)):
         return value
     if len(value) != X.shape[1]:

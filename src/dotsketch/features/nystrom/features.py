@@ -424,7 +424,9 @@ class NystromFeatures(FeatureMap):
 
 def given_rows(landmarks: Any, n_components: int, n_features: int) -> Any:  # -> (m, d)
     """The landmarks that a user gives, checked; CSR if few of their entries are stored."""
-    rows = check_array(host(landmarks), accept_sparse="csr", dtype=np.float64)
+    rows = check_array(
+        host(landmarks), accept_sparse="csr", dtype=np.float64, input_name="landmarks"
+    )
     if rows.shape[0] < n_components or rows.shape[1] != n_features:
         raise ValueError(
             f"landmarks must be n_components={n_components} rows or more, of {n_features} "
