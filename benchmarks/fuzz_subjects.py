@@ -9,10 +9,11 @@ from sklearn import compose, frozen, impute, pipeline, preprocessing
 
 import dotsketch
 from attacks.forging import Encoder, known_classes
-from dotsketch.gp import ConjugateGradients, ImputedGPRegressor
+from dotsketch.gp import ConjugateGradients
 from dotsketch.planning.bounds import ComplexAdvantage
 from dotsketch.planning.limit import BestPossible
 from dotsketch.sketches import SKETCHES, MonomialSketch
+from dotsketch.tables import TableEncoder
 
 X = np.random.default_rng(1).random((24, 5))
 Y = X.sum(axis=1)
@@ -67,6 +68,9 @@ def own_subjects() -> list[Subject]:
         dotsketch.NystromFeatures(gaussian + dotsketch.Matern(), n_components=6, **options),
         dotsketch.NystromFeatures(gaussian * dotsketch.Matern(), n_components=6, **options),
         dotsketch.NystromFeatures(dotsketch.ArcCosine(1), n_components=6, **options),
+        dotsketch.NystromFeatures(dotsketch.Periodic().on([1]), n_components=6, **options),
+        dotsketch.FourierFeatures(dotsketch.RationalQuadratic(), n_components=8, **options),
+        dotsketch.MaclaurinFeatures(dotsketch.Linear(), n_components=5, **options),
         dotsketch.NystromFeatures(dotsketch.Matern(), n_components=6, landmarks=X[:6]),
         dotsketch.FourierFeatures(gaussian, n_components=9, **options),
         dotsketch.FourierFeatures(gaussian, n_components=8, projection="sorf", **options),
@@ -103,9 +107,19 @@ def process_subjects() -> list[Subject]:
         dotsketch.DirichletGPClassifier(features).fit(X, LABELS),
         dotsketch.ExactGPRegressor(gaussian).fit(X, Y),
         dotsketch.ExactGPClassifier(gaussian, **options).fit(X, LABELS),
-        ImputedGPRegressor(dotsketch.FeatureGPRegressor(features)).fit(X, Y),
+        varying_process(features),
     ]
     return [(model, X) for model in models]
+
+
+def varying_process(features: Any) -> Any:
+    """A process with noise that depends on x, a warp and a trend."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((120, 3))
+    y = np.exp(X[:, 0] + 0.3 * np.exp(X[:, 0]) * rng.standard_normal(120))
+    power = preprocessing.PowerTransformer(standardize=False)
+    options = {"noise_variance": "varying", "target_transform": power, "trend": "linear"}
+    return dotsketch.FeatureGPRegressor(features, **options).fit(X, y)
 
 
 def scikit_learn_subjects() -> list[Subject]:
@@ -113,6 +127,7 @@ def scikit_learn_subjects() -> list[Subject]:
 
     p = preprocessing
     table = pandas.DataFrame(X[:, :2], columns=["a", "b"]).assign(c=WORDS[:, 0])
+    gaps = table.assign(b=GAPS[:, 1], day=pandas.date_range("2024-02-01", periods=len(X)))
     columns = compose.ColumnTransformer(
         [
             ("numbers", p.StandardScaler(), ["a", "b"]),
@@ -129,4 +144,5 @@ def scikit_learn_subjects() -> list[Subject]:
         (impute.SimpleImputer().fit(GAPS), GAPS),
         (impute.SimpleImputer(add_indicator=True).fit(GAPS), GAPS),
         (columns.fit(table), table),
+        (TableEncoder().fit(gaps), gaps),
     ]

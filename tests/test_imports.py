@@ -24,7 +24,7 @@ LAYERS = [
     ("features",),
     ("planning",),
     ("gp",),
-    ("datasets", "persistence", "nn"),
+    ("datasets", "persistence", "nn", "tables"),
     ("gpytorch",),
     ("cli",),
 ]

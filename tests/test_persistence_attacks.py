@@ -250,8 +250,9 @@ def test_what_load_refuses_is_not_saved(name, value, message, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-ABSTRACT = {"CompositeKernel", "DistanceKernel", "DotProductComposite", "DotProductKernel"}
-ABSTRACT |= {"ExpandedKernel", "GammaKernel", "LengthscaleKernel"}
+ABSTRACT = {"Composite", "DistanceKernel", "DotProductComposite", "DotProductKernel"}
+ABSTRACT |= {"ExpandedKernel", "GammaKernel", "LengthscaleKernel", "PairOfKernels"}
+ABSTRACT |= {"ForeignKernel"}  # holds a kernel of scikit-learn or a function, which no file may
 ABSTRACT |= {"ProductSketch", "SeparableSketch", "TreeSketch"}
 
 

@@ -14,6 +14,7 @@ The names below are the front door. The rooms, each importing only those above i
 - `rows`: where rows come from, and the one loop over blocks of them
 - `gp`: Gaussian processes on features, and exact ones
 - `datasets`: named data sets, from a folder, scikit-learn or OpenML
+- `tables`: data frames of numbers, categories and dates as numbers
 - `persistence`: save and load without executing code
 - `nn`, `gpytorch`: modules for PyTorch and a kernel for GPyTorch, each imported on its own
 """
@@ -21,6 +22,7 @@ The names below are the front door. The rooms, each importing only those above i
 from importlib.metadata import version as _version
 
 from . import datasets as datasets
+from . import tables as tables
 from ._versions import show_versions
 from .features import (
     FourierFeatures,
@@ -38,7 +40,18 @@ from .gp import (
     FeatureGPRegressor,
     SufficientStatistics,
 )
-from .kernels import ArcCosine, Exponential, Gaussian, Maclaurin, Matern, Polynomial, Tanimoto
+from .kernels import (
+    ArcCosine,
+    Exponential,
+    Gaussian,
+    Linear,
+    Maclaurin,
+    Matern,
+    Periodic,
+    Polynomial,
+    RationalQuadratic,
+    Tanimoto,
+)
 from .metrics import gaussian_kl, mean_negative_log_likelihood, relative_frobenius_error
 from .persistence import PersistenceError, load, save
 from .planning import AutoFeatures, error_bound, plan, required_components
@@ -56,14 +69,17 @@ __all__ = [
     "FeatureGPRegressor",
     "FourierFeatures",
     "Gaussian",
+    "Linear",
     "Maclaurin",
     "MaclaurinFeatures",
     "Matern",
     "NystromFeatures",
+    "Periodic",
     "PersistenceError",
     "Polynomial",
     "PolynomialSketch",
     "PositiveFeatures",
+    "RationalQuadratic",
     "SphericalFeatures",
     "SufficientStatistics",
     "Tanimoto",

@@ -154,6 +154,16 @@ def plain(value: Any) -> Any:
     return value.item() if is_scalar else value
 
 
+def suited(value: Any, X: Any) -> Any:
+    """A parameter as `plain` gives it; TypeError if its gradient would be lost to NumPy rows."""
+    if getattr(value, "requires_grad", False) and not is_foreign(X):
+        raise TypeError(
+            "A parameter is a tensor that is trained, and the rows are not tensors: give rows of "
+            "torch, or the parameter without its gradient (tensor.detach())."
+        )
+    return plain(value)
+
+
 def double(X: ArrayT) -> ArrayT:
     """X in the widest real floating dtype that its library offers (float64 wherever possible)."""
     xp = namespace(X)

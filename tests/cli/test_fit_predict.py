@@ -1,5 +1,6 @@
 """The path of a new user: fit, predict in another process, predictions equal those in memory."""
 
+import json
 import shlex
 import subprocess
 import sys
@@ -7,10 +8,12 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
+from click.testing import CliRunner
 from sklearn.frozen import FrozenEstimator
 
 from dotsketch import load, save
 from dotsketch.cli.encoding import EncodedTable
+from dotsketch.cli.main import main
 from dotsketch.cli.modelling import HeldOut, Request, chosen_model, fit_all
 from dotsketch.cli.schema import scan
 from dotsketch.cli.tables import open_table
@@ -119,6 +122,17 @@ def test_unseen_categories_widen_intervals_and_are_counted(folder, run, run_json
     assert run_json("predict", "a.model", "new.csv", "-o", "b.csv")["unknown_levels"] == {
         "town": 45
     }
+
+
+def test_a_table_from_standard_input(folder):
+    words = ("fit", "-", "--target", "price", "--ignore", "sold", *FAST, "-o", "a.model", "--json")
+    rows = (folder / "houses.csv").read_bytes()
+    result = CliRunner().invoke(main, list(words), input=rows)
+    assert result.exit_code == 0, result.output
+    known = json.loads(result.stdout)
+    assert (known["source"], known["rows"]) == ("standard input", 240)
+    result = CliRunner().invoke(main, ["predict", "a.model", "-"], input=b"")
+    assert "standard input is empty" in result.stderr
 
 
 def test_unseen_categories_of_a_classification_are_averages(folder, run, houses):

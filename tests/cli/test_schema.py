@@ -9,7 +9,8 @@ import pyarrow as pa
 import pytest
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from dotsketch.cli.encoding import EncodedTable, Inputs, frame_of, make_imputation, target_of
+from dotsketch.cli.encoding import EncodedTable, target_of
+from dotsketch.cli.encoding import encoded as encoded_rows
 from dotsketch.cli.errors import UserMistake
 from dotsketch.cli.schema import RowSample, scan
 from dotsketch.cli.tables import Marks, Table
@@ -177,24 +178,14 @@ def test_missing_values_are_named_or_imputed(frame, missing):
     assert scan(table_of(given), "price", impute=True).categorical[0].n_missing == 1
 
 
-def test_a_missing_number_is_the_mean_and_a_missing_text_no_level(frame):
-    """And there is an indicator of the column of numbers that has gaps."""
+def test_rows_with_missing_values_are_counted(frame):
     frame.loc[3, "size"] = np.nan
     frame.loc[5, "town"] = None
-    with_gaps, _, rows = encoded(frame, impute=True)
+    X, _, rows = encoded(frame, impute=True)
     assert rows.schema.n_imputed == 2
-    assert np.isnan(with_gaps[3, 0])
-    assert np.isnan(with_gaps).sum() == 1
-    X = rows.imputation.imputer.transform(with_gaps)
-    assert X.shape == (60, 6)
-    assert X[3, 0] == 0
+    np.testing.assert_array_equal(X, rows.encoder.transform(frame))
     np.testing.assert_array_equal(np.flatnonzero(X[:, 5]), [3])
-    np.testing.assert_array_equal(X[5, 2:5], 0)
-    assert np.all(X[6:, 2:5].sum(axis=1) == 1)
-    assert rows.imputation.one_hot == ((2, 5),)
-    raw = make_imputation(rows.schema, standardize=False).imputer
-    assert raw.statistics_[0] == pytest.approx(frame["size"].mean())
-    assert encoded(frame.dropna())[2].imputation is None
+    np.testing.assert_array_equal(np.flatnonzero(X[:, 6]), [5])
 
 
 @pytest.mark.parametrize(
@@ -290,16 +281,18 @@ def test_a_label_that_is_no_class_stays_what_it_is(frame):
 
 
 def test_new_rows_are_checked_against_the_model(frame):
+    """The problems of all columns at once, with the rows of the table."""
+    numbers = frame.assign(town=np.arange(60.0), day="2024-02-28")
+    _, _, rows = encoded(numbers)
     table = replace(table_of(frame.assign(day="2024-02-30").astype(str)), source="new")
     batch, _ = next(table.chunks())
-    inputs = Inputs(["size"], {}, {"town": {}}, False)
-    assert list(frame_of(batch, 1, inputs, table)) == ["size", "town"]
-    wrong = Inputs(["size", "town"], {"day": "ISO"}, {}, False)
     message = r"new: column 'town', row 10: '.*' is not a number\. \| column 'day': not all are"
     with pytest.raises(UserMistake, match=message):
-        frame_of(batch, 10, wrong, table)
-    frame.loc[2, "size"] = np.nan
-    batch, _ = next(table_of(frame).chunks())
+        encoded_rows(rows.encoder, batch, 10, table, impute=False)
+    numbers.loc[2, "size"] = np.nan
+    batch, _ = next(table_of(numbers).chunks())
     with pytest.raises(UserMistake, match=r"row 12: no value: .* with --impute"):
-        frame_of(batch, 10, inputs, table)
-    assert np.isnan(frame_of(batch, 10, inputs._replace(impute=True), table)["size"][2])
+        encoded_rows(rows.encoder, batch, 10, table, impute=False)
+    filled = encoded_rows(rows.encoder, batch, 10, table, impute=True)
+    assert filled.X[2, list(rows.encoder.get_feature_names_out()).index("size")] == 0
+    np.testing.assert_array_equal(np.flatnonzero(filled.missing.any(axis=1)), [2])

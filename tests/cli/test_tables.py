@@ -1,6 +1,8 @@
 """Every format gives the same columns and values, as often as it is asked."""
 
 import gzip
+import os
+import threading
 
 import numpy as np
 import pandas as pd
@@ -172,10 +174,19 @@ def test_what_is_no_table_is_refused_in_one_line(tmp_path, name, content, messag
         as_frame(open_table(str(path)))
 
 
-@pytest.mark.parametrize("data", ["-", "/dev/stdin"])
-def test_standard_input_gets_a_clear_error(data):
-    with pytest.raises(UserMistake, match="tables are read twice, so write it to a file first"):
-        open_table(data)
+def test_a_pipe_is_read_as_often_as_a_file(tmp_path):
+    """From a copy of what it holds."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=pipe.write_text, args=("a,b\n1,x\n2,y\n",))
+    writer.start()
+    table = open_table(str(pipe))
+    writer.join()
+    assert as_frame(table).equals(as_frame(table))
+    assert list(as_frame(table)["b"]) == ["x", "y"]
+    assert table.source == str(pipe)
+    with pytest.raises(UserMistake, match="is empty"):
+        open_table(os.devnull)
 
 
 def test_neither_file_nor_data_set():

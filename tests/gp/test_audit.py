@@ -15,7 +15,7 @@ from dotsketch import (
     Polynomial,
     PolynomialSketch,
 )
-from dotsketch.gp import ConjugateGradients, ImputedGPRegressor
+from dotsketch.gp import ConjugateGradients
 from gp.data import class_data, regression_data
 
 WAVES = FourierFeatures(Gaussian(lengthscale=1.5), n_components=40, random_state=0)
@@ -23,15 +23,6 @@ WAVES = FourierFeatures(Gaussian(lengthscale=1.5), n_components=40, random_state
 
 def landmarks(n_components=20):
     return NystromFeatures(Gaussian(lengthscale=1.0), n_components=n_components, random_state=0)
-
-
-@pytest.mark.parametrize("features", ["auto", 50])
-def test_few_rows_with_missing_values(features):
-    X, y = regression_data(n=200)
-    X[::3, 0] = np.nan
-    gp = ImputedGPRegressor(FeatureGPRegressor(features)).fit(X, y)
-    assert gp.regressor_.columns_.n_columns == (200 if features == "auto" else 50)
-    assert np.all(np.isfinite(gp.predict(X, return_std=True)[1]))
 
 
 def test_noise_by_row_contains_nothing_that_features_lack():

@@ -13,7 +13,6 @@ from dotsketch import (
     Gaussian,
     MaclaurinFeatures,
 )
-from dotsketch.gp import ImputedGPRegressor
 
 FEATURES = MaclaurinFeatures(Gaussian(), n_components=20, random_state=0)
 
@@ -43,7 +42,6 @@ def failures(estimator):
         DirichletGPClassifier(FEATURES, alpha=0.01),
         FeatureGPClassifier(FEATURES, n_samples=100),
         ExactGPRegressor(Gaussian()),
-        ImputedGPRegressor(FeatureGPRegressor(FEATURES)),
         ExactGPClassifier(Gaussian(), alpha=0.01),
     ],
     expected_failed_checks=failures,

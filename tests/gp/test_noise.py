@@ -241,6 +241,27 @@ def test_auto_warps_skewed_targets_only(tmp_path):
     assert FeatureGPRegressor(features(), target_transform="auto").fit(X, y).warp_ is None
 
 
+def test_rows_with_imputed_values_have_wider_intervals():
+    """Their indicator is an input of v(x): complete rows keep their intervals."""
+    rng = np.random.default_rng(0)
+
+    def rows(n, share):
+        X = rng.gamma(4, 0.5, (n, 2)) - 2
+        y = 9 * X[:, 0] + 2 * X[:, 1] + rng.standard_normal(n)
+        gap = rng.random(n) < share
+        X[gap, 0] = 0
+        return np.column_stack([X, gap]), y, gap
+
+    X, y, _ = rows(600, 0.1)
+    gp = FeatureGPRegressor(200).fit(X, y)
+    X, y, gap = rows(1000, 0.3)
+    low, high = gp.predict_interval(X, 0.95).T
+    inside = (y >= low) & (y <= high)
+    assert np.mean(inside[gap]) > 0.85
+    assert np.mean(inside[~gap]) > 0.9
+    assert np.median((high - low)[gap]) > 4 * np.median((high - low)[~gap])
+
+
 def test_several_outputs_share_v():
     X, y = rows_of(rising)
     Y = np.stack([y, 3 * y[::-1]], axis=1)

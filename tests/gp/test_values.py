@@ -16,7 +16,7 @@ from dotsketch import (
     FourierFeatures,
     Gaussian,
 )
-from dotsketch.gp import ConjugateGradients, ImputedGPRegressor
+from dotsketch.gp import ConjugateGradients
 from gp.data import class_data, regression_data
 
 WAVES = FourierFeatures(Gaussian(lengthscale=1.0), n_components=20, random_state=0)
@@ -25,7 +25,7 @@ CASES = {
     "features": FeatureGPRegressor(WAVES),
     "cg": FeatureGPRegressor(WAVES, solver=ConjugateGradients(rank=4, n_samples=3)),
     "exact": ExactGPRegressor(),
-    "imputed": ImputedGPRegressor(FeatureGPRegressor(WAVES)),
+    "warped": FeatureGPRegressor(WAVES, target_transform="auto", trend="linear"),
     "softmax": FeatureGPClassifier(),
     "dirichlet": DirichletGPClassifier(WAVES),
     "exact classes": ExactGPClassifier(Gaussian()),

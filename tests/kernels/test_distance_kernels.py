@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 import scipy.sparse
 from scipy.optimize import approx_fprime
+from sklearn.base import clone
 from sklearn.gaussian_process.kernels import Matern as TheirMatern
+from sklearn.gaussian_process.kernels import RationalQuadratic as TheirRationalQuadratic
 
 from dotsketch import (
     AutoFeatures,
@@ -14,14 +16,40 @@ from dotsketch import (
     MaclaurinFeatures,
     Matern,
     NystromFeatures,
+    RationalQuadratic,
     SphericalFeatures,
     load,
     plan,
     required_components,
     save,
 )
+from dotsketch.kernels import DistanceKernel
+
+
+class Cauchy(DistanceKernel):
+    """A kernel of a user: the profile, and its slope for a search."""
+
+    def profile_of_halves(self, halves):
+        return 1 / (1 + halves)
+
+    def slope_of_halves(self, halves):
+        return -1 / (1 + halves) ** 2
+
 
 LENGTHSCALES = np.array([0.5, 1.0, 2.0, 3.0])
+every_distance_kernel = pytest.mark.parametrize(
+    "kernel",
+    [
+        Gaussian(lengthscale=LENGTHSCALES, variance=1.3),
+        Gaussian(lengthscale=1.4, variance=0.3),
+        Matern(0.5, lengthscale=LENGTHSCALES),
+        Matern(1.5, lengthscale=LENGTHSCALES, variance=2.0),
+        Matern(2.5, lengthscale=1.3),
+        RationalQuadratic(0.5, lengthscale=1.3, variance=2.0),
+        Cauchy(lengthscale=LENGTHSCALES),
+    ],
+    ids=repr,
+)
 every_smoothness = pytest.mark.parametrize("nu", [0.5, 1.5, 2.5])
 
 
@@ -51,19 +79,9 @@ def test_matern_on_every_library(X, nu, library):
     np.testing.assert_allclose(found, kernel(X, X[:5]), atol=1e-6)
 
 
-@pytest.mark.parametrize(
-    "kernel",
-    [
-        Gaussian(lengthscale=LENGTHSCALES, variance=1.3),
-        Gaussian(lengthscale=1.4, variance=0.3),
-        Matern(0.5, lengthscale=LENGTHSCALES),
-        Matern(1.5, lengthscale=LENGTHSCALES, variance=2.0),
-        Matern(2.5, lengthscale=1.3),
-    ],
-    ids=repr,
-)
+@every_distance_kernel
 def test_gradients_with_respect_to_parameters(X, kernel):
-    """Σ M_ij K_ij, for a symmetric M, against differences."""
+    """Σ M_ij K_ij, for a symmetric M, against differences; some rows are equal, or nearly."""
     M = np.random.default_rng(1).standard_normal((60, 60))
     M = M + M.T
     K, pullback = kernel.with_pullback(X)
@@ -72,8 +90,40 @@ def test_gradients_with_respect_to_parameters(X, kernel):
         kernel.logarithms, lambda t: np.vdot(M, kernel.with_logarithms(t)(X)), 1e-6
     )
     np.testing.assert_allclose(pullback(M), expected, atol=3e-6 * np.abs(expected).max())
-    assert (
-        kernel.with_logarithms(kernel.logarithms).get_params().keys() == kernel.get_params().keys()
+
+
+@pytest.mark.parametrize("alpha", [0.3, 1.0, 20.0])
+def test_rational_quadratic_is_that_of_scikit_learn_and_a_gamma_mixture(X, alpha):
+    kernel = RationalQuadratic(alpha, lengthscale=0.7)
+    theirs = TheirRationalQuadratic(length_scale=0.7, alpha=alpha)
+    np.testing.assert_allclose(kernel(X), theirs(X), atol=1e-12)
+    squares = kernel.frequency_factors(200_000, np.random.default_rng(0)) ** 2
+    k = np.exp(-squares[:, None] * np.array([0.1, 1.0, 5.0]))
+    expected = kernel.profile_of_halves(np.array([0.1, 1.0, 5.0]))
+    assert np.all(np.abs(k.mean(axis=0) - expected) < 6 * k.std(axis=0) / np.sqrt(len(k)))
+    np.testing.assert_allclose(
+        RationalQuadratic(1e8, lengthscale=2.0)(X), Gaussian(lengthscale=2.0)(X), atol=1e-7
+    )
+
+
+@pytest.mark.parametrize("output", ["real", "complex"])
+def test_errors_of_rational_quadratic_features_are_predicted(output):
+    """Within 5 % of the mean over 20 draws."""
+    rows = np.random.default_rng(0).standard_normal((300, 12))
+    features = FourierFeatures(
+        RationalQuadratic(1.5), n_components=200, output=output, projection="independent"
+    )
+    errors = []
+    for seed in range(20):
+        Z = clone(features).set_params(random_state=seed).fit(rows).transform(rows)
+        K = RationalQuadratic(1.5).resolve(rows)(rows)
+        pairs = ~np.eye(300, dtype=bool)
+        errors.append(np.sum(np.abs(Z @ Z.conj().T - K)[pairs] ** 2) / np.sum(K[pairs] ** 2))
+    predicted = plan(RationalQuadratic(1.5), rows, n_components=200, candidates=[features])
+    if output == "real":
+        assert predicted.best.relative_error == pytest.approx(np.sqrt(np.mean(errors)), rel=0.05)
+    assert features.fit(rows).expected_error_on(rows).relative_error == pytest.approx(
+        np.sqrt(np.mean(errors)), rel=0.05
     )
 
 

@@ -3,7 +3,17 @@
 import numpy as np
 import pytest
 
-from dotsketch import ArcCosine, Exponential, Gaussian, Maclaurin, Matern, Polynomial
+from dotsketch import (
+    ArcCosine,
+    Exponential,
+    Gaussian,
+    Linear,
+    Maclaurin,
+    Matern,
+    Periodic,
+    Polynomial,
+    RationalQuadratic,
+)
 
 LENGTHSCALES = np.array([0.7, 1.5, 3.0])
 KERNELS = [
@@ -18,6 +28,12 @@ KERNELS = [
     Matern(1.5, lengthscale=1.2),
     Polynomial(2, gamma=0.3) + Gaussian(lengthscale=LENGTHSCALES),
     Matern(2.5, lengthscale=1.4) * Exponential(lengthscale=2.0),
+    RationalQuadratic(0.7, lengthscale=LENGTHSCALES, variance=1.3),
+    RationalQuadratic(20.0, lengthscale=1.5),
+    Periodic(2.5, lengthscale=0.8, variance=1.3),
+    Periodic(LENGTHSCALES, lengthscale=2 * LENGTHSCALES),
+    Linear(gamma=0.5, coef0=0.4),
+    Gaussian(lengthscale=LENGTHSCALES[:2]).on([2, 0]) * Periodic(1.7).on(1) + Linear().on(0),
 ]
 
 
@@ -31,35 +47,17 @@ def test_derivatives_by_differences(kernel, X, rng):
     """Of Σ M_ij k(x_i, x_j) with respect to every logarithm, for a symmetric M."""
     M = rng.standard_normal((len(X), len(X)))
     M = M + M.T
-    K, pullback = kernel.with_pullback(X)
-    np.testing.assert_allclose(K, kernel(X), rtol=1e-12, atol=1e-13)
     start, step = kernel.logarithms, 1e-5
-    expected = [
-        np.vdot(M, kernel.with_logarithms(start + e)(X) - kernel.with_logarithms(start - e)(X))
-        / (2 * step)
-        for e in step * np.eye(len(start))
-    ]
-    np.testing.assert_allclose(pullback(M), expected, rtol=1e-6, atol=1e-7)
-    M, Y = M[:, :7] - 1, X[3:10] + 0.1  # between other rows, where M need not be symmetric
-    K, pullback = kernel.with_pullback(X, Y)
-    np.testing.assert_allclose(K, kernel(X, Y), rtol=1e-12, atol=1e-13)
-    expected = [
-        np.vdot(
-            M, kernel.with_logarithms(start + e)(X, Y) - kernel.with_logarithms(start - e)(X, Y)
-        )
-        / (2 * step)
-        for e in step * np.eye(len(start))
-    ]
-    np.testing.assert_allclose(pullback(M), expected, rtol=1e-6, atol=1e-7)
-
-
-@pytest.mark.parametrize("kernel", KERNELS, ids=repr)
-def test_one_factor_stretches_the_rows(kernel, X):
-    np.testing.assert_allclose(kernel.stretched(1.7)(X), _stretched(kernel, X, 1.7), atol=1e-12)
-
-
-def _stretched(kernel, X, factor):
-    return kernel(X) if isinstance(kernel, ArcCosine) else kernel(X / factor)
+    # between other rows M need not be symmetric
+    for Y, weights in ((None, M), (X[3:10] + 0.1, M[:, :7] - 1)):
+        K, pullback = kernel.with_pullback(X, Y)
+        np.testing.assert_allclose(K, kernel(X, Y), rtol=1e-12, atol=1e-13)
+        ends = [
+            [kernel.with_logarithms(start + s * e)(X, Y) for s in (step, -step)]
+            for e in np.eye(len(start))
+        ]
+        expected = [np.vdot(weights, up - down) / (2 * step) for up, down in ends]
+        np.testing.assert_allclose(pullback(weights), expected, rtol=1e-6, atol=1e-7)
 
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=repr)

@@ -15,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar, copy_context
 from functools import lru_cache
+from numbers import Integral
 from typing import Any, TypeVar
 
 from joblib import effective_n_jobs
@@ -113,8 +114,10 @@ def threads_for_features() -> Iterator[None]:
         _feature_threads.reset(token)
 
 
-def workers_for(n_jobs: int | None) -> int:
+def workers_for(n_jobs: Any) -> int:
     """How many threads compute features: `n_jobs` of them, in joblib's sense."""
+    if n_jobs is not None and (not isinstance(n_jobs, Integral) or n_jobs == 0):
+        raise ValueError(f"n_jobs must be None or an integer other than 0; got {n_jobs!r}.")
     least = _feature_threads.get() if n_jobs is None else 1
     return max(int(effective_n_jobs(n_jobs)), least)
 

@@ -20,8 +20,8 @@ from threadpoolctl import threadpool_limits
 
 from ..features import FAMILIES
 from ..kernels import Kernel
+from ..tables import TableEncoder
 from . import modelling as models
-from .encoding import numeric_columns
 from .errors import check_ending, check_output, list_names
 from .modelling import HeldOut, Request
 from .options import encode_aloud, modelling, open_tables, option, option_words, take, threads
@@ -92,7 +92,9 @@ def compare(
         "seed": request.seed,
     }
     if path is not None:
-        write_report(path, summary, comparison, split, relevances(best, split, schema))
+        write_report(
+            path, summary, comparison, split, relevances(best, split, rows.encoder, schema.task)
+        )
     scaling = "unscaled" if models.is_nonnegative(request) else "standardized"
     text = [f"\n{summary['recommendation']}", f"\nIn Python, on {scaling} columns:\n{python}"]
     text.append(f"\nOn the command line:\n{summary['command']}")
@@ -105,7 +107,7 @@ def name_of(data: str) -> str:
     path = Path(data).absolute()
     while not path.exists() and any(sign in path.name for sign in WILDCARDS):
         path = path.parent
-    return path.name.lstrip(".").split(".")[0] or "table"
+    return path.name.lstrip(".-").split(".")[0] or "table"
 
 
 def summary_of(schema: Schema, split: HeldOut) -> dict[str, Any]:
@@ -242,8 +244,8 @@ def compare_models(
 ) -> Comparison:
     """The default model, one model per other family with the same kernel, and references."""
     base = measure("default", models.base_model(request, split.X), split, family="auto")
-    process = models.process_of(base.gp)
-    kernel, columns = process.kernel_, request.components or models.n_columns(process, split.X)
+    kernel = base.gp.kernel_
+    columns = request.components or models.n_columns(base.gp, split.X)
     ours = [base]
     families = [family for family in FAMILIES if family != "nystrom"]  # the default has landmarks
     for number, family in enumerate(families):
@@ -263,10 +265,10 @@ def compare_models(
 def measure(name: str, model: Any, split: HeldOut, family: str | None = None) -> Compared:
     """Fit a Gaussian process, and predict the rows held out."""
     start = time.perf_counter()
-    gp = models.with_gaps(clone(model).fit(split.X, split.y), split)
+    gp = clone(model).fit(split.X, split.y)
     seconds = time.perf_counter() - start
-    chosen = getattr(getattr(models.process_of(gp), "features_", None), "chosen_", None)
-    prediction, microseconds = timed(lambda: predict_rows(gp, split.test_rows), split)
+    chosen = getattr(getattr(gp, "features_", None), "chosen_", None)
+    prediction, microseconds = timed(lambda: predict_rows(gp, split.X_test), split)
     return Compared(
         name if chosen is None else chosen.label,
         prediction,
@@ -342,21 +344,20 @@ def recommendation(comparison: Comparison) -> str:
     return text
 
 
-def relevances(best: Compared, split: HeldOut, schema: Schema) -> dict[str, float]:
+def relevances(
+    best: Compared, split: HeldOut, encoder: TableEncoder, task: str
+) -> dict[str, float]:
     """How much R² or accuracy falls on rows held out when the values of a column go to other rows;
     the largest first. Empty for very wide tables and few rows."""
-    widths = {column.name: len(column.inputs) for column in numeric_columns(schema)}
-    widths |= {column.name: len(column.levels) for column in schema.categorical}
-    X, y = split.test_rows[:RELEVANCE_ROWS], split.y_test[:RELEVANCE_ROWS]
-    if len(widths) > RELEVANCE_COLUMNS or len(X) < 10:
+    X, y = split.X_test[:RELEVANCE_ROWS], split.y_test[:RELEVANCE_ROWS]
+    if len(encoder.columns_) > RELEVANCE_COLUMNS or len(X) < 10:
         return {}
-    before = errors_of(best.gp.predict(X), y, schema.task)
+    before = errors_of(best.gp.predict(X), y, task)
     order = np.random.default_rng(0).permutation(len(X))
-    falls, first = {}, 0
-    for name, width in widths.items():
+    falls = {}
+    for name, columns in encoder.slices_.items():
         shuffled = X.copy()
-        shuffled[:, first : first + width] = X[order, first : first + width]
-        first += width
-        after = errors_of(best.gp.predict(shuffled), y, schema.task)
+        shuffled[:, columns] = X[order, columns]
+        after = errors_of(best.gp.predict(shuffled), y, task)
         falls[name] = float(np.mean(after - before))
     return dict(sorted(falls.items(), key=lambda item: -item[1]))

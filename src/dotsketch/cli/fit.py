@@ -60,16 +60,16 @@ def fit(data: str, path: str, features: str, test: str | None, **options: Any) -
             split, held = models.hold_out(rows, request.seed), True
         except models.TooFewRows:  # a model is made of few rows, too
             sample = rows.X, rows.y
-            split, held = models.HeldOut(*sample, *sample, rows.imputation), False
+            split, held = models.HeldOut(*sample, *sample), False
         with output.progress("Choosing a model"):
             first = models.chosen_model(request, split)
             if held and test_table is None:
-                score = held_out_score(models.with_gaps(first, split), split)
+                score = held_out_score(first, split)
         with output.progress("Fitting", 1.0) as advance:
             gp = models.fit_all(request, first, rows, advance)
         if test_table is not None:
             score = score_on(test_table, gp, rows)
-    kernel = models.process_of(gp).kernel_
+    kernel = gp.kernel_
     known = {
         "task": schema.task,
         "target": schema.target.name,
@@ -94,7 +94,7 @@ def fit(data: str, path: str, features: str, test: str | None, **options: Any) -
 
 
 def held_out_score(gp: Any, split: models.HeldOut) -> dict[str, Any]:
-    total = Score.of(predict_rows(gp, split.test_rows), split.y_test)
+    total = Score.of(predict_rows(gp, split.X_test), split.y_test)
     how = f"held out, after fitting {len(split.y):,} others"
     return {**total.figures(), "rows": total.n, "how": how}
 

@@ -9,14 +9,11 @@ rows of a table that is larger than the sample.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
-from sklearn.pipeline import Pipeline
 
 from ..features import FAMILIES, NystromFeatures
 from ..gp import (
@@ -24,11 +21,10 @@ from ..gp import (
     ExactGPRegressor,
     FeatureGPClassifier,
     FeatureGPRegressor,
-    ImputedGPRegressor,
 )
 from ..kernels import Kernel
 from ..planning import AutoFeatures
-from .encoding import EncodedTable, Imputation
+from .encoding import EncodedTable
 from .errors import UserMistake
 from .schema import RowSample
 from .tables import Table
@@ -50,23 +46,13 @@ class Request(NamedTuple):
     seed: int = 0
 
 
-@dataclass(frozen=True)
-class HeldOut:
-    """Encoded rows to fit on, and rows held out; X and X_test are the same without gaps."""
+class HeldOut(NamedTuple):
+    """Encoded rows to fit on, and rows held out."""
 
-    rows: np.ndarray
+    X: np.ndarray
     y: np.ndarray
-    test_rows: np.ndarray
+    X_test: np.ndarray
     y_test: np.ndarray
-    imputation: Imputation | None = None
-
-    @cached_property
-    def X(self) -> np.ndarray:
-        return filled(self.rows, self.imputation)
-
-    @cached_property
-    def X_test(self) -> np.ndarray:
-        return filled(self.test_rows, self.imputation)
 
 
 class TooFewRows(UserMistake):
@@ -96,7 +82,7 @@ def hold_out(rows: EncodedTable, seed: int, test: Table | None = None) -> HeldOu
             f"{schema.source}: the rows that are left for fitting are of one class only: more rows "
             "of the others are needed."
         )
-    return HeldOut(X, y, *held, rows.imputation)
+    return HeldOut(X, y, *held)
 
 
 def check_request(request: Request) -> None:
@@ -143,7 +129,7 @@ def family_model(request: Request, kernel: Kernel, columns: int) -> Any:
 
 
 def chosen_model(request: Request, split: HeldOut) -> Any:
-    """The model that is asked for, fitted to the rows of a split without gaps."""
+    """The model that is asked for, fitted to the rows of a split."""
     gp = base_model(request, split.X).fit(split.X, split.y)
     if request.features == "auto":
         return gp
@@ -160,24 +146,6 @@ def exact_model(task: str, kernel: Kernel) -> Any:
     return (ExactGPRegressor if task == "regression" else ExactGPClassifier)(kernel)
 
 
-def filled(X: np.ndarray, imputation: Imputation | None) -> np.ndarray:
-    return X if imputation is None else np.asarray(imputation.imputer.transform(X))
-
-
-def with_gaps(gp: Any, split: HeldOut) -> Any:
-    """A process like `gp`, which is fitted to filled rows, for rows with gaps."""
-    if split.imputation is None or hasattr(gp, "classes_"):
-        return with_imputer(gp, split.imputation)
-    features = getattr(gp, "features_", None)
-    plain = make_gp("regression", FrozenEstimator(features)) if features is not None else clone(gp)
-    return imputed(plain, split.imputation).fit(split.rows, split.y)
-
-
-def imputed(gp: Any, imputation: Imputation) -> ImputedGPRegressor:
-    imputer = FrozenEstimator(imputation.imputer)
-    return ImputedGPRegressor(gp, imputer=imputer, one_hot=imputation.one_hot)
-
-
 def fit_all(
     request: Request, first: Any, rows: EncodedTable, advance: Callable[[float], None]
 ) -> Any:
@@ -186,44 +154,24 @@ def fit_all(
     A table within the sample is fitted as the library would fit it. A larger one is read chunk by
     chunk, with the features of the process `first`, which was fitted to rows of the sample.
     """
-    imputation, classes = rows.imputation, rows.schema.classes
 
     def stream() -> Iterator[tuple[np.ndarray, np.ndarray]]:
         done = 0
         for X, y in rows.chunks():
-            yield (X if classes is None else filled(X, imputation)), y
+            yield X, y
             done += len(y)
             advance(done / rows.schema.n_rows)
 
     if rows.is_whole:
-        X = filled(rows.X, imputation)
-        model = base_model(request, X) if request.features == "auto" else clone(first)
-        whole = HeldOut(rows.X, rows.y, rows.X, rows.y, imputation)
-        return with_gaps(model.fit(X, rows.y), whole)
+        model = base_model(request, rows.X) if request.features == "auto" else clone(first)
+        return model.fit(rows.X, rows.y)
     gp = make_gp(rows.schema.task, FrozenEstimator(first.features_), seed=request.seed)
-    if classes is None and imputation is not None:
-        return imputed(gp, imputation).fit(stream, sample=(rows.X, rows.y))
-    return with_imputer(gp.fit(stream), imputation)
-
-
-def with_imputer(gp: Any, imputation: Imputation | None) -> Any:
-    """A classifier for rows with gaps."""
-    if imputation is None:
-        return gp
-    return Pipeline([("impute", FrozenEstimator(imputation.imputer)), ("gp", gp)])
-
-
-def process_of(gp: Any) -> Any:
-    """The Gaussian process on features inside of what `fit_all` makes."""
-    if isinstance(gp, Pipeline):
-        gp = gp[-1]
-    return gp.regressor_ if isinstance(gp, ImputedGPRegressor) else gp
+    return gp.fit(stream)
 
 
 def describe_features(gp: Any, X: np.ndarray) -> str:
     """The features of a fitted process in a few words."""
-    process = process_of(gp)
-    features = getattr(process.features_, "estimator", process.features_)  # of a frozen one
+    features = getattr(gp.features_, "estimator", gp.features_)  # of a frozen one
     chosen = getattr(features, "chosen_", None)
     name = "landmarks" if chosen is None else chosen.label
-    return f"{name}, {n_columns(process, X)} columns"
+    return f"{name}, {n_columns(gp, X)} columns"

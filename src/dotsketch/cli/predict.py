@@ -11,7 +11,6 @@ from typing import Any
 
 import click
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
@@ -19,8 +18,10 @@ from sklearn.pipeline import Pipeline
 
 from .._support.files import atomic_write
 from ..persistence import PersistenceError, load, read_info, save
+from ..tables import TableEncoder
+from ..tables.encoder import EncodedRows
 from . import scoring
-from .encoding import NO_LEVEL, Batch, Inputs, frame_of, target_of
+from .encoding import Batch, Inputs, encoded, target_of
 from .errors import UserMistake, check_ending, check_output, count, list_names
 from .options import jobs_option, option, reading, speaking, take, threads
 from .output import Output, facts
@@ -30,10 +31,9 @@ from .tables import open_table
 LEVEL_DRAWS = 64  # the variance between levels is then known to about 20 %
 
 
-def save_model(path: str, encoder: Pipeline, gp: Any, facts: dict[str, Any]) -> None:
-    """A pipeline of the encoder's steps and the Gaussian process, with facts about it."""
-    steps = gp.steps if isinstance(gp, Pipeline) else [("gp", gp)]
-    pipeline = Pipeline([*encoder.steps, *steps])
+def save_model(path: str, encoder: TableEncoder, gp: Any, facts: dict[str, Any]) -> None:
+    """A pipeline of the encoder and the Gaussian process, with facts about it."""
+    pipeline = Pipeline([("table", encoder), ("gp", gp)])
     pipeline.facts_ = facts  # what `info` shows
     save(pipeline, path)
 
@@ -126,13 +126,12 @@ def predict(
         output.progress(f"Predicting {table.source}"),
     ):
         for batch, first_row in table.chunks():
-            frame = frame_of(batch, first_row, inputs, table)
-            unseen = unseen_levels(frame, inputs)
-            counts.update({name: int(mask.sum()) for name, mask in unseen.items()})
-            gaps = frame.isna() | (frame == NO_LEVEL)
-            n_imputed += int(gaps.any(axis=1).sum())
-            n_rows += len(frame)
-            prediction = predict_frame(fitted, frame, inputs, unseen)
+            of_chunk = encoded(fitted[0], batch, first_row, table, impute=inputs.impute)
+            numbers = zip(fitted[0].columns_, of_chunk.unseen.sum(axis=0).tolist(), strict=True)
+            counts.update({c.name: number for c, number in numbers if c.kind == "text"})
+            n_imputed += int(of_chunk.missing.any(axis=1).sum())
+            n_rows += len(of_chunk.X)
+            prediction = predict_encoded(fitted, of_chunk, inputs)
             if score is not None:
                 like = fitted.facts_["classes"] or [0.0]
                 y, missing = target_of(batch, first_row, target, like, table)
@@ -163,37 +162,28 @@ def predict(
     output.result(known, facts({"output": path, **lines}))
 
 
-def unseen_levels(frame: pd.DataFrame, inputs: Inputs) -> dict[str, np.ndarray]:
-    """Where every categorical column has a level that the model never saw."""
-    return {
-        name: ~frame[name].isin({*levels, NO_LEVEL}).to_numpy()  # a missing one is not another
-        for name, levels in inputs.categorical.items()
-    }
-
-
-def predict_frame(
-    fitted: Pipeline, frame: pd.DataFrame, inputs: Inputs, unseen: dict[str, np.ndarray]
-) -> Prediction:
+def predict_encoded(fitted: Pipeline, encoded: EncodedRows, inputs: Inputs) -> Prediction:
     """Predictions, for rows with unseen levels averages over the levels that were seen.
 
     Levels are drawn as often as they were among the rows of the fit. The variance of a regression
     is the mean variance and the variance of the means: a level that is like no other may be as far
     from them as they are from each other. (With --impute it counts as missing.)
     """
-    prediction = predict_rows(fitted[-1], fitted[:-1].transform(frame))
-    if inputs.impute or not any(mask.any() for mask in unseen.values()):
+    encoder, gp = fitted[0], fitted[-1]
+    prediction = predict_rows(gp, encoded.X)
+    rows = encoded.unseen.any(axis=1)
+    if inputs.impute or not rows.any():
         return prediction
-    rows = np.any(list(unseen.values()), axis=0)
-    few = frame[rows]
     rng = np.random.default_rng(0)
     draws: list[Any] = []
     for _ in range(LEVEL_DRAWS):
-        drawn = few.copy()
-        for name, levels in inputs.categorical.items():
-            mask = unseen[name][rows]
-            counts = np.array(list(levels.values()), dtype=float)
-            drawn.loc[mask, name] = rng.choice(list(levels), mask.sum(), p=counts / counts.sum())
-        draws.append(predict_rows(fitted[-1], fitted[:-1].transform(drawn)))
+        X = encoded.X[rows]
+        for column, mask in zip(encoder.columns_, encoded.unseen[rows].T, strict=True):
+            if mask.any():
+                counts = np.array([inputs.categorical[column.name][k] for k in column.levels])
+                drawn = rng.choice(len(counts), mask.sum(), p=counts / counts.sum())
+                X[mask, encoder.slices_[column.name]] = np.eye(len(counts))[drawn]
+        draws.append(predict_rows(gp, X))
     if isinstance(prediction, ClassPrediction):
         probabilities = prediction.probabilities.copy()
         probabilities[rows] = np.mean([draw.probabilities for draw in draws], axis=0)

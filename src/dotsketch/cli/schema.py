@@ -1,154 +1,38 @@
 """The first pass over a table: what its columns are, and a sample of its rows.
 
-A column is numeric if all its values are numbers, a date if all are dates of one format, and
-categorical if none is a number. A mixture is taken for a mistake. Means and variances are those of
-all rows, merged chunk by chunk; the sample is uniform over all rows. The problems of all columns
-are reported together.
+`Column` of `tables` finds out what a column is. Means and variances are those of all rows, merged
+chunk by chunk; the sample is uniform over all rows. The problems of all columns are reported
+together.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from shlex import quote
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-from sklearn.preprocessing import StandardScaler
 
-from . import columns as arrow
-from .columns import Place
+from ..tables.column import MOST_CLASSES, Column
+from ..tables.columns import Problem
 from .errors import UserMistake, count, list_names
-from .tables import Marks, Table, is_number
+from .tables import Table
 
-MOST_CLASSES = 1000
 FEW_VALUES = 20  # a target of at most so many whole numbers is taken for classes
 
 
-class Problem(Exception):
-    """What is wrong with a column; no more of it is read."""
-
-
-@dataclass
-class Column:
-    """What is known of one column so far."""
-
-    name: str
-    most_levels: int
-    marks: Marks
-    is_category: bool = False  # by the user's word
-    is_target: bool = False
-    impute: bool = False
-    kind: str | None = None  # "number", "date", "text"; None while only missing values were seen
-    n_missing: int = 0
-    scaler: StandardScaler = field(default_factory=StandardScaler)  # of numbers
-    values: set[float] = field(default_factory=set)  # of a target: they may be classes
-    dates: dict[str, StandardScaler] = field(default_factory=dict)  # by format: all have it
-    levels: Counter[str] = field(default_factory=Counter)
-
-    @property
-    def inputs(self) -> list[str]:
-        """The names of the numbers that a numeric or date column gives a model."""
-        if self.kind == "number":
-            return [self.name]
-        return [f"{self.name} ({part})" for part in arrow.DATE_PARTS]
-
-    @property
-    def input_scaler(self) -> StandardScaler:
-        return self.scaler if self.kind == "number" else next(iter(self.dates.values()))
-
-    @property
-    def is_constant(self) -> bool:
-        if self.kind == "text":
-            return len(self.levels) < 2 and not self.n_missing
-        roundings = (10 * np.finfo(float).eps * np.abs(self.input_scaler.mean_)) ** 2
-        return bool(np.all(self.input_scaler.var_ <= roundings))
-
-    def add(self, column: pa.Array, first_row: int) -> np.ndarray:  # -> (n,)
-        """Take in the values of a chunk; returns where they are missing."""
-        place = Place(self.name, first_row)
-        column = arrow.simple_array(column, self.name)
-        numbers = None if self.is_category else arrow.as_numbers(column, self.marks)
-        if numbers is not None:
-            missing: np.ndarray = np.isnan(numbers)
-            if not missing.all():
-                self._add_numbers(numbers, place)
-        else:
-            missing = column.is_null().to_numpy(zero_copy_only=False)
-            if not missing.all() and not self._add_dates(column):
-                self._add_texts(arrow.as_texts(column), place)
-        self.n_missing += int(missing.sum())
-        if missing.any() and not self.impute:
-            text = "no value: fill it in, or give --impute."
-            if self.is_target:
-                text = "the target has no value: leave such rows out."
-            raise Problem(place.problem(int(np.argmax(missing)), text))
-        return missing
-
-    def _add_numbers(self, values: np.ndarray, place: Place) -> None:
-        first = int(np.argmin(np.isnan(values)))
-        if self.kind in ("text", "date"):
-            raise self._mixture(place, first, f"{values[first]:g} is a number, and others are not")
-        problem = arrow.too_large(values, place)
-        if problem is not None:
-            raise Problem(problem)
-        self.kind = "number"
-        self.scaler.partial_fit(values[:, None])
-        if self.is_target and len(self.values) <= MOST_CLASSES:
-            self.values.update(np.unique(values[~np.isnan(values)])[: MOST_CLASSES + 1].tolist())
-
-    def _add_dates(self, column: pa.Array) -> bool:
-        """Whether these are dates, as all before them."""
-        if self.is_category or self.is_target or self.kind in ("number", "text"):
-            return False
-        formats = list(self.dates) or arrow.DATE_FORMATS
-        if pa.types.is_timestamp(column.type):
-            formats = [arrow.ISO]
-        parts = {format: arrow.as_dates(column, format) for format in formats}
-        self.dates = {
-            format: self.dates.get(format, StandardScaler()).partial_fit(values)
-            for format, values in parts.items()
-            if values is not None
-        }
-        self.kind = "date" if self.dates else self.kind
-        return bool(self.dates)
-
-    def _add_texts(self, texts: pa.Array, place: Place) -> None:
-        counts = pc.value_counts(texts.drop_null())
-        levels = dict(zip(*(counts.field(k).to_pylist() for k in (0, 1)), strict=True))
-        if not self.is_category:
-            if self.kind == "number" or any(map(is_number, levels)):
-                index, text = arrow.first_text(texts, self.marks)
-                why = arrow.not_a_number(text, self.marks)
-                raise self._mixture(place, index, f"{why}, and others are")
-            if self.kind == "date":
-                index = texts.is_null().index(False).as_py()
-                raise self._mixture(place, index, f"{texts[index]} is not a date like the others")
-            if self.kind is None and all(map(arrow.has_marks, levels)):
-                index, text = arrow.first_text(texts, self.marks)
-                raise Problem(place.problem(index, f"{arrow.not_a_number(text, self.marks)}."))
-        self.kind = "text"
-        self.levels.update(levels)
-        if len(self.levels) > self.most_levels:
-            what = f"the target {self.name!r}" if self.is_target else f"column {self.name!r}"
-            remedy = f"{self.remedy}, or raise --max-levels."
-            if self.is_target:
-                remedy = "it looks like an identifier or free text. Choose another --target."
-            raise Problem(
-                f"{what} has more than {self.most_levels} different texts (such as "
-                f"{min(self.levels)!r}): {remedy}"
-            )
-
-    @property
-    def remedy(self) -> str:
-        return f"leave it out with --ignore {quote(self.name)}"
-
-    def _mixture(self, place: Place, index: int, what: str) -> Problem:
-        remedy = f"correct it, or give --categorical {quote(self.name)}."
-        return Problem(place.problem(index, f"{what}: {remedy}"))
+def remedies_for(name: str) -> dict[str, str]:
+    """What to do about a problem with a column, by options of the command."""
+    return {
+        "ignore": f"leave it out with --ignore {quote(name)}",
+        "categorical": f"correct it, or give --categorical {quote(name)}",
+        "impute": "fill it in, or give --impute",
+        "max_levels": "raise --max-levels",
+        "marks": "give --decimal , if the comma is a decimal mark, or --thousands with the "
+        "character that separates thousands",
+    }
 
 
 @dataclass(frozen=True)
@@ -263,6 +147,7 @@ def scan(
             name,
             MOST_CLASSES if name == target else max_levels,
             table.marks,
+            remedies_for(name),
             is_category=name in texts,
             is_target=name == target,
             impute=impute and name != target,
@@ -283,14 +168,16 @@ def scan(
                 continue
             try:
                 gaps |= column.add(batch.column(column.name), first_row)
-            except (Problem, UserMistake) as problem:
+            except Problem as problem:
                 problems[column.name] = str(problem)
         sample.add(batch.select(names))
         n_rows += batch.num_rows
         n_imputed += int(gaps.sum())
     for column in columns:
-        if column.kind is None and column.name not in problems:
-            problems[column.name] = f"column {column.name!r} has no value at all: {column.remedy}."
+        try:
+            column.check_kind()
+        except Problem as problem:
+            problems.setdefault(column.name, str(problem))
     if problems:
         ordered = (problems[name] for name in names if name in problems)
         raise UserMistake(f"{table.source}: {' | '.join(ordered)}")

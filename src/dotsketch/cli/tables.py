@@ -7,16 +7,20 @@ over its first lines.
 
 from __future__ import annotations
 
+import atexit
 import codecs
 import csv
 import glob
+import shutil
+import sys
+import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -25,6 +29,7 @@ import pyarrow.csv
 import pyarrow.dataset
 
 from ..datasets import list_datasets, load_dataset
+from ..tables.columns import Marks, is_number
 from .errors import UserMistake, count, list_names
 
 FORMATS = {
@@ -40,13 +45,6 @@ ERRORS = {  # of Arrow, in plain words
     "Empty CSV": "the file is empty",
     "straddling object": f"a row is longer than {BLOCK_BYTES >> 20} MB: is a quote left open?",
 }
-
-
-class Marks(NamedTuple):
-    """How numbers are written as text."""
-
-    decimal: str = "."
-    thousands: str | None = None
 
 
 @dataclass(frozen=True)
@@ -137,10 +135,11 @@ def open_table(
         return parquet_table(data, several_files(data))
     if data != "-" and not path.exists():
         return named_table(data)
-    if not path.is_file():
-        raise UserMistake(
-            f"{data} is not an ordinary file: tables are read twice, so write it to a file first."
-        )
+    if not path.is_file():  # tables are read twice
+        options: dict[str, Any] = {"delimiter": delimiter, "encoding": encoding}
+        options |= {"no_header": no_header, "decimal": decimal, "thousands": thousands}
+        table = open_table(copy_of(data), format=format or "csv", **options)
+        return replace(table, source="standard input" if data == "-" else data)
     if format is None:
         format = format_of(path)
     if path.stat().st_size == 0:
@@ -153,6 +152,18 @@ def open_table(
         raise UserMistake(f"there is no encoding {encoding!r}; latin-1 is one.") from None
     marks = Marks(decimal, thousands)
     return csv_table(path, delimiter, encoding, not no_header, marks, block_bytes)
+
+
+def copy_of(data: str) -> str:
+    """A temporary file with what standard input or a pipe holds; it ends with the process."""
+    file = tempfile.NamedTemporaryFile(prefix="dotsketch-")  # noqa: SIM115
+    atexit.register(file.close)
+    with sys.stdin.buffer if data == "-" else open(data, "rb") as stream:
+        shutil.copyfileobj(stream, file)
+    file.flush()
+    if not file.tell():
+        raise UserMistake(f"{'standard input' if data == '-' else data} is empty.")
+    return file.name
 
 
 def format_of(path: Path) -> str:
@@ -211,14 +222,6 @@ def csv_table(
                 yield pa.RecordBatch.from_arrays(batch.columns, names=list(names))
 
     return Table(str(path), names, read, marks=marks)
-
-
-def is_number(text: str) -> bool:
-    try:
-        pa.scalar(text).cast(pa.float64())
-    except pa.ArrowInvalid:
-        return False
-    return True
 
 
 def sniff_delimiter(start: str) -> str:

@@ -99,6 +99,7 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         check_kernel(kernel)
         fitted = copy(self)  # a fit that fails or is interrupted leaves this estimator as it was
         X = fitted._validate(X, reset=True)
+        kernel = kernel.named(getattr(fitted, "feature_names_in_", None))
         rng = as_generator(self.random_state)
         design = self.design(Study(kernel, X, n_pairs_sample=None, random_state=rng))
         self._check_memory(design)

@@ -11,7 +11,8 @@ variance than independent ones (Yu et al., 2016), known here in closed form for 
 norms |ω| they have less still, at the price of a bias of about −k|x − y|⁴/(4(d + 2)).
 
 The frequencies of another kernel are Gaussian ones times random factors
-(`DistanceKernel.frequency_factors`; for a Matérn kernel √(2ν/χ²) with χ² of 2ν degrees of freedom).
+(`DistanceKernel.frequency_factors`; for a Matérn kernel √(2ν/χ²) with χ² of 2ν degrees of freedom,
+for a rational quadratic one √(γ/α) with γ of a gamma distribution of shape α).
 The variance of independent ones is known in closed form too, that of the others is measured.
 """
 
@@ -24,7 +25,7 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from .._arrays import Array, ArrayT, plain, square_root
+from .._arrays import Array, ArrayT, square_root, suited
 from .._backends import Prepared, WaveFactors, backend_of, keeps_prepared, kept
 from .._support.parameters import one_of
 from .._support.stored import array, check_lengths, stored
@@ -179,7 +180,7 @@ class FourierDesign(WaveDesign):
 
     def prepare(self, weights: WaveWeights, rows: Array) -> Prepared:
         kernel: Any = self.kernel
-        lengthscale = plain(kernel.lengthscale)
+        lengthscale = suited(kernel.lengthscale, rows)
         if isinstance(lengthscale, (list, tuple)):
             lengthscale = np.asarray(lengthscale, dtype=np.float64)
         return self.prepare_waves(weights, rows, lengthscale, square_root(kernel.variance))
@@ -263,7 +264,7 @@ class FourierFeatures(FeatureMap):
 
     Parameters
     ----------
-    kernel : Gaussian, Matern, or another DistanceKernel with `frequency_factors`
+    kernel : Gaussian, Matern, RationalQuadratic, or a DistanceKernel with `frequency_factors`
         Its lengthscale may be "median" (of the training rows), one number for every coordinate,
         or a torch or JAX array, to which gradients flow.
     projection : {"orthogonal", "independent", "sorf"}, default="orthogonal"
@@ -331,9 +332,9 @@ class FourierFeatures(FeatureMap):
         check_kernel(
             study.unresolved,
             DistanceKernel,
-            "Fourier features are for shift-invariant kernels, Gaussian() or Matern(); "
-            "MaclaurinFeatures supports every dot product kernel, PositiveFeatures the "
-            "exponential, SphericalFeatures polynomials on the sphere",
+            "Fourier features are for kernels of the distance in all inputs, such as Gaussian() or "
+            "Matern(); MaclaurinFeatures supports every dot product kernel, PositiveFeatures the "
+            "exponential, NystromFeatures every kernel",
         )
         if type(study.unresolved).frequency_factors is DistanceKernel.frequency_factors:
             raise Unsuited(

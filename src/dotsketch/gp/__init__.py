@@ -11,7 +11,8 @@ them are thin: `fit` is a straight function of values, assigned at its end.
 - `search`, `class_search`: the parameters of the kernel
 - `conjugate_gradients`: the posterior by passes over the rows; `softmax`: the likelihood of labels
 - `base`, `classes`: what the estimators share
-- `regression`, `classification`, `dirichlet`, `exact`, `missing`: the estimators
+- `noise`: noise that depends on x, tails, warped targets, intervals of left-out rows
+- `regression`, `classification`, `dirichlet`, `exact`: the estimators
 """
 
 from .algebra import log_marginal_likelihood, posterior_of_sums
@@ -19,7 +20,6 @@ from .classification import FeatureGPClassifier
 from .conjugate_gradients import ConjugateGradients
 from .dirichlet import DirichletGPClassifier
 from .exact import ExactGPClassifier, ExactGPRegressor
-from .missing import ImputedGPRegressor
 from .posterior import Posterior, SampledFunctions
 from .regression import FeatureGPRegressor
 from .search import Search, best_kernel
@@ -32,7 +32,6 @@ __all__ = [
     "ExactGPRegressor",
     "FeatureGPClassifier",
     "FeatureGPRegressor",
-    "ImputedGPRegressor",
     "Posterior",
     "SampledFunctions",
     "Search",

@@ -238,7 +238,7 @@ def _refuse_masks(*columns: Any) -> None:
         if isinstance(column, np.ma.MaskedArray) and np.ma.is_masked(column):
             raise ValueError(
                 "A masked array was given, whose masked values would be taken as they are: fill "
-                "them in (X.filled(…)), or use NaN and ImputedGPRegressor."
+                "them in (X.filled(…)), or use NaN and TableEncoder of dotsketch.tables."
             )
         if getattr(getattr(column, "dtype", None), "kind", None) in ("m", "M"):
             raise TypeError(
@@ -305,6 +305,8 @@ def begin(
     sample = training.sample(SAMPLE_ROWS, rng)
     fitting, sample = training.fitting(sample), shuffled(sample, rng)
     features, tried = described_features(estimator.features, fitting[0], seed), None
+    names = getattr(training.inputs, "feature_names_in_", None)
+    features = KernelPlace.of(features).with_names(names)
     if wants_search(estimator.optimize, estimator.features):
         features, tried = search(features, sample, rng)
     joins = getattr(estimator, "posterior", "real") == "real"

@@ -16,7 +16,7 @@ from numbers import Integral
 from typing import Annotated, Any
 
 import numpy as np
-from sklearn.base import clone
+from sklearn.base import OneToOneFeatureMixin, clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 
@@ -367,6 +367,25 @@ class KernelPlace:
             X = clone(before).fit_transform(X) if len(before.steps) else X
             model = model.named_steps[step]
         return X
+
+    def with_names(self, names: Any) -> Any:
+        """Unfitted features whose kernel has numbers for the names of its inputs (`Kernel.on`).
+
+        They are the names of the rows, if the steps before the kernel keep one column for each.
+        """
+        if self.kernel is None or isinstance(self.features, FrozenEstimator):
+            return self.features
+        model = self.features
+        for step in str(self.name).split("__")[:-1]:
+            if not isinstance(model, Pipeline):
+                names = None
+                break
+            before = model.steps[: [name for name, _ in model.steps].index(step)]
+            if not all(isinstance(part, OneToOneFeatureMixin) for _, part in before):
+                names = None
+            model = model.named_steps[step]
+        kernel = self.kernel.named(names)
+        return self.features if kernel is self.kernel else self.with_kernel(kernel)
 
     def with_kernel(self, kernel: Kernel) -> Any:
         """Unfitted features with another kernel."""

@@ -160,7 +160,7 @@ class ExactGPRegressor(RegressorMixin, MultiOutputMixin, GaussianProcess):
         deviations = np.sqrt(np.average((Y - means) ** 2, axis=0, weights=counts))
         normal = Targets.of(means, deviations, self.normalize_y, is_flat)
         Y = (Y - normal.means) / normal.scales
-        kernel, search = self.kernel, None
+        kernel, search = named(self.kernel, training.inputs), None
         if isinstance(kernel, str):
             kernel = default_kernel(X)
         if wants_kernel_search(self.optimize, self.kernel):
@@ -377,7 +377,7 @@ class ExactGPClassifier(ClassifierMixin, GaussianProcess):
         table = ClassTable.of(classes, np.bincount(codes, weights=counts), self.class_weight)
         seed = int(as_generator(self.random_state).integers(2**31 - 1))
         rng = np.random.default_rng(seed)
-        kernel, search = self.kernel, None
+        kernel, search = named(self.kernel, training.inputs), None
         if isinstance(kernel, str):
             kernel = default_kernel(X)
         if wants_kernel_search(self.optimize, self.kernel):
@@ -477,6 +477,12 @@ def wants_kernel_search(optimize: Any, kernel: Any) -> bool:
             f"of {kernel!r} yourself, or use optimize=False."
         )
     return bool(optimize)
+
+
+def named(kernel: Any, inputs: Any) -> Any:
+    """The kernel with numbers for the names of its inputs (`Kernel.on`)."""
+    names = getattr(inputs, "feature_names_in_", None)
+    return kernel.named(names) if isinstance(kernel, Kernel) else kernel
 
 
 def all_rows(training: TrainingRows) -> tuple[Array, Any, Any, np.ndarray]:

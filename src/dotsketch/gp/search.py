@@ -28,7 +28,7 @@ from scipy.optimize import OptimizeResult, minimize
 from .._arrays import Array, dense
 from .._support.stored import stored
 from .._support.threads import suited_blas_threads
-from ..kernels import Kernel
+from ..kernels import Composite, Kernel
 from .algebra import evidence_of_kernel, evidence_of_landmarks
 
 FEW_ROWS, EXACT_ROWS = 400, 1000  # of steps 1 and 2: cubic time, some milliseconds each
@@ -129,6 +129,9 @@ def best_kernel(
     if noise is None:
         box = np.vstack([box, np.log([1e-6, 0.1, 10.0])])
     steps: list[SearchStep] = []
+    # sums and products of kernels have long valleys: with the tolerance of one kernel a search of
+    # a trend and a period ends up to 20 nats below the likelihood that it can reach
+    tolerance, factor = (1e-8, 8) if isinstance(kernel, Composite) else (1e-5, 1)
 
     def loss_of(kernel: Any, n_rows: int, n_landmarks: int | None) -> Loss:
         n = min(n_rows, len(X))
@@ -149,7 +152,10 @@ def best_kernel(
             if n_landmarks is not None:  # one descent only, from the best of the starts
                 firsts = [loss_of(k, n_rows, n_landmarks)(_inside(x, box))[0] for k, x in starts]
                 starts = [starts[int(np.argmin(firsts))]]
-            ends = [_descended(loss_of(k, n_rows, n_landmarks), x, box, most) for k, x in starts]
+            ends = [
+                _descended(loss_of(k, n_rows, n_landmarks), x, box, factor * most, tolerance)
+                for k, x in starts
+            ]
         number = int(np.argmin([end.fun for end in ends]))
         best, used = ends[number], starts[number][0]
         steps.append(
@@ -172,7 +178,7 @@ def best_kernel(
     ends = [run("few rows", [(first, own), (first, box[:, 1])], FEW_ROWS, 30)]
     if len(X) > FEW_ROWS:
         # few rows may find an input irrelevant by chance: it gets the chance to come back
-        start = np.minimum(ends[0][1], box[:, 1] + np.log(4))
+        start = ends[0][1] if factor > 1 else np.minimum(ends[0][1], box[:, 1] + np.log(4))
         ends = [run("rows", [(first, start)], EXACT_ROWS, 25)]
     best = 0
     for alternative in alternatives:
@@ -270,12 +276,16 @@ def _inside(start: np.ndarray, box: np.ndarray) -> np.ndarray:
     return np.clip(start, box[:, 0], box[:, 2])
 
 
-def _descended(loss: Loss, start: np.ndarray, box: np.ndarray, most: int) -> OptimizeResult:
+def _descended(
+    loss: Loss, start: np.ndarray, box: np.ndarray, most: int, tolerance: float
+) -> OptimizeResult:
+    if not len(start):  # a kernel without parameters, and given noise
+        return OptimizeResult(x=start, fun=loss(start)[0], nfev=1)
     return minimize(
         loss,
         _inside(start, box),
         jac=True,
         method="L-BFGS-B",
         bounds=box[:, [0, 2]],
-        options={"maxiter": most, "maxcor": 20, "ftol": 1e-5, "gtol": 1e-4},
+        options={"maxiter": most, "maxcor": 20, "ftol": tolerance, "gtol": 10 * tolerance},
     )

@@ -12,87 +12,97 @@ All others can be evaluated, which is all that Nyström features and exact Gauss
 
 from __future__ import annotations
 
-from itertools import product
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from .._arrays import ArrayT, FloatArray, host
 from .base import DotProductKernel, Kernel, Pullback
+from .maclaurin import Maclaurin
 
 
-class CompositeKernel(Kernel):
-    """Two kernels, with the parameters of both: `left__lengthscale`, `right__variance`, …"""
+class Composite(Kernel):
+    """A kernel made of others, its parts: what is asked of it is asked of them, in their order.
 
-    variance = 1.0  # no parameter: both kernels have variances of their own
-    left: Kernel
-    right: Kernel
+    It has no variance of its own.
+    """
 
-    def __init__(self, left: Kernel, right: Kernel):
-        self.left = left
-        self.right = right
-        self.validate()
+    part_names: tuple[str, ...]
+
+    def of(self, *parts: Any) -> Any:
+        """The same of other parts."""
+        return type(self)(*parts)
+
+    def seen(self, X: ArrayT) -> ArrayT:  # (n, d) -> (n, d')
+        """What the parts see of rows X."""
+        return X
+
+    @property
+    def parts(self) -> list[Any]:
+        return [getattr(self, name) for name in self.part_names]
+
+    def _each(self, change: Callable[[Any], Any]) -> Any:
+        """The same of changed parts; itself if no part changes."""
+        after = [change(part) for part in self.parts]
+        same = all(new is old for new, old in zip(after, self.parts, strict=True))
+        return self if same else self.of(*after)
 
     def validate(self) -> None:
-        for name, part in (("left", self.left), ("right", self.right)):
+        for name, part in zip(self.part_names, self.parts, strict=True):
             if not isinstance(part, Kernel):
                 raise TypeError(f"{name} must be a kernel, such as Gaussian(); got {part!r}.")
             part.validate()
 
     @property
     def shift_invariant(self) -> bool:  # type: ignore[override]
-        return self.left.shift_invariant and self.right.shift_invariant
+        return all(part.shift_invariant for part in self.parts)
 
     @property
     def nonnegative(self) -> bool:  # type: ignore[override]
-        return self.left.nonnegative or self.right.nonnegative
-
-    def scale(self, X: ArrayT) -> ArrayT:
-        """X itself, once both kernels have accepted its width: they scale it on their own."""
-        self.left.scale(X)
-        self.right.scale(X)
-        return X
-
-    def resolve(self, X: ArrayT) -> Any:
-        left, right = self.left.resolve(X), self.right.resolve(X)
-        return self if left is self.left and right is self.right else type(self)(left, right)
-
-    def alternatives(self) -> list[Any]:
-        pairs = product(self.left.alternatives(), self.right.alternatives())
-        return [self.of(left, right) for left, right in pairs]
-
-    def detached(self) -> Any:
-        return type(self)(self.left.detached(), self.right.detached())
+        return any(part.nonnegative for part in self.parts)
 
     @property
     def is_differentiable(self) -> bool:
-        return self.left.is_differentiable or self.right.is_differentiable
+        return any(part.is_differentiable for part in self.parts)
+
+    def resolve(self, X: ArrayT) -> Any:
+        return self._each(lambda part: part.resolve(self.seen(X)))
+
+    def named(self, names: Any = None) -> Any:
+        return self._each(lambda part: part.named(names))
+
+    def detached(self) -> Any:
+        return self._each(lambda part: part.detached())
+
+    def per_column(self, dimension: int) -> Any:
+        return self._each(lambda part: part.per_column(dimension))
 
     @property
     def logarithms(self) -> FloatArray:
-        return np.concatenate([self.left.logarithms, self.right.logarithms])
+        return np.concatenate([part.logarithms for part in self.parts])
 
     def with_logarithms(self, logarithms: FloatArray) -> Any:
-        n = len(self.left.logarithms)
-        left, right = logarithms[:n], logarithms[n:]
-        return self.of(self.left.with_logarithms(left), self.right.with_logarithms(right))
-
-    def per_column(self, dimension: int) -> Any:
-        return self.of(self.left.per_column(dimension), self.right.per_column(dimension))
-
-    def stretched(self, factor: float) -> Any:
-        return self.of(self.left.stretched(factor), self.right.stretched(factor))
+        ends = np.cumsum([len(part.logarithms) for part in self.parts])[:-1]
+        pieces = zip(self.parts, np.split(logarithms, ends), strict=True)
+        return self.of(*(part.with_logarithms(piece) for part, piece in pieces))
 
     def search_range(self, X: FloatArray) -> FloatArray:
-        return np.concatenate([self.left.search_range(X), self.right.search_range(X)])
-
-    @staticmethod
-    def of(left: Kernel, right: Kernel) -> Any:
-        """left + right or left · right: they may be a dot product kernel, or no longer."""
-        raise NotImplementedError
+        return np.concatenate([part.search_range(self.seen(X)) for part in self.parts])
 
 
-class Sum(CompositeKernel):
+class PairOfKernels(Composite):
+    """Two kernels, with the parameters of both: `left__lengthscale`, `right__variance`, …"""
+
+    part_names = ("left", "right")
+
+    def __init__(self, left: Kernel, right: Kernel):
+        self.left = left
+        self.right = right
+        self.validate()
+
+
+class Sum(PairOfKernels):
     """k(x, y) = left(x, y) + right(x, y); write `left + right`.
 
     >>> import numpy as np
@@ -110,9 +120,9 @@ class Sum(CompositeKernel):
     def diag(self, X: ArrayT) -> ArrayT:
         return self.left.diag(X) + self.right.diag(X)
 
-    @staticmethod
-    def of(left: Kernel, right: Kernel) -> Any:
-        return left + right
+    def of(self, *parts: Any) -> Any:
+        """left + right, which may be a dot product kernel, or no longer."""
+        return add(*parts)
 
     def times(self, factor: Any) -> Any:
         return type(self)(self.left.times(factor), self.right.times(factor))
@@ -128,7 +138,7 @@ class Sum(CompositeKernel):
         return f"{self.left!r} + {right}"
 
 
-class Product(CompositeKernel):
+class Product(PairOfKernels):
     """k(x, y) = left(x, y) · right(x, y); write `left * right`.
 
     >>> from dotsketch import Gaussian, Polynomial
@@ -142,9 +152,9 @@ class Product(CompositeKernel):
     def diag(self, X: ArrayT) -> ArrayT:
         return self.left.diag(X) * self.right.diag(X)
 
-    @staticmethod
-    def of(left: Kernel, right: Kernel) -> Any:
-        return left * right
+    def of(self, *parts: Any) -> Any:
+        """left · right, which may be a dot product kernel, or no longer."""
+        return multiply(*parts)
 
     def times(self, factor: Any) -> Any:
         return type(self)(self.left.times(factor), self.right)
@@ -157,11 +167,11 @@ class Product(CompositeKernel):
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
         left = f"({self.left!r})" if isinstance(self.left, Sum) else repr(self.left)
-        is_simple = not isinstance(self.right, CompositeKernel)
+        is_simple = not isinstance(self.right, PairOfKernels)
         return f"{left} * {self.right!r}" if is_simple else f"{left} * ({self.right!r})"
 
 
-class DotProductComposite(CompositeKernel, DotProductKernel):
+class DotProductComposite(PairOfKernels, DotProductKernel):
     """Two dot product kernels that see the same dot product up to the factor `ratio`."""
 
     left: DotProductKernel
@@ -286,14 +296,14 @@ def have_common_weight(left: DotProductKernel, right: DotProductKernel) -> bool:
     return ratio is not None and abs(left.decay - ratio * right.decay) <= 1e-12 * left.decay
 
 
-def add(left: Kernel, right: Kernel) -> CompositeKernel:
+def add(left: Kernel, right: Kernel) -> PairOfKernels:
     """left + right, as a dot product kernel if it is one."""
     if _share_dot_product(left, right) and have_common_weight(left, right):
         return DotProductSum(left, right)
     return Sum(left, right)
 
 
-def multiply(left: Kernel, right: Kernel) -> CompositeKernel:
+def multiply(left: Kernel, right: Kernel) -> PairOfKernels:
     """left · right, as a dot product kernel if it is one."""
     return (DotProductProduct if _share_dot_product(left, right) else Product)(left, right)
 
@@ -306,4 +316,10 @@ def _share_dot_product(left: Kernel, right: Kernel) -> bool:
     )
 
 
+def multiple(kernel: Kernel, factor: Any) -> PairOfKernels:
+    """factor · kernel, for a kernel without a variance: its product with a constant."""
+    return multiply(kernel, Maclaurin([1.0], variance=factor))
+
+
 Kernel.sum_of, Kernel.product_of = staticmethod(add), staticmethod(multiply)
+Kernel.multiple_of = staticmethod(multiple)

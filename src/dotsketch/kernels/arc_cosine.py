@@ -10,7 +10,7 @@ from scipy.special import gammaln
 
 from .._arrays import ArrayT, FloatArray, namespace, plain
 from .._support.stored import MOST_DEGREE, Count
-from .base import DotProductKernel, check_number
+from .base import DotProductKernel
 from .inputs import directions
 
 
@@ -45,7 +45,7 @@ class ArcCosine(DotProductKernel):
     def validate(self) -> None:
         if self.order not in (0, 1) or isinstance(self.order, bool):
             raise ValueError(f"order must be 0 or 1; got {self.order!r}.")
-        check_number("variance", self.variance)
+        super().validate()
 
     @property
     def metric(self) -> tuple[str, Any]:

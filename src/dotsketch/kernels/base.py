@@ -23,41 +23,61 @@ Pullback = Callable[[FloatArray], FloatArray]  # (n, m) -> (number of logarithms
 class Kernel(BaseEstimator):
     """A positive definite function of two rows, with scikit-learn's protocol of parameters.
 
-    Methods take arrays of any library: X (n, d), Y (m, d).
+    A subclass needs `__call__` and `diag`; Nyström features, exact Gaussian processes and plans
+    then take it. Methods take arrays of any library: X (n, d), Y (m, d). A parameter `variance`
+    multiplies the kernel. A search of other parameters needs `searched`, `range_of` and
+    `with_pullback`. The guide "Kernels" has an example.
     """
 
     shift_invariant = False  # whether k(x + c, y + c) = k(x, y): inputs may then be centred
     nonnegative = False  # whether rows must be nonnegative: they must not be standardised
-    searched: tuple[str, ...] = ("variance",)  # positive parameters that a search may change
-    variance: Any
-    # Set by `algebra`, whose sums and products are kernels themselves
+    searched: tuple[str, ...] = ()  # positive parameters that a search may change, variance last
+    per_input: tuple[str, ...] = ()  # those that may have one value for every input
+    rules: tuple[str, ...] = ()  # words for values that are set from data
+    variance: Any = 1.0
+    # Set by the modules of what these are: kernels themselves
     sum_of: ClassVar[Callable[[Any, Any], Any]]
     product_of: ClassVar[Callable[[Any, Any], Any]]
+    multiple_of: ClassVar[Callable[[Any, Any], Any]]
+    on_inputs: ClassVar[Callable[[Any, Any], Any]]
 
     def __call__(self, X: ArrayT, Y: ArrayT | None = None) -> ArrayT:  # (n, d), (m, d) -> (n, m)
         """The exact Gram matrix between the rows of X and of Y (X if None)."""
-        raise NotImplementedError
+        raise self.lacks("__call__(X, Y=None)", "the Gram matrix between rows of X and Y")
 
     def diag(self, X: ArrayT) -> ArrayT:  # (n, d) -> (n,)
         """k(x, x) for every row."""
-        raise NotImplementedError
+        raise self.lacks("diag(X)", "k(x, x) for every row")
 
     def resolve(self, X: ArrayT) -> Any:
         """This kernel with parameters that depend on data (`"median"`) set from X."""
         return self
 
-    # -- parameters that can be searched ---------------------------------------------------------
+    def on(self, inputs: Any) -> Any:
+        """This kernel of some inputs only: a number or name, or a list of them.
 
-    def alternatives(self) -> list[Any]:
-        """The kernels that a search compares in the place of this one: itself, unless a parameter
-        is "auto"."""
-        return [self]
+        Names are those of the columns of a data frame, which estimators see when they are fitted.
+
+        >>> from dotsketch import Matern, Periodic
+        >>> Matern().on(["x", "y"]) + Periodic(period=24.0).on("hour")
+        Matern().on(['x', 'y']) + Periodic(period=24.0).on('hour')
+        """
+        return Kernel.on_inputs(self, inputs)
+
+    def named(self, names: Any = None) -> Any:
+        """This kernel with numbers in the place of the names of its inputs.
+
+        `names` are those of all inputs, None if the rows have none.
+        """
+        return self
+
+    # -- parameters that can be searched ---------------------------------------------------------
 
     @property
     def logarithms(self) -> FloatArray:
         """The logarithms of the searched parameters, one after the other."""
-        values = [np.ravel(host(getattr(self, name))) for name in self.searched]
-        return np.log(np.concatenate(values).astype(float))
+        values = [np.ravel(host(getattr(self, name))).astype(float) for name in self.searched]
+        return np.log(np.concatenate([np.empty(0), *values]))
 
     def with_logarithms(self, logarithms: FloatArray) -> Any:
         """This kernel with other searched parameters, of the same shapes."""
@@ -74,17 +94,13 @@ class Kernel(BaseEstimator):
         self, X: FloatArray, Y: FloatArray | None = None
     ) -> tuple[FloatArray, Pullback]:  # (n, d), (m, d) -> (n, m)
         """The Gram matrix between X and Y, and what takes derivatives from it to `logarithms`."""
-        if self.searched != ("variance",):
-            raise NotImplementedError
+        if self.searched not in ((), ("variance",)):
+            raise self.lacks("with_pullback(X, Y=None)", f"which a search of {self.searched} needs")
         K = np.asarray(self(X, Y))
-        return K, lambda M: np.array([np.sum(M * K)])
+        return K, lambda M: np.full(len(self.searched), np.sum(M * K))
 
     def per_column(self, dimension: int) -> Any:
         """This kernel with one lengthscale for every column, where it has lengthscales."""
-        return self
-
-    def stretched(self, factor: float) -> Any:
-        """k(x / factor, y / factor): all lengthscales times the factor."""
         return self
 
     def search_range(self, X: FloatArray) -> FloatArray:  # (n, d) -> (number of logarithms, 3)
@@ -93,6 +109,8 @@ class Kernel(BaseEstimator):
         The variance is typically such that k(x, x) is 1 on average, as for targets that are
         normalised. It is the last of the parameters.
         """
+        if not self.searched:
+            return np.empty((0, 3))
         others = [np.log(self.range_of(name, X)) for name in self.searched[:-1]]
         typical = np.concatenate([*(part[:, 1] for part in others), [0.0]])
         level = float(np.mean(self.with_logarithms(typical).diag(X)))
@@ -101,7 +119,7 @@ class Kernel(BaseEstimator):
 
     def range_of(self, name: str, X: FloatArray) -> FloatArray:  # (n, d) -> (size, 3)
         """Least, typical and greatest values of one searched parameter, not the variance."""
-        raise NotImplementedError
+        raise self.lacks("range_of(name, X)", f"which a search of {name!r} needs")
 
     # -- sums, products and multiples ------------------------------------------------------------
 
@@ -119,6 +137,8 @@ class Kernel(BaseEstimator):
     def times(self, factor: Any) -> Any:
         """The kernel times a positive number: this one with another variance."""
         check_number("the factor of a kernel", factor)
+        if "variance" not in self._get_param_names():
+            return Kernel.multiple_of(self, factor)
         return self.changed(variance=factor * self.variance)
 
     def changed(self, **parameters: Any) -> Any:
@@ -139,10 +159,19 @@ class Kernel(BaseEstimator):
 
     def detached(self) -> Any:
         """This kernel with plain numbers for parameters."""
-        return type(self)(**{name: plain(host(v)) for name, v in self.get_params().items()})
+        parameters = self.get_params(deep=False)
+        return type(self)(**{name: plain(host(value)) for name, value in parameters.items()})
 
     def validate(self) -> None:
-        """Raise ValueError if a parameter has no meaning."""
+        """Raise ValueError if a parameter has no meaning: those of a search are positive."""
+        for name in self.searched:
+            value = getattr(self, name)
+            if not (isinstance(value, str) and value in self.rules):
+                check_number(name, value, most_dimensions=int(name in self.per_input))
+
+    def lacks(self, method: str, what: str) -> NotImplementedError:
+        """What to raise where a subclass has left out what is needed."""
+        return NotImplementedError(f"{type(self).__name__} needs a method {method}: {what}.")
 
     def set_params(self, **params: Any) -> Any:
         super().set_params(**params)
@@ -168,6 +197,7 @@ class ExpandedKernel(Kernel):
     weights, ω(x) ω(y): an expansion of the kernel in powers of dot products.
     """
 
+    searched: tuple[str, ...] = ("variance",)
     constants: tuple[str, ...] = ()  # parameters of the series, to which no gradient flows
 
     def scale(self, X: ArrayT) -> ArrayT:  # (n, d) -> (n, d)
@@ -176,15 +206,15 @@ class ExpandedKernel(Kernel):
 
     def trait(self, S: ArrayT) -> ArrayT:  # (n, d) -> (n,)
         """p(x), row by row, from the scaled inputs S = s(x)."""
-        raise NotImplementedError
+        raise self.lacks("trait(S)", "p(x) for every scaled row")
 
     def value(self, t: ArrayT, traits: ArrayT) -> ArrayT:
         """k(x, y) from t = s(x)·s(y) and p(x) + p(y)."""
-        raise NotImplementedError
+        raise self.lacks("value(t, traits)", "the kernel from s(x)·s(y) and p(x) + p(y)")
 
     def taylor(self, degree: int, t: ArrayT, traits: ArrayT) -> ArrayT:
         """c_j(t, p + p') with f(t + τ, p + p') = variance · Σ_j c_j τʲ."""
-        raise NotImplementedError
+        raise self.lacks("taylor(degree, t, traits)", "a coefficient of the series")
 
     @property
     def last_degree(self) -> int | None:
@@ -215,7 +245,7 @@ class DotProductKernel(ExpandedKernel):
 
         γ is NaN if it is still to be set from data. ("directions", 1.0) are rows over their norms.
         """
-        raise NotImplementedError
+        raise self.lacks("metric", 'a property, such as "rows", 1.0, what `scale` does')
 
     def trait(self, S: ArrayT) -> ArrayT:
         """log w(x): the weight of a pair depends on the sum of both."""
@@ -236,7 +266,7 @@ class DotProductKernel(ExpandedKernel):
 
     def series(self, max_degree: int) -> FloatArray:  # -> (max_degree + 1,)
         """The Maclaurin coefficients of the kernel of variance 1."""
-        raise NotImplementedError
+        raise self.lacks("series(max_degree)", "its Maclaurin coefficients at variance 1")
 
     def coefficients(self, max_degree: int) -> FloatArray:  # -> (max_degree + 1,)
         """The Maclaurin coefficients a_0 … a_max_degree."""
@@ -244,7 +274,7 @@ class DotProductKernel(ExpandedKernel):
 
     def profile(self, t: ArrayT) -> ArrayT:
         """Σ_n a_n tⁿ, summed in closed form."""
-        raise NotImplementedError
+        raise self.lacks("profile(t)", "the sum of its series, variance · Σ a_n tⁿ")
 
     def value(self, t: ArrayT, log_weights: ArrayT) -> ArrayT:
         """k(x, y) from t = s(x)·s(y) and log w(x) + log w(y)."""

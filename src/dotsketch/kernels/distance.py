@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import array_api_compat
@@ -18,15 +17,16 @@ from .._arrays import (
     host,
     is_sparse,
     is_traced,
+    like,
     namespace,
     nonnegative,
     plain,
     share_of_entries,
     without_gradient,
 )
-from .base import Pullback, check_number
+from .base import Pullback
 from .inputs import divided, row_squares, zero_per_row
-from .lengthscales import LengthscaleKernel, column_deviations, fixed_if_constant, lengthscale_of
+from .lengthscales import LengthscaleKernel, column_deviations, fixed_if_constant
 
 # Squared distances from a product lose their digits to the norms. Those below this share of the
 # norms are computed again from differences wherever the kernel sees the distance itself: its
@@ -36,24 +36,33 @@ _MOST_SHARE = 0.1  # of entries that are not zero: rows with more are treated as
 
 
 class DistanceKernel(LengthscaleKernel):
-    """variance · f(|s(x) − s(y)|²) with s(x) = x / lengthscale.
+    """variance · f(|s(x) − s(y)|²/2) with s(x) = x / lengthscale.
 
-    A subclass says what f is (`profile_of_halves`, of half the squared distance) and what its
-    derivative is (`slope_of_halves`).
+    A subclass says what f is, a function of half the squared distance (`profile_of_halves`), for a
+    search what its derivative is (`slope_of_halves`), and for Fourier features which mixture of
+    Gaussian kernels it is (`frequency_factors`). The guide "Kernels" has an example.
+
+    Parameters
+    ----------
+    lengthscale : number, array of shape (d,) (one for every coordinate), or "median"
+        "median" is the median distance between rows; estimators resolve it when they are fitted,
+        and `resolve(X)` does so by hand.
+    variance : float, default=1.0
     """
 
     shift_invariant = True
+    rules = ("median",)
     needs_small_distances = False  # whether f is not a smooth function of the square at 0
 
+    def __init__(self, *, lengthscale: Any = "median", variance: float = 1.0):
+        self.lengthscale = lengthscale
+        self.variance = variance
+        self.validate()
+
     def validate(self) -> None:
-        if isinstance(self.lengthscale, str):
-            if self.lengthscale != "median":
-                raise ValueError(
-                    f'lengthscale must be positive or "median"; got {self.lengthscale!r}.'
-                )
-        else:
-            check_number("lengthscale", self.lengthscale, most_dimensions=1)
-        check_number("variance", self.variance)
+        if isinstance(self.lengthscale, str) and self.lengthscale not in self.rules:
+            raise ValueError(f'lengthscale must be positive or "median"; got {self.lengthscale!r}.')
+        super().validate()
 
     def resolve(self, X: ArrayT) -> Any:
         if isinstance(self.lengthscale, str):
@@ -70,28 +79,25 @@ class DistanceKernel(LengthscaleKernel):
 
     def profile_of_halves(self, halves: ArrayT) -> ArrayT:
         """f, where halves are |s(x) − s(y)|²/2 ≥ 0: an array of any library."""
-        raise NotImplementedError
+        raise self.lacks("profile_of_halves(halves)", "f from half the squared distances")
 
     def fill_profile(self, halves: FloatArray) -> None:
         """f of a block of halves, in place."""
-        raise NotImplementedError
+        halves[...] = self.profile_of_halves(halves)
 
     def slope_of_halves(self, halves: FloatArray) -> FloatArray:
-        """The derivative of f with respect to the halves."""
-        raise NotImplementedError
+        """The derivative of f with respect to the halves, of which a search makes gradients."""
+        raise self.lacks("slope_of_halves(halves)", "the derivative of its profile, for a search")
 
     def frequency_factors(self, n: int, rng: np.random.Generator) -> FloatArray:  # -> (n,)
         """Random factors c of the spectral density: f = E cos cωᵀ(s(x) − s(y)) for ω ~ N(0, I).
 
         Fourier features need them. f is a mixture of Gaussian kernels of lengthscales 1/c.
         """
-        raise NotImplementedError
+        raise self.lacks("frequency_factors(n, rng)", "factors of its Fourier frequencies")
 
     def __call__(self, X: ArrayT, Y: ArrayT | None = None) -> ArrayT:
         X, Y = self._matching(X, Y)
-        S: Any
-        T: Any
-        K: Any
         if is_sparse(X):
             return self._of_sparse(X, Y)
         xp = namespace(X)
@@ -102,8 +108,8 @@ class DistanceKernel(LengthscaleKernel):
                 return xp.astype(self(wide, None if Y is None else double(Y)), X.dtype)
         if is_numpy_array(S) and not self.is_differentiable:
             factor = min(float(unit), 1e15) ** 2
-            K = self._on_host(S, None if Y is None else T, factor, plain(self.variance))
-            return K
+            other = None if Y is None else T
+            return like(self._on_host(S, other, factor, plain(self.variance)), X)
         squares = xp.sum(S * S, axis=1)[:, None] + xp.sum(T * T, axis=1)[None, :] - 2 * (S @ T.T)
         squares = squares * xp.minimum(unit, 1e15 * xp.ones_like(unit)) ** 2
         # Rounding may leave less than zero where rows are equal. To clamp the value must not cut
@@ -196,13 +202,6 @@ class DistanceKernel(LengthscaleKernel):
     def with_pullback(
         self, X: FloatArray, Y: FloatArray | None = None
     ) -> tuple[FloatArray, Pullback]:
-        K, pullback = self.with_pullback_to_rows(X, Y)
-        return K, lambda M: pullback(M)[0]
-
-    def with_pullback_to_rows(
-        self, X: FloatArray, Y: FloatArray | None = None
-    ) -> tuple[FloatArray, Callable[[FloatArray], tuple[FloatArray, FloatArray]]]:
-        """As `with_pullback`; derivatives are taken to the rows X as well, with Y held fixed."""
         S, T, unit = self._centred(X, Y)
         S, T = S * unit, T * unit
         left, right = (np.sum(A * A, axis=1) / 2 for A in (S, T))
@@ -219,18 +218,15 @@ class DistanceKernel(LengthscaleKernel):
         self.fill_profile(K)
         K *= variance
 
-        def pullback_to_rows(M: FloatArray) -> tuple[FloatArray, FloatArray]:
+        def pullback(M: FloatArray) -> FloatArray:
             G = self.slope_of_halves(halves)
             G *= M
-            sums, products = np.sum(G, axis=1), G @ T
             # Σ_ij G_ij (s_ik − t_jk)² for every k, by one product
-            squares = sums @ (S * S) + np.sum(G, axis=0) @ (T * T)
-            lengthscales = -variance * (squares - 2 * np.sum(S * products, axis=0))
-            of_rows = variance * (sums[:, None] * S - products)  # with respect to S
-            of_rows /= lengthscale_of(self.lengthscale, X)
-            return self.slopes(lengthscales, np.sum(M * K)), of_rows
+            squares = np.sum(G, axis=1) @ (S * S) + np.sum(G, axis=0) @ (T * T)
+            lengthscales = -variance * (squares - 2 * np.sum(S * (G @ T), axis=0))
+            return self.slopes(lengthscales, np.sum(M * K))
 
-        return K, pullback_to_rows
+        return K, pullback
 
 
 def loses_digits(dtype: Any, largest: float) -> bool:

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from .._arrays import ArrayT, FloatArray, namespace, plain
-from .base import DotProductKernel, Pullback, check_number
+from .base import DotProductKernel, Pullback
 from .lengthscales import LengthscaleKernel, fixed_if_constant
 
 
@@ -31,10 +31,6 @@ class Exponential(LengthscaleKernel, DotProductKernel):
         self.lengthscale = lengthscale
         self.variance = variance
         self.validate()
-
-    def validate(self) -> None:
-        check_number("lengthscale", self.lengthscale, most_dimensions=1)
-        check_number("variance", self.variance)
 
     def series(self, max_degree: int) -> FloatArray:
         n = np.arange(max_degree + 1)

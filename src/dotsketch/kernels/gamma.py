@@ -17,7 +17,7 @@ class GammaKernel(DotProductKernel):
 
     def times_slope(self, t: FloatArray) -> FloatArray:
         """t times the derivative of `profile`."""
-        raise NotImplementedError
+        raise self.lacks("times_slope(t)", "t times the derivative of profile, for a search")
 
     @property
     def metric(self) -> tuple[str, Any]:
@@ -26,9 +26,6 @@ class GammaKernel(DotProductKernel):
     def scale(self, X: ArrayT) -> ArrayT:
         is_one = isinstance(self.gamma, (int, float)) and self.gamma == 1
         return X if is_one else X * square_root(self.gamma)
-
-    def stretched(self, factor: float) -> Any:
-        return self.changed(gamma=self.gamma / factor**2)
 
     def range_of(self, name: str, X: FloatArray) -> FloatArray:
         """gamma x·x is typically 1."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from .._arrays import ArrayT, FloatArray, namespace, plain
@@ -30,11 +28,6 @@ class Gaussian(DistanceKernel, DotProductKernel):
     >>> Gaussian(lengthscale=1.0)(X[:1], X[1:]).round(4)
     array([[0.6065, 0.0111]])
     """
-
-    def __init__(self, *, lengthscale: Any = "median", variance: float = 1.0):
-        self.lengthscale = lengthscale
-        self.variance = variance
-        self.validate()
 
     # -- as a function of the distance: products of weights and series overflow for large norms --
 

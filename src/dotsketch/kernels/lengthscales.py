@@ -7,7 +7,7 @@ from typing import Any
 import array_api_compat
 import numpy as np
 
-from .._arrays import ArrayT, FloatArray, host, is_sparse, namespace, plain
+from .._arrays import ArrayT, FloatArray, host, is_sparse, namespace, plain, suited
 from .base import Kernel
 from .inputs import divided
 
@@ -15,7 +15,8 @@ from .inputs import divided
 class LengthscaleKernel(Kernel):
     """A kernel of s(x) = x / lengthscale."""
 
-    searched = ("lengthscale", "variance")
+    searched: tuple[str, ...] = ("lengthscale", "variance")
+    per_input = ("lengthscale",)
     lengthscale: Any
 
     @property
@@ -42,22 +43,19 @@ class LengthscaleKernel(Kernel):
         values = np.broadcast_to(host(self.lengthscale), (dimension,)).astype(float)
         return self.changed(lengthscale=values)
 
-    def stretched(self, factor: float) -> Any:
-        return self.changed(lengthscale=plain(factor * np.asarray(host(self.lengthscale))))
-
     def slopes(self, by_column: FloatArray, of_variance: Any) -> FloatArray:  # (d,), number
         """Derivatives with respect to the logarithms of the lengthscales, and of the variance."""
         of_lengthscales = by_column.sum(keepdims=True) if self.is_common else by_column
         return np.append(of_lengthscales, of_variance)
 
 
-def lengthscale_of(value: Any, X: ArrayT) -> Any:
-    """A number as it is; an array of lengthscales in the library of X."""
-    value = plain(value)
+def lengthscale_of(value: Any, X: ArrayT, name: str = "lengthscale") -> Any:
+    """A number as it is; an array of lengthscales (or periods) in the library of X."""
+    value = suited(value, X)
     if not isinstance(value, (np.ndarray, list, tuple)):
         return value
     if len(value) != X.shape[1]:
-        raise ValueError(f"lengthscale has {len(value)} values for {X.shape[1]} features.")
+        raise ValueError(f"{name} has {len(value)} values for {X.shape[1]} features.")
     if is_sparse(X):
         return np.asarray(value)
     xp = namespace(X)

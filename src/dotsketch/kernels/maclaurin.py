@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from .._arrays import ArrayT, FloatArray, plain
-from .base import check_number
 from .gamma import GammaKernel
 
 
@@ -58,8 +57,7 @@ class Maclaurin(GammaKernel):
                 f"coefficients must be nonnegative, or the kernel is not positive definite; "
                 f"got a_{n} = {a[n]}."
             )
-        check_number("gamma", self.gamma)
-        check_number("variance", self.variance)
+        super().validate()
 
     @property
     def last_degree(self) -> int:

@@ -117,7 +117,8 @@ class AutoFeatures(FeatureMap):
         fitted = copy(self)  # a fit that fails leaves this estimator as it was
         X = fitted._validate(X, reset=True)
         study_rng, features_rng = as_generator(self.random_state).spawn(2)
-        study = Study(self.kernel, X, n_pairs_sample=self.n_pairs_sample, random_state=study_rng)
+        kernel = self.kernel.named(getattr(fitted, "feature_names_in_", None))
+        study = Study(kernel, X, n_pairs_sample=self.n_pairs_sample, random_state=study_rng)
         plan = self._within_tolerance(study, most)
         if plan is None:
             plan = compare(study, self.candidates, most, verbose=self.verbose)

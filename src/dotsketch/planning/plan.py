@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from sklearn.utils.validation import _get_feature_names
 
 from .._arrays import Array
 from .._support.parameters import positive_integer
@@ -88,6 +89,7 @@ def plan(
     """
     check_kernel(kernel)  # before X: the two are easily swapped
     n_components = positive_integer("n_components", n_components)
+    kernel = kernel.named(_get_feature_names(X))
     study = Study(kernel, check_rows(X), n_pairs_sample=n_pairs_sample, random_state=random_state)
     return compare(study, candidates, n_components, verbose=verbose)
 

@@ -223,8 +223,12 @@ def counted(block: Block) -> Block:
     if block[3] is None:
         return block
     weights = np.asarray(block[3], dtype=np.float64)
-    if weights.ndim != 1 or not np.all((weights >= 0) & (weights < np.inf)):
-        raise ValueError("sample_weight must be one number for every row, finite and at least 0.")
+    least = np.sqrt(np.finfo(float).tiny)  # squares of smaller weights vanish
+    if weights.ndim != 1 or not np.all((weights == 0) | (weights > least) & (weights < np.inf)):
+        raise ValueError(
+            "sample_weight must be one number for every row, finite and at least 0 (and not below "
+            f"{least:.0e} but for 0)."
+        )
     block, numbers = (*block[:3], weights), np.flatnonzero(weights)
     return block if len(numbers) == len(weights) else take(block, numbers)
 
@@ -269,7 +273,10 @@ def _joined(columns: tuple[Any, ...]) -> Any:
         import pandas
 
         return pandas.concat(columns)
-    return np.concatenate([np.asarray(column) for column in columns])
+    arrays = [np.asarray(column) for column in columns]
+    if {"U"} < {array.dtype.kind for array in arrays} <= set("Ubiuf"):  # NumPy would make texts
+        raise ValueError("Labels must not mix strings and numbers, as these batches do.")
+    return np.concatenate(arrays)
 
 
 def regroup(batches: Iterable[Block], size: int) -> Iterator[Block]:

@@ -29,7 +29,7 @@ from ..._arrays import (
 from ..._backends import Prepared, keeps_prepared, kept
 from ..._support.stored import array, check_lengths, stored
 from ..._support.threads import suited_blas_threads
-from ...kernels import Kernel
+from ...kernels import Kernel, as_kernel
 from ...kernels.base import MOST_SHARED
 from ..base import FeatureMap
 from ..design import Design, Unsuited
@@ -254,8 +254,9 @@ class NystromFeatures(FeatureMap):
 
     Parameters
     ----------
-    kernel : Kernel
-        A lengthscale of "median" is set from the training rows.
+    kernel : Kernel, kernel of scikit-learn, or function of rows (n, d), (m, d) -> (n, m)
+        A lengthscale of "median" is set from the training rows. Kernels that are not of this
+        library take NumPy rows only, and have no search and no model files.
     n_components : int, default=100
         The number of columns, at most the number of training rows.
     n_landmarks : "auto", int or float, default="auto"
@@ -326,6 +327,9 @@ class NystromFeatures(FeatureMap):
         self.landmarks = landmarks
         self.n_jobs = n_jobs
         self.random_state = random_state
+
+    def _kernel(self) -> Any:
+        return as_kernel(self.kernel)
 
     def design(self, study: Study) -> NystromDesign:
         kernel: Any = study.resolved
@@ -420,7 +424,9 @@ class NystromFeatures(FeatureMap):
 
 def given_rows(landmarks: Any, n_components: int, n_features: int) -> Any:  # -> (m, d)
     """The landmarks that a user gives, checked; CSR if few of their entries are stored."""
-    rows = check_array(host(landmarks), accept_sparse="csr", dtype=np.float64)
+    rows = check_array(
+        host(landmarks), accept_sparse="csr", dtype=np.float64, input_name="landmarks"
+    )
     if rows.shape[0] < n_components or rows.shape[1] != n_features:
         raise ValueError(
             f"landmarks must be n_components={n_components} rows or more, of {n_features} "

@@ -6,15 +6,24 @@ and the time of day in hours.
 
 from __future__ import annotations
 
-from shlex import quote
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from .errors import UserMistake
-from .tables import Marks, is_number
+
+class Problem(Exception):
+    """What is wrong with a column; no more of it is read."""
+
+
+class Marks(NamedTuple):
+    """How numbers are written as text."""
+
+    decimal: str = "."
+    thousands: str | None = None
+
 
 # Texts that stand for a missing value, after spaces are taken off
 MISSING = pa.array(("", "?", "NA", "N/A", "#N/A", "n/a", "NaN", "nan", "NULL", "null", "None"))
@@ -35,6 +44,34 @@ class Place(NamedTuple):
 
     def problem(self, index: int, text: str) -> str:
         return f"column {self.column!r}, row {self.first_row + int(index)}: {text}"
+
+
+def arrow_table(X: Any) -> pa.Table:
+    """A data frame of pandas or polars, an Arrow table or a matrix, as an Arrow table."""
+    if isinstance(X, np.ndarray) and X.ndim == 2:
+        X = pd.DataFrame(X, columns=[f"x{j}" for j in range(X.shape[1])])
+    if isinstance(X, pa.RecordBatch):
+        return pa.Table.from_batches([X])
+    if isinstance(X, pd.DataFrame):
+        columns = [arrow_array(X.iloc[:, j]) for j in range(X.shape[1])]
+        X = pa.table(columns, names=list(map(str, X.columns)))
+    elif not isinstance(X, pa.Table) and hasattr(X, "__arrow_c_stream__"):  # polars
+        X = pa.table(X)
+    if not isinstance(X, pa.Table):
+        raise TypeError(
+            "A table is a data frame of pandas or polars, or a table of pyarrow; got "
+            f"{type(X).__name__}."
+        )
+    if len(set(X.column_names)) < len(X.column_names) or X.num_rows == 0:
+        raise ValueError("A table has rows, and columns of different names.")
+    return X
+
+
+def arrow_array(values: pd.Series) -> pa.Array | pa.ChunkedArray:
+    try:
+        return pa.array(values, from_pandas=True)
+    except (pa.ArrowInvalid, pa.ArrowTypeError):  # objects of several types: as texts
+        return pa.array([None if pd.isna(value) else str(value) for value in values])
 
 
 def simple_array(column: pa.Array | pa.ChunkedArray, name: str) -> pa.Array:
@@ -58,10 +95,7 @@ def simple_array(column: pa.Array | pa.ChunkedArray, name: str) -> pa.Array:
     if types.is_null(kind) or kind in (pa.string(), pa.large_string(), pa.string_view()):
         texts = pc.utf8_trim_whitespace(column.cast(pa.string()))
         return pc.if_else(pc.is_in(texts, value_set=MISSING), pa.scalar(None, pa.string()), texts)
-    raise UserMistake(
-        f"column {name!r} holds values of type {kind}, neither numbers nor texts: leave it out "
-        f"with --ignore {quote(name)}."
-    )
+    raise Problem(f"column {name!r} holds values of type {kind}, neither numbers nor texts")
 
 
 def as_numbers(column: pa.Array, marks: Marks) -> np.ndarray | None:
@@ -150,11 +184,9 @@ def has_marks(text: str) -> bool:
     return text.translate(str.maketrans("", "", "+-.,' ")).isdigit()
 
 
-def not_a_number(text: str, marks: Marks) -> str:
-    """What to say of a text among numbers; commas and points get the options that read them."""
-    if has_marks(text) and marks == Marks():
-        return (
-            f"{text!r} is not a plain number: give --decimal , if the comma is a decimal mark, or "
-            "--thousands with the character that separates thousands"
-        )
-    return f"{text!r} is not a number"
+def is_number(text: str) -> bool:
+    try:
+        pa.scalar(text).cast(pa.float64())
+    except pa.ArrowInvalid:
+        return False
+    return True
