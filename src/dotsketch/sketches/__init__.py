@@ -18,7 +18,7 @@ projection down to fewer features.
 from .._support.parameters import one_of, positive_integer
 from .base import SeparableSketch, Sketch
 from .compact import CompactSketch
-from .monomials import MonomialSketch
+from .monomials import MonomialSketch, monomial_projections
 from .product import GaussianSketch, ProductSketch, RademacherSketch, TensorSRHT
 from .tensor_sketch import BalancedTensorSketch, TensorSketch
 from .tree import RademacherTree, SRHTTree, TreeSketch
@@ -91,5 +91,6 @@ __all__ = [
     "TensorSketch",
     "TreeSketch",
     "make_sketch",
+    "monomial_projections",
     "separable_sketch",
 ]
