@@ -89,12 +89,12 @@ class Prepared:
         the graph).
         """
 
-        def of(rows: Array, out: HostParts | None = None) -> Parts:
-            return self(rows if inputs is None else inputs(rows), out=out)
+        def of(rows: Any) -> Any:
+            return rows if inputs is None else inputs(rows)
 
         n, chunk = X.shape[0], self.chunk_rows
         if not (is_numpy_array(X) or is_sparse(X)):
-            return _map_foreign(lambda rows: join(of(rows), output), X, chunk)
+            return _map_foreign(lambda rows: join(self(of(rows)), output), X, chunk)
         workers = 1 if n == 1 and n_jobs is None else workers_for(n_jobs)
         if workers > 1 and not self.depends_on_chunk:
             # several chunks for each thread, so that all end at about the same time; fewer features
@@ -112,7 +112,8 @@ class Prepared:
 
         def run(start: int) -> None:
             rows = slice(start, min(start + chunk, n))
-            of(X[rows], (real[rows], None if imaginary is None else imaginary[rows]))
+            out = real[rows], None if imaginary is None else imaginary[rows]
+            self(of(X[rows]), out=out)
 
         run_all(run, range(0, n, chunk), workers)
         return result

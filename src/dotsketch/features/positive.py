@@ -32,10 +32,9 @@ from .._support.parameters import check_even, one_of
 from .._support.stored import array, stored
 from ..kernels import DotProductKernel, Exponential, Gaussian
 from ..projections import PROJECTIONS, Frequencies, orthogonal_covariance
-from .base import FeatureMap
+from .base import FeatureMap, check_fitted
 from .design import Design, UnsuitedKernel
 from .study import Study
-from .validation import check_fitted
 
 
 @stored
@@ -121,10 +120,6 @@ class PositiveDesign(Design):
         columns = self.prepare(weights, X, logarithms=True)
         return columns.map(X, "real", self.n_components, None, n_jobs)
 
-    def apply(self, X: ArrayT, weights: Any, n_jobs: int | None = None) -> ArrayT:
-        with np.errstate(over="ignore", under="ignore"):  # `checked` raises
-            return super().apply(X, weights, n_jobs)
-
     def checked(self, Z: ArrayT, X: Array) -> ArrayT:
         """Raise for features beyond their dtype, warn of rows that became zero."""
         if is_traced(Z):
@@ -140,7 +135,7 @@ class PositiveDesign(Design):
             warnings.warn(
                 f"All features of some rows are below the smallest number of {X.dtype}, so they "
                 "are zero: use a larger lengthscale, float64, or log_transform.",
-                stacklevel=7,
+                stacklevel=6,
             )
         return Z
 

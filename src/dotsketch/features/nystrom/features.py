@@ -37,8 +37,6 @@ from ..study import Study, keeps_sparse, most_rows, take_or_keep
 from .landmarks import landmark_rule, n_candidates
 from .whitening import Whitening, leading, second_moment, softened
 
-AUTO_LANDMARKS = 2048  # two per column by default, up to so many: a set-up of seconds
-
 
 @keeps_prepared
 class Basis(NamedTuple):
@@ -194,10 +192,6 @@ class NystromDesign(Design):
         one = like(np.eye(W.shape[1]), landmarks)
         return xp.linalg.solve(xp.linalg.cholesky(one + W.T @ change @ W), W.T).T
 
-    def apply(self, X: ArrayT, weights: Any, n_jobs: int | None = None) -> ArrayT:
-        with np.errstate(over="ignore", invalid="ignore"):  # `checked` raises
-            return super().apply(X, weights, n_jobs)
-
     def checked(self, Z: ArrayT, X: Array) -> ArrayT:
         xp = namespace(Z)
         bounded = self.kernel.shift_invariant or is_traced(Z)
@@ -348,7 +342,7 @@ class NystromFeatures(FeatureMap):
         """How many landmarks D columns are made of, if there are so many rows."""
         count: Any = self.n_landmarks
         if isinstance(count, str) and count == "auto":
-            return max(D, min(2 * D, AUTO_LANDMARKS))
+            return max(D, min(2 * D, 2048))  # with more, the set-up would take minutes
         is_number = isinstance(count, Real) and not isinstance(count, bool)
         if not is_number or not 0 < count < np.inf:
             raise ValueError(
