@@ -67,10 +67,10 @@ def separable_sketch(name: str, field: str = "real") -> SeparableSketch:
     """A sketch of that name (degree 1, one projection) whose variance is known for every D."""
     sketch = make_sketch(name, 1, 1, field)
     if not isinstance(sketch, SeparableSketch):
-        known = [n for n, kind in SKETCHES.items() if issubclass(kind, SeparableSketch)]
+        names = [n for n, kind in SKETCHES.items() if issubclass(kind, SeparableSketch)]
         raise ValueError(
             f"The variance of sketch={name!r} is not known for every number of projections at "
-            f"once; use one of {', '.join(map(repr, known))}."
+            f"once; use one of {', '.join(map(repr, names))}."
         )
     return sketch
 
