@@ -74,7 +74,7 @@ def structured(n_draws: int) -> list[list[str]]:
         kernel = polynomial(7)
         density = kernel_density(kernel, d)
         features = SphericalDesign(kernel, d, 4 * d, "real", "sorf", density=density)
-        moments = features.moments("real")
+        mean_of, variance_of = features.moments("real")
         axes = np.eye(d)[:2]
         generic = np.linalg.qr(rng.standard_normal((d, 2)))[0].T
         for name, (q, r) in (("generic", generic), ("axes", axes)):
@@ -84,8 +84,8 @@ def structured(n_draws: int) -> list[list[str]]:
             for i in range(n_draws):
                 Z = features.apply(X, features.sample(rng))
                 values[i] = Z[0] @ Z[1]
-            mean, error = values.mean() - moments.mean(dot), (values - moments.mean(dot)) ** 2
-            variance = moments.variance(dot)
+            mean, error = values.mean() - mean_of(dot), (values - mean_of(dot)) ** 2
+            variance = variance_of(dot)
             columns = [f"{mean:+.4f} ± {values.std() / math.sqrt(n_draws):.4f}"]
             columns += [f"{math.sqrt(variance):.4f}", f"{error.mean() / variance:.2f}"]
             rows.append([str(d), name, *columns])
@@ -110,9 +110,9 @@ def narrow(n_draws: int = 8) -> list[list[str]]:
                 for _ in range(n_draws):
                     Z = features.apply(X, features.sample(rng))
                     squares.append(np.mean(((Z @ Z.T - kernel(X)) ** 2)[~np.eye(60, dtype=bool)]))
-                moments = features.moments("real")
-                bias = moments.mean(dots) - ((1 + dots) / 2) ** p
-                expected = np.mean(bias**2 + moments.variance(dots))
+                mean_of, variance_of = features.moments("real")
+                bias = mean_of(dots) - ((1 + dots) / 2) ** p
+                expected = np.mean(bias**2 + variance_of(dots))
                 columns.append(f"{math.sqrt(np.mean(squares) / expected):.2f}")
         rows.append([str(d), *columns])
     return rows

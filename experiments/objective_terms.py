@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from dotsketch.features.maclaurin import ExpansionMoments, expand
+from dotsketch.features.maclaurin import ExpansionMoments, evaluate, expand
 from dotsketch.kernels import Gaussian, Polynomial
 from dotsketch.sketches import separable_sketch
 
@@ -59,18 +59,19 @@ def run(config: Config, seed: int) -> list[Row]:
         expansion = expand(kernel, config.max_degree, sample, sample.mean(axis=0))
         sketch = separable_sketch("gaussian")
         moments = ExpansionMoments.of(
-            expansion.inputs(sample), expansion.degrees, kernel, sketch, "real"
+            expansion.inputs(sample), expansion.degrees, kernel, sketch, "real", 1
         )
+        none = np.zeros(len(moments.degrees), dtype=bool)
         for block, degree in enumerate(moments.degrees.tolist()):
             if degree == 0:
                 continue
-            kept = (moments.degrees <= degree).astype(float)
+            used = (moments.degrees <= degree).astype(int)
             rows.append(
                 {
                     "repeat": repeat,
                     "degree": degree,
-                    "variance_term": float(moments.variance(block, 1)),
-                    "bias_term": moments.squared_bias(kept),
+                    "variance_term": float(moments.variances[block, 0]),
+                    "bias_term": evaluate(moments, used, none).squared_bias,
                 }
             )
     return rows

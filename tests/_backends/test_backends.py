@@ -8,7 +8,7 @@ import scipy.sparse
 import sklearn
 
 from dotsketch import FourierFeatures, Gaussian, MaclaurinFeatures, PolynomialSketch
-from dotsketch._backends import Prepared, cpp
+from dotsketch._backends import cpp
 from dotsketch.sketches import SKETCHES
 from rounding import assert_same_to_rounding
 
@@ -140,11 +140,8 @@ def test_plain_rows_meet_the_other_checks_of_scikit_learn(X):
 
 
 @pytest.mark.parametrize("estimator", list(estimators()), ids=str)
-def test_threads_and_layout_do_not_change_a_bit(estimator, X, monkeypatch):
-    monkeypatch.setattr(
-        "dotsketch._backends.chunks.LEAST_FEATURES", 1
-    )  # several chunks for each thread
-    X = np.repeat(X, 8, axis=0)
+def test_threads_and_layout_do_not_change_a_bit(estimator, X):
+    X = np.repeat(X, 100, axis=0)  # 570,000 features: several chunks for the threads
     expected = estimator.fit(X).transform(X)
     same = np.testing.assert_array_equal if is_compiled(estimator) else assert_same_to_rounding
     for n_jobs in (2, 3, -1):
@@ -160,12 +157,12 @@ def test_threads_and_layout_do_not_change_a_bit(estimator, X, monkeypatch):
 @needs_kernels
 @pytest.mark.parametrize("sketch", ["tensor_srht", "rademacher", "tensor_sketch"])
 @pytest.mark.parametrize("output", OUTPUTS)
-def test_bits_do_not_depend_on_the_chunks(sketch, output, X, monkeypatch):
+def test_bits_do_not_depend_on_the_chunks(sketch, output, X):
     estimator = PolynomialSketch(3, sketch=sketch, n_components=38, output=output, random_state=0)
     expected = estimator.fit(X).transform(X)
-    for rows in (1, 7, 64):
-        monkeypatch.setattr(Prepared, "chunk_rows", rows)
-        np.testing.assert_array_equal(estimator.transform(X), expected)
+    for size in (1, 7, 64):
+        chunks = [estimator.transform(X[i : i + size]) for i in range(0, len(X), size)]
+        np.testing.assert_array_equal(np.concatenate(chunks), expected)
 
 
 @pytest.mark.parametrize("estimator", list(estimators()), ids=str)
@@ -227,8 +224,9 @@ def test_compiled_gradient_is_the_portable_one(estimator, X, monkeypatch):
 
 
 @needs_kernels
-def test_gradients_are_the_same_for_any_number_of_threads_and_blocks(X, monkeypatch):
+def test_gradients_are_the_same_for_any_number_of_threads(X, monkeypatch):
     torch = pytest.importorskip("torch")
+    X = np.repeat(X, 20, axis=0)  # several blocks
     estimator = PolynomialSketch(3, n_components=20, random_state=0).fit(X)
 
     def gradient():
@@ -238,5 +236,4 @@ def test_gradients_are_the_same_for_any_number_of_threads_and_blocks(X, monkeypa
 
     expected = gradient()
     monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
-    monkeypatch.setattr("dotsketch._backends.torch_cpu._BLOCK_BYTES", 1)
     assert torch.equal(gradient(), expected)

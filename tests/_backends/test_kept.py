@@ -14,6 +14,7 @@ from dotsketch import (
     FourierFeatures,
     Gaussian,
     MaclaurinFeatures,
+    NystromFeatures,
     PolynomialSketch,
     PositiveFeatures,
 )
@@ -27,6 +28,7 @@ ESTIMATORS = [
     FourierFeatures(Gaussian(), n_components=25, random_state=0),
     FourierFeatures(Gaussian(), projection="sorf", n_components=25, random_state=0),
     PositiveFeatures(Gaussian(), n_components=24, random_state=0),
+    NystromFeatures(Gaussian(), n_components=5, random_state=0),
 ]
 every_estimator = pytest.mark.parametrize("estimator", ESTIMATORS, ids=str)
 

@@ -1,14 +1,9 @@
 """FourierFeatures: unbiased, with the variance that the formulas tell, on every path."""
 
-import pickle
-
 import numpy as np
 import pytest
 from scipy import sparse
 from scipy.special import gammaln, jv
-from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from dotsketch import (
     Exponential,
@@ -37,24 +32,6 @@ FEW_COLUMNS_CHECKS = [
     "check_fit2d_1feature",
     "check_fit2d_predict1d",
 ]
-
-
-@parametrize_with_checks(
-    [
-        *(
-            FourierFeatures(Gaussian(), projection=name, n_components=7, random_state=0)
-            for name in PROJECTIONS
-        ),
-        FourierFeatures(Gaussian(), output="complex_to_real", n_components=6, random_state=0),
-    ],
-    expected_failed_checks=lambda estimator: (
-        dict.fromkeys(FEW_COLUMNS_CHECKS, ODD_COLUMNS)
-        if estimator.output == "complex_to_real"
-        else {}
-    ),
-)
-def test_scikit_learn_contract(estimator, check):
-    check(estimator)
 
 
 # -- mean and variance ------------------------------------------------------------------------
@@ -296,26 +273,6 @@ def test_any_number_of_columns_and_features(D, d, projection, rng):
 # -- libraries --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("D", "output"), [(9, "real"), (8, "complex"), (8, "complex_to_real")])
-@every_projection
-def test_same_features_on_every_library(projection, D, output, X, foreign):
-    kernel = Gaussian(lengthscale=np.arange(1.0, 6.0), variance=2.0)
-    model = FourierFeatures(
-        kernel, projection=projection, output=output, n_components=D, random_state=0
-    ).fit(X)
-    Z = model.transform(X)
-    np.testing.assert_allclose(foreign.numpy(model.transform(foreign.asarray(X))), Z, atol=1e-12)
-    single = model.transform(X.astype(np.float32))
-    assert single.dtype == (np.complex64 if output == "complex" else np.float32)
-    np.testing.assert_allclose(single, Z, atol=1e-5)
-    other = foreign.numpy(model.transform(foreign.asarray(X.astype(np.float32))))
-    assert other.dtype == single.dtype
-    np.testing.assert_allclose(other, Z, atol=1e-5)
-    again = clone(model).fit(foreign.asarray(X))
-    np.testing.assert_allclose(again.transform(X), Z)
-    assert foreign.owns(model.variance(foreign.asarray(X)))
-
-
 @every_projection
 def test_gradients_flow_to_inputs_and_hyperparameters(projection, X):
     torch = pytest.importorskip("torch")
@@ -329,64 +286,6 @@ def test_gradients_flow_to_inputs_and_hyperparameters(projection, X):
         return model.fit(rows).transform(rows)
 
     assert torch.autograd.gradcheck(transform, (rows, lengthscale, variance))
-
-
-@every_projection
-def test_jit_of_jax(projection, X):
-    jax = pytest.importorskip("jax")
-    model = FourierFeatures(Gaussian(), projection=projection, n_components=7, random_state=0).fit(
-        X
-    )
-    Z = jax.jit(model.transform)(jax.numpy.asarray(X))
-    np.testing.assert_allclose(Z, model.transform(X), atol=1e-12)
-
-
-@pytest.mark.parametrize("lengthscale", ["median", 0.7, np.arange(1.0, 10.0)], ids=str)
-@every_output
-@every_projection
-def test_sparse_is_dense(projection, output, lengthscale, rng):
-    X = sparse.random_array((20, 9), density=0.2, rng=rng, format="csr")
-    model = FourierFeatures(
-        Gaussian(lengthscale=lengthscale),
-        projection=projection,
-        output=output,
-        n_components=8,
-        random_state=0,
-    )
-    Z = model.fit_transform(X)
-    expected = clone(model).fit_transform(X.toarray())
-    np.testing.assert_allclose(Z, expected, atol=1e-12)
-    single = model.transform(X.astype(np.float32))
-    assert single.dtype == (np.complex64 if output == "complex" else np.float32)
-
-
-@every_output
-@every_projection
-def test_threads_give_the_same_features(projection, output, rng):
-    X = rng.standard_normal((40_000, 5))
-    model = FourierFeatures(
-        Gaussian(), projection=projection, output=output, n_components=36, random_state=0
-    ).fit(X)
-    Z = model.transform(X)
-    assert_same_to_rounding(model.set_params(n_jobs=2).transform(X), Z)
-    np.testing.assert_allclose(model.transform(X[-3:]), Z[-3:], atol=1e-13)
-
-
-def test_refit_clone_and_pickle_give_the_same_features(X, rng):
-    model = FourierFeatures(Gaussian(), projection="sorf", n_components=9, random_state=7)
-    Z = model.fit_transform(X)
-    assert_same_to_rounding(model.fit(rng.random((3, 9))).fit(X).transform(X), Z)
-    assert_same_to_rounding(clone(model).fit_transform(X), Z)
-    assert_same_to_rounding(pickle.loads(pickle.dumps(model)).transform(X), Z)
-
-
-def test_later_changes_of_parameters_do_not_reach_a_fitted_map(X):
-    kernel = Gaussian(lengthscale=1.0)
-    model = FourierFeatures(kernel, n_components=8, random_state=0)
-    Z = model.fit_transform(X)
-    kernel.set_params(lengthscale=3.0)
-    model.set_params(n_components=4, output="complex", projection="sorf")
-    assert_same_to_rounding(model.transform(X), Z)
 
 
 # -- refusals ---------------------------------------------------------------------------------
@@ -427,12 +326,6 @@ def test_parameters_without_meaning_are_refused(params, message, X):
 def test_fit_refuses_lengthscales_of_another_width(features, X):
     with pytest.raises(ValueError, match="lengthscale has 2 values"):
         features(Gaussian(lengthscale=[1.0, 2.0])).fit(X)
-
-
-@pytest.mark.parametrize("name", ["variance", "bias"])
-def test_before_fit_nothing_is_known(name, X):
-    with pytest.raises(NotFittedError):
-        getattr(FourierFeatures(Gaussian()), name)(X)
 
 
 @pytest.mark.parametrize("output", ["imaginary", "complex_to_real"])

@@ -1,6 +1,5 @@
 """NystromFeatures: scikit-learn's Nystroem with these kernels."""
 
-import pickle
 import tracemalloc
 
 import numpy as np
@@ -8,7 +7,6 @@ import pytest
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.kernel_approximation import Nystroem
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from dotsketch import (
     ArcCosine,
@@ -24,7 +22,6 @@ from dotsketch import (
 )
 from dotsketch.features import Study
 from dotsketch.features.nystrom import Whitening, keeps_sparse_rows, leading, softened
-from rounding import assert_same_to_rounding, nystrom_condition
 
 KERNELS = [
     Gaussian(variance=2.0),
@@ -35,16 +32,6 @@ KERNELS = [
     ArcCosine(1),
 ]
 every_kernel = pytest.mark.parametrize("kernel", KERNELS, ids=str)
-
-
-@parametrize_with_checks(
-    [
-        NystromFeatures(Gaussian(), n_components=6, random_state=0),
-        NystromFeatures(Polynomial(2), n_components=6, random_state=0),
-    ]
-)
-def test_scikit_learn_contract(estimator, check):
-    check(estimator)
 
 
 @every_kernel
@@ -85,52 +72,11 @@ def test_the_size_of_the_kernel_does_not_matter(variance, X):
     np.testing.assert_allclose((Z @ Z.T)[np.ix_(rows, rows)], K, rtol=1e-6)
 
 
-@every_kernel
-def test_same_features_on_every_library(kernel, X, foreign):
-    model = NystromFeatures(kernel, n_components=4, random_state=0).fit(X)
-    Z = model.transform(X)
-    np.testing.assert_allclose(foreign.numpy(model.transform(foreign.asarray(X))), Z, atol=1e-9)
-    single = model.transform(X.astype(np.float32))
-    assert single.dtype == np.float32
-    np.testing.assert_allclose(single, Z, atol=1e-4)
-    np.testing.assert_allclose(
-        foreign.numpy(model.transform(foreign.asarray(X.astype(np.float32)))), single, atol=1e-5
-    )
-    np.testing.assert_allclose(model.transform(sparse.csr_array(X)), Z, atol=1e-9)
-    for other in (foreign.asarray(X), sparse.csr_array(X)):
-        np.testing.assert_allclose(clone(model).fit(other).transform(X), Z, atol=1e-9)
-
-
-def test_gradients_flow_to_inputs(X):
-    torch = pytest.importorskip("torch")
-    model = NystromFeatures(Gaussian(), n_components=4, random_state=0).fit(X)
-    rows = torch.tensor(X[:3], requires_grad=True)
-    assert torch.autograd.gradcheck(model.transform, (rows,))
-
-
-def test_jit_of_jax(X):
-    jax = pytest.importorskip("jax")
-    model = NystromFeatures(Gaussian(), n_components=4, random_state=0).fit(X)
-    Z = jax.jit(model.transform)(jax.numpy.asarray(X))
-    np.testing.assert_allclose(Z, model.transform(X), atol=1e-9)
-
-
 def test_duplicate_rows_are_no_trouble(X):
     X = np.vstack([X[:2], X[:2], X[:2]])
     model = NystromFeatures(Gaussian(lengthscale=1.0), n_components=6, random_state=0)
     Z = model.fit_transform(X)
     np.testing.assert_allclose(Z @ Z.T, model.kernel_(X), atol=1e-6)
-
-
-def test_threads_refit_clone_and_pickle(rng):
-    X = rng.standard_normal((40_000, 5))
-    model = NystromFeatures(Gaussian(), n_components=30, random_state=0)
-    Z = model.fit_transform(X)
-    fitted, refitted = nystrom_condition(model), nystrom_condition(model, refitted=True)
-    assert_same_to_rounding(model.set_params(n_jobs=2).transform(X), Z, condition=fitted)
-    copy = clone(model).fit(X[:50, :2]).fit(X)
-    assert_same_to_rounding(copy.transform(X), Z, condition=refitted)
-    assert_same_to_rounding(pickle.loads(pickle.dumps(model)).transform(X), Z, condition=fitted)
 
 
 def test_landmarks_as_many_as_columns_are_whitened_by_cholesky(rng):
@@ -273,17 +219,6 @@ def test_usual_landmarks(n_landmarks, rule, rng):
     other = "uniform" if rule == "rpcholesky" else "rpcholesky"
     different = clone(named).set_params(landmarks=other).fit(X)
     assert set(different.component_indices_) != set(named.component_indices_)
-
-
-def test_more_landmarks_than_columns_on_every_library(X, foreign):
-    """Sparse rows, saved models and gradients included."""
-    rows = np.vstack([X, 1.5 * X])
-    model = NystromFeatures(Gaussian(), n_components=4, n_landmarks=9, random_state=0).fit(rows)
-    Z = model.transform(rows)
-    np.testing.assert_allclose(foreign.numpy(model.transform(foreign.asarray(rows))), Z, atol=1e-9)
-    for other in (foreign.asarray(rows), sparse.csr_array(rows)):
-        np.testing.assert_allclose(model.transform(sparse.csr_array(rows)), Z, atol=1e-9)
-        np.testing.assert_allclose(clone(model).fit(other).transform(rows), Z, atol=1e-6)
 
 
 @pytest.mark.parametrize("lengthscale", [0.5, 3.0, 30.0])
@@ -447,21 +382,6 @@ def test_softened_whitening_is_that_of_a_larger_jitter(rng):
         soft = softened(W, diagonal, 1e-5)
         shifted = K + 1e-5 * 12 * np.diag(diagonal)
         np.testing.assert_allclose(soft.T @ shifted @ soft, np.eye(W.shape[1]), atol=1e-6)
-
-
-def test_the_matrix_is_prepared_once(rng):
-    """For each dtype, not at every call; pickles do not have it."""
-    X = rng.standard_normal((300, 5))
-    model = NystromFeatures(Gaussian(lengthscale=1.0), n_components=20, random_state=0).fit(X)
-    fresh = pickle.dumps(model)
-    Z = model.transform(X)
-    model.transform(X.astype(np.float32))
-    made = list(vars(model.weights_).values())
-    assert [form.W.dtype for form in made] == [np.float64, np.float32]
-    np.testing.assert_array_equal(model.transform(X), Z)
-    assert all(a is b for a, b in zip(vars(model.weights_).values(), made, strict=True))
-    assert pickle.dumps(model) == fresh
-    assert not model.normalization_.flags.writeable
 
 
 @pytest.mark.parametrize("n_landmarks", [1.0, 2.0])

@@ -22,8 +22,17 @@ FAMILIES = {
     "nystrom": lambda v: NystromFeatures(Gaussian(lengthscale=v), n_landmarks=1.0, **SHARED),
     "polynomial": lambda v: PolynomialSketch(3, gamma=v, coef0=1.0, **SHARED),
     "positive": lambda v: PositiveFeatures(Exponential(lengthscale=v), **SHARED),
+    "positive, gaussian": lambda v: PositiveFeatures(Gaussian(lengthscale=v), **SHARED),
 }
-LOOKS_AT_DATA = ("maclaurin", "nystrom")
+for _name, _make in (
+    ("fourier", FourierFeatures),
+    ("maclaurin", MaclaurinFeatures),
+    ("positive", PositiveFeatures),
+):
+    FAMILIES[f"{_name}, variance"] = lambda v, make=_make: make(
+        Gaussian(lengthscale=2.0, variance=v), **SHARED
+    )
+LOOKS_AT_DATA = (*(n for n in FAMILIES if "maclaurin" in n or "positive, " in n), "nystrom")
 
 
 def loss(make, value, rows):

@@ -1,17 +1,13 @@
 """PolynomialSketch: columns, parameters, sparse input, refusals, and its place in scikit-learn."""
 
-import pickle
-
 import numpy as np
 import pytest
 from scipy import sparse
 from sklearn import config_context
-from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.linear_model import RidgeClassifier
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from dotsketch import Polynomial, PolynomialSketch, relative_frobenius_error
 from dotsketch.sketches import SKETCHES, CompactSketch, make_sketch
@@ -40,19 +36,6 @@ def expected_failed_checks(estimator):
     )
 
 
-@parametrize_with_checks(
-    [
-        *(PolynomialSketch(sketch=name, n_components=6, random_state=0) for name in SKETCHES),
-        PolynomialSketch(2, coef0=1.0, output="complex_to_real", n_components=6, random_state=0),
-        PolynomialSketch(2, compact=2, n_components=6, random_state=0),
-    ],
-    expected_failed_checks=expected_failed_checks,
-)
-def test_scikit_learn_contract(estimator, check):
-    """scikit-learn's own checks, those of the array API among them."""
-    check(estimator)
-
-
 # -- fitting ----------------------------------------------------------------------------------
 
 
@@ -69,30 +52,9 @@ def test_columns_dtype_and_names(name, output, X):
 
 
 @every_sketch
-def test_refit_is_a_fresh_fit(name, X, rng):
-    """Nothing of an earlier fit, on other data and of other width, remains."""
-    params = {"sketch": name, "n_components": 6, "coef0": 0.5, "random_state": 4}
-    fresh = PolynomialSketch(**params).fit(X)
-    refitted = PolynomialSketch(**params).fit(rng.standard_normal((3, 9))).fit(X)
-    assert_same_to_rounding(refitted.transform(X), fresh.transform(X))
-    assert_same_to_rounding(refitted.variance(X), fresh.variance(X))
-
-
-@every_sketch
 def test_only_the_width_of_the_data_matters_to_fit(name, X):
     model = PolynomialSketch(sketch=name, n_components=4, random_state=0)
     assert_same_to_rounding(model.fit(X).transform(X), model.fit(0 * X).transform(X))
-
-
-@every_output
-@every_sketch
-def test_pickle_and_clone(name, output, X):
-    model = PolynomialSketch(2, sketch=name, output=output, n_components=6, random_state=0)
-    Z = model.fit(X).transform(X)
-    assert_same_to_rounding(pickle.loads(pickle.dumps(model)).transform(X), Z)
-    copy = clone(model)
-    assert not hasattr(copy, "weights_")
-    assert_same_to_rounding(copy.fit(X).transform(X), Z)
 
 
 def test_random_states(X):
@@ -205,25 +167,6 @@ def test_pipeline_and_grid_search(output, rng):
 
 
 # -- sparse input -----------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("coef0", [0.0, 0.5])
-@every_output
-@every_sketch
-def test_sparse_is_dense(name, output, coef0, dtype, rng):
-    X = sparse.random_array((20, 9), density=0.2, rng=rng, dtype=dtype, format="csr")
-    model = PolynomialSketch(
-        3, gamma=0.7, coef0=coef0, sketch=name, n_components=6, output=output, random_state=0
-    )
-    Z = model.fit(X).transform(X)
-    expected = model.fit(X.toarray()).transform(X.toarray())
-    assert isinstance(Z, np.ndarray)
-    assert Z.dtype == expected.dtype
-    np.testing.assert_allclose(Z, expected, atol=1e-5 if dtype == "float32" else 1e-12)
-    for other in (sparse.csr_matrix(X), sparse.coo_array(X), sparse.csc_array(X)):
-        assert_same_to_rounding(model.transform(other), Z)
-    assert_same_to_rounding(model.variance(X), model.variance(X.toarray()))
 
 
 @pytest.mark.parametrize(

@@ -1,34 +1,17 @@
 """PositiveFeatures: positive, unbiased, with the variance that the formulas tell."""
 
-import pickle
-
 import numpy as np
 import pytest
-from scipy import sparse
-from sklearn.base import clone
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from dotsketch import Exponential, Gaussian, Polynomial, PositiveFeatures
 from dotsketch.features import PositiveDesign
 from dotsketch.projections import PROJECTIONS
-from rounding import assert_same_to_rounding
 
 every_projection = pytest.mark.parametrize("projection", PROJECTIONS)
 every_kernel = pytest.mark.parametrize(
     "kernel", [Exponential(lengthscale=1.2, variance=1.7), Gaussian(lengthscale=0.8)], ids=str
 )
 both = pytest.mark.parametrize("hyperbolic", [False, True])
-
-
-@parametrize_with_checks(
-    [
-        PositiveFeatures(Gaussian(), n_components=7, random_state=0),
-        PositiveFeatures(Gaussian(lengthscale=30.0), projection="sorf", n_components=6),
-        PositiveFeatures(Exponential(lengthscale=300.0), n_components=6, random_state=0),
-    ],
-)
-def test_scikit_learn_contract(estimator, check):
-    check(estimator)
 
 
 # -- mean and variance ------------------------------------------------------------------------
@@ -148,54 +131,6 @@ def test_out_of_range_is_said(dtype):
     model.weights_ = type(model.weights_)(model.weights_.matrix * 1e3 / largest)
     with pytest.raises(ValueError, match=r"features overflow float.*log_transform"):
         model.transform(20 * X)
-
-
-@both
-@every_kernel
-def test_same_features_on_every_library(kernel, hyperbolic, X, foreign):
-    model = PositiveFeatures(kernel, hyperbolic=hyperbolic, n_components=8, random_state=0).fit(X)
-    Z = model.transform(X)
-    np.testing.assert_allclose(foreign.numpy(model.transform(foreign.asarray(X))), Z)
-    single = foreign.numpy(model.transform(foreign.asarray(X.astype(np.float32))))
-    assert single.dtype == np.float32
-    assert model.transform(X.astype(np.float32)).dtype == np.float32
-    np.testing.assert_allclose(single, Z, rtol=1e-5)
-    np.testing.assert_allclose(model.transform(sparse.csr_array(X)), Z)
-    again = clone(model).fit(foreign.asarray(X))
-    np.testing.assert_allclose(again.transform(X), Z)
-    np.testing.assert_allclose(foreign.numpy(model.variance(foreign.asarray(X))), model.variance(X))
-
-
-@pytest.mark.parametrize("make", [Exponential, Gaussian])
-def test_gradients_flow_to_inputs_and_hyperparameters(make, X):
-    torch = pytest.importorskip("torch")
-    rows = torch.tensor(X[:3], requires_grad=True)
-    lengthscale = torch.tensor(1.3, dtype=torch.float64, requires_grad=True)
-    variance = torch.tensor(0.8, dtype=torch.float64, requires_grad=True)
-    model = PositiveFeatures(make(lengthscale=1.0), n_components=5, random_state=0).fit(X)
-
-    def transform(rows, lengthscale, variance):
-        model.kernel_ = make(lengthscale=lengthscale, variance=variance)
-        return model.transform(rows)
-
-    assert torch.autograd.gradcheck(transform, (rows, lengthscale, variance))
-
-
-def test_jit_of_jax(X):
-    jax = pytest.importorskip("jax")
-    model = PositiveFeatures(Exponential(), n_components=7, random_state=0).fit(X)
-    Z = jax.jit(model.transform)(jax.numpy.asarray(X))
-    np.testing.assert_allclose(Z, model.transform(X))
-
-
-def test_threads_refit_clone_and_pickle(rng):
-    X = rng.standard_normal((40_000, 5))
-    model = PositiveFeatures(Gaussian(), n_components=36, random_state=0)
-    Z = model.fit_transform(X)
-    assert_same_to_rounding(model.set_params(n_jobs=2).transform(X), Z)
-    assert_same_to_rounding(model.fit(X[:9, :2]).fit(X).transform(X), Z)
-    assert_same_to_rounding(clone(model).fit_transform(X), Z)
-    assert_same_to_rounding(pickle.loads(pickle.dumps(model)).transform(X), Z)
 
 
 def test_refusals(X):

@@ -1,12 +1,9 @@
 """SphericalFeatures: columns, unit rows, refusals, libraries, and its place in scikit-learn."""
 
-import pickle
-
 import numpy as np
 import pytest
 from scipy import sparse
 from sklearn.base import clone
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from dotsketch import (
     ArcCosine,
@@ -43,16 +40,6 @@ ZERO_ROWS = dict.fromkeys(
     ],
     "scikit-learn's data have rows of zeros here, which have no direction",
 )
-
-
-@parametrize_with_checks(
-    [SphericalFeatures(KERNEL, projection=p, n_components=6, random_state=0) for p in PROJECTIONS],
-    expected_failed_checks=lambda estimator: ZERO_ROWS,
-)
-@pytest.mark.filterwarnings("ignore:projection=.sorf. in:UserWarning")
-def test_scikit_learn_contract(estimator, check):
-    """scikit-learn's own checks, those of the array API among them."""
-    check(estimator)
 
 
 # -- fitting ----------------------------------------------------------------------------------
@@ -104,37 +91,6 @@ def test_real_and_complex_to_real_are_the_same_numbers(X):
         for output in ("real", "complex_to_real")
     )
     assert_same_to_rounding(real, both)
-
-
-@every_output
-def test_refit_pickle_and_clone(output, X, rng):
-    params = {"kernel": KERNEL, "output": output, "n_components": 6, "random_state": 4}
-    fresh = SphericalFeatures(**params).fit(X)
-    Z = fresh.transform(X)
-    refitted = SphericalFeatures(**params).fit(rng.standard_normal((3, 9))).fit(X)
-    assert_same_to_rounding(refitted.transform(X), Z)
-    assert_same_to_rounding(pickle.loads(pickle.dumps(fresh)).transform(X), Z)
-    copy = clone(fresh)
-    assert not hasattr(copy, "weights_")
-    assert_same_to_rounding(copy.fit(X).transform(X), Z)
-
-
-def test_parameters_after_fit_do_not_matter_to_transform(X):
-    kernel = Polynomial(3, gamma=0.5, coef0=0.5)
-    model = SphericalFeatures(kernel, n_components=6, random_state=0).fit(X)
-    Z = model.transform(X)
-    kernel.set_params(degree=9, variance=7.0)
-    model.set_params(normalize=False, n_components=3, output="complex")
-    assert_same_to_rounding(model.transform(X), Z)
-
-
-def test_jobs_give_the_same_features(rng):
-    X = rng.standard_normal((3000, 40))
-    one, two = (
-        SphericalFeatures(KERNEL, n_components=999, n_jobs=n, random_state=0).fit_transform(X)
-        for n in (1, 2)
-    )
-    assert_same_to_rounding(one, two)
 
 
 # -- unit rows ------------------------------------------------------------------------------------
@@ -218,18 +174,6 @@ def test_sparse_rows(projection, output, X):
 # -- libraries ------------------------------------------------------------------------------------
 
 
-@every_projection
-@pytest.mark.parametrize(("output", "n"), [("real", 9), ("complex", 8), ("complex_to_real", 8)])
-def test_libraries_agree(projection, output, n, foreign, X):
-    model = SphericalFeatures(
-        KERNEL, projection=projection, output=output, n_components=n, random_state=0
-    ).fit(X)
-    A = foreign.asarray(X)
-    np.testing.assert_allclose(foreign.numpy(model.transform(A)), model.transform(X), atol=1e-10)
-    for of in (model.variance, model.bias):
-        np.testing.assert_allclose(foreign.numpy(of(A)), of(X), atol=1e-12)
-
-
 def test_torch_gradients_of_rows_and_variance(X):
     torch = pytest.importorskip("torch")
     variance = torch.tensor(1.5, dtype=torch.float64, requires_grad=True)
@@ -240,12 +184,6 @@ def test_torch_gradients_of_rows_and_variance(X):
     Z = model.transform(rows)
     (gradient,) = torch.autograd.grad((Z**2).sum(), variance)
     assert gradient.item() == pytest.approx((Z**2).sum().item() / 1.5)
-
-
-def test_jax_under_jit(X):
-    jax = pytest.importorskip("jax")
-    model = SphericalFeatures(KERNEL, n_components=9, random_state=0).fit(X)
-    np.testing.assert_allclose(jax.jit(model.transform)(X), model.transform(X), atol=1e-10)
 
 
 # -- kernels --------------------------------------------------------------------------------------

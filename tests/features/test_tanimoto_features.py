@@ -177,36 +177,6 @@ def test_a_wide_sparse_matrix_is_never_made_dense(mean_split):
     assert peak < 600 * 30_000 * 8 / 4
 
 
-@BOTH
-def test_torch_and_jax_have_the_same_features(library, mean_split):
-    X = fingerprints(20, binary=False)
-    features = MaclaurinFeatures(
-        Tanimoto(), n_components=24, mean_split=mean_split, random_state=0
-    ).fit(X)
-    Z = library.numpy(features.transform(library.asarray(X)))
-    np.testing.assert_allclose(Z, features.transform(X), atol=1e-10 if Z.dtype == "f8" else 1e-4)
-
-
-def test_gradients_and_compilation():
-    torch = pytest.importorskip("torch")
-    X = fingerprints(20, binary=False)
-    features = MaclaurinFeatures(Tanimoto(), n_components=24, mean_split=True, random_state=0)
-    features.fit(X)
-    A = torch.tensor(X[:3] + 0.1, requires_grad=True)
-    (features.transform(A) ** 2).sum().backward()
-    step = 1e-6 * np.eye(X.shape[1])[2]
-    up, down = (np.sum(features.transform(X[:3] + 0.1 + s * step) ** 2) for s in (1, -1))
-    assert float(A.grad[:, 2].sum()) == pytest.approx((up - down) / 2e-6, rel=1e-4)
-
-
-def test_jax_compiles_the_features():
-    jax = pytest.importorskip("jax")
-    X = fingerprints(20).astype(np.float32)
-    features = MaclaurinFeatures(Tanimoto(), n_components=24, random_state=0).fit(X)
-    Z = jax.jit(features.transform)(jax.numpy.asarray(X))
-    np.testing.assert_allclose(Z, features.transform(X), atol=1e-4)
-
-
 def test_zero_rows_get_the_variance_of_the_prior():
     X = fingerprints(40)
     X[3] = 0

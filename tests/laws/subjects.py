@@ -11,9 +11,24 @@ from sklearn.base import is_classifier
 from sklearn.preprocessing import normalize
 
 import dotsketch
-from dotsketch import AutoFeatures, Exponential, Gaussian, Polynomial, PolynomialSketch
+from dotsketch import (
+    AutoFeatures,
+    Exponential,
+    FourierFeatures,
+    Gaussian,
+    MaclaurinFeatures,
+    Matern,
+    NystromFeatures,
+    Polynomial,
+    PolynomialSketch,
+    PositiveFeatures,
+    SphericalFeatures,
+    Tanimoto,
+)
 from dotsketch.features import FAMILIES, Study
 from dotsketch.planning import variants
+from dotsketch.projections import PROJECTIONS
+from dotsketch.sketches import SKETCHES
 
 N_ROWS, N_TEST, COLUMNS = 80, 12, 20
 rng = np.random.default_rng(0)
@@ -28,32 +43,62 @@ KERNELS = (Gaussian(lengthscale=1.0), Polynomial(3, coef0=1.0), Exponential())
 
 def feature_maps():
     """One unfitted estimator of every family, for the first kernel that it supports."""
-    found = {}
+    families = {}
     for kernel in KERNELS:
         for candidate in variants(Study(kernel, X)):
-            if candidate.family not in found:
+            if candidate.family not in families:
                 shared = {"random_state": 0}
-                found[candidate.family] = candidate.for_kernel(kernel, COLUMNS, **shared)
-    assert set(found) == set(FAMILIES), "a family supports none of the kernels of these tests"
-    found["auto"] = AutoFeatures(KERNELS[0], n_components=COLUMNS, random_state=0)
-    return found
+                families[candidate.family] = candidate.for_kernel(kernel, COLUMNS, **shared)
+    assert set(families) == set(FAMILIES), "a family supports none of the kernels of these tests"
+    families["auto"] = AutoFeatures(KERNELS[0], n_components=COLUMNS, random_state=0)
+    return families
+
+
+def configurations():
+    """Every family with all of its sketches, projections and outputs, and some options."""
+    on_sphere = Polynomial(3, gamma=0.5, coef0=0.5)
+    per_column = Gaussian(lengthscale=np.arange(1.0, 6.0), variance=2.0)
+    for output in ("real", "complex", "complex_to_real"):
+        shared = {"output": output, "random_state": 0}
+        for sketch in SKETCHES:
+            yield PolynomialSketch(3, gamma=0.7, coef0=0.5, sketch=sketch, n_components=6, **shared)
+        waves = {"n_components": 9 if output == "real" else 8, **shared}
+        for projection in PROJECTIONS:
+            yield FourierFeatures(per_column, projection=projection, **waves)
+            yield SphericalFeatures(on_sphere, projection=projection, **waves)
+        for mean_split in (False, True):
+            kernel = Exponential() if mean_split else Gaussian()
+            yield MaclaurinFeatures(kernel, mean_split=mean_split, n_components=20, **shared)
+    shared = {"n_components": 24, "random_state": 0}
+    for sketch in ("gaussian", "balanced_tensor_sketch"):
+        yield MaclaurinFeatures(Polynomial(4), sketch=sketch, coefficients="fitted", **shared)
+    yield MaclaurinFeatures(Gaussian(), allocation="random", **shared)
+    for mean_split in (False, True):
+        yield MaclaurinFeatures(Tanimoto(), mean_split=mean_split, **shared)
+    for kernel in (Exponential(), Gaussian()):
+        for hyperbolic in (False, True):
+            yield PositiveFeatures(kernel, hyperbolic=hyperbolic, n_components=8, random_state=0)
+    for kernel in (Gaussian(), Matern(), Polynomial(2), Tanimoto()):
+        for factor in (1.0, 2.0):
+            yield NystromFeatures(kernel, n_components=5, n_landmarks=factor, random_state=0)
 
 
 def gaussian_processes():
     """Every public class with `predict`: on features (for fixed variances), or exact."""
-    found = {}
+    processes = {}
     features = PolynomialSketch(3, coef0=1.0, n_components=COLUMNS, random_state=0)
     for name in dotsketch.__all__:
         cls = getattr(dotsketch, name)
         if not inspect.isclass(cls) or not hasattr(cls, "predict"):
             continue
         first = next(iter(inspect.signature(cls).parameters))
-        found[name] = cls(features if first == "features" else KERNELS[0])
-    assert len(found) >= 4
-    return found
+        processes[name] = cls(features if first == "features" else KERNELS[0])
+    assert len(processes) >= 4
+    return processes
 
 
 FEATURE_MAPS = feature_maps()
+CONFIGURATIONS = list(configurations())
 GAUSSIAN_PROCESSES = gaussian_processes()
 ON_FEATURES = {n: gp for n, gp in GAUSSIAN_PROCESSES.items() if hasattr(gp, "features")}
 

@@ -6,6 +6,11 @@ import numpy as np
 import pytest
 
 import reference
+from dotsketch import Exponential, FourierFeatures, Gaussian, NystromFeatures
+from dotsketch._backends import compiled, cpp, portable
+from dotsketch.features import Study, study
+from dotsketch.features.maclaurin import ExpansionMoments, evaluate, expand, moments, solve
+from dotsketch.pairs import PairStatistics
 from dotsketch.sketches import (
     BalancedTensorSketch,
     GaussianSketch,
@@ -119,3 +124,67 @@ def test_shared_weights_over_degrees_are_biased():
         return type(weights)(np.repeat(weights.turns, 2, axis=0))
 
     caught(sketch, 2, Enumeration(one.factors, shared), "mean")
+
+
+# -- allocations, prepared weights and plans -------------------------------------------------------
+
+
+SOME = np.random.default_rng(3).standard_normal((20, 4)) / 2 + 0.3
+
+
+def exponential_moments(X):
+    expansion = expand(Exponential(), 3, X, None)
+    arguments = (expansion.inputs(X), expansion.degrees, Exponential(), GaussianSketch(1, 1))
+    return ExpansionMoments.of(*arguments, "real", 13, block_size=7)
+
+
+def test_rectangles_of_pairs_that_count_once(monkeypatch):
+    """Every pair i ≠ j counts twice, in a square on the diagonal as in a rectangle beside it."""
+    dot = PairStatistics.between(SOME).dot[~np.eye(20, dtype=bool)]
+    expected = np.mean(dot**2)  # of degree 1
+    assert exponential_moments(SOME).gram[1, 1] == pytest.approx(expected, rel=1e-12)
+    of_pairs = moments._pair_blocks
+    once = lambda m, size: ((*block[:2], 1.0, block[3]) for block in of_pairs(m, size))  # noqa: E731
+    monkeypatch.setattr(moments, "_pair_blocks", once)
+    assert exponential_moments(SOME).gram[1, 1] != pytest.approx(expected, rel=1e-2)
+
+
+def test_a_budget_spent_on_the_least_gains():
+    every, none, theta = np.ones(4, dtype=bool), np.zeros(4, dtype=bool), np.ones(4)
+    table = exponential_moments(SOME)
+    counts = [c for c in np.ndindex(13, 13, 13) if sum(c) == 12 and min(c) > 0]
+    least = min(evaluate(table, np.array([1, *c]), none).variance for c in counts)
+    wrong = dataclasses.replace(table, gains=-table.gains)
+    spent = [evaluate(table, solve(t, every, none, theta), none).variance for t in (table, wrong)]
+    assert spent[0] == pytest.approx(least, rel=1e-12)
+    assert spent[1] > 1.1 * least
+
+
+@pytest.mark.parametrize("backend", [portable, compiled] if cpp.AVAILABLE else [portable])
+def test_columns_that_are_not_scaled_in_place(backend, monkeypatch):
+    """Waves have k̂(x, x) = 1."""
+    X = SOME[:5]
+    features = FourierFeatures(Gaussian(lengthscale=1.0), n_components=8, random_state=0).fit(X)
+    waves = (*features.weights_, 1.0, 0.5, False, X)
+    scale = np.full((5, 1), 3.0)
+    out = np.empty((5, 8))
+    backend.waves(*waves)(X, row_scale=scale, out=(out, None))
+    np.testing.assert_allclose(np.sum(out**2, axis=1), 9.0)
+    monkeypatch.setattr(backend, "scale_in_place", lambda *arguments: None)
+    backend.waves(*waves)(X, row_scale=scale, out=(out, None))
+    assert np.all(np.abs(np.sum(out**2, axis=1) - 9.0) > 1)
+
+
+def test_errors_measured_on_the_rows_of_the_fit(monkeypatch):
+    """Half of the rows as landmarks: exact between them, and not on fresh rows."""
+    rng = np.random.default_rng(0)
+    X, fresh = rng.standard_normal((200, 4)), rng.standard_normal((300, 4))
+    kernel = Gaussian(lengthscale=1.0)
+    features = NystromFeatures(kernel, n_components=180, n_landmarks=1.0, random_state=0)
+    Z, K = features.fit(X).transform(fresh), kernel(fresh)
+    off = ~np.eye(300, dtype=bool)
+    measured = np.sqrt(np.sum((Z @ Z.T - K)[off] ** 2) / np.sum(K[off] ** 2))
+    predicted = features.expected_error(Study(kernel, X)).relative_error
+    assert predicted == pytest.approx(measured, rel=0.25)
+    monkeypatch.setattr(study, "take_or_keep", lambda X, numbers: X[: len(numbers)])
+    assert features.expected_error(Study(kernel, X)).relative_error < 0.1 * measured

@@ -231,3 +231,23 @@ def test_a_fit_that_fails_leaves_the_estimator_as_it_was(X):
         features.fit(X[:5, :2])
     assert vars(features) == before
     np.testing.assert_array_equal(features.transform(X[:5]), Z)
+
+
+def test_an_error_that_stands_in_few_rows_is_predicted():
+    """Two rows in a hundred leave the subspace of the others: their pairs are four in 10,000."""
+    rng = np.random.default_rng(0)
+
+    def rows(n):
+        X = rng.standard_normal((n, 8))
+        X[rng.random(n) > 0.02, 4:] *= 0.02
+        return X / np.linalg.norm(X, axis=1, keepdims=True)
+
+    X, fresh = rows(8000), rows(2000)
+    kernel = Polynomial(3, gamma=0.5, coef0=0.5)
+    K, candidate = kernel(fresh), NystromFeatures(kernel, n_components=40, random_state=0)
+    Z = candidate.fit(X).transform(fresh)
+    error = np.sqrt(off_diagonal_mean((Z @ Z.T - K) ** 2) / off_diagonal_mean(K**2))
+    for seed in range(4):
+        row = candidate.expected_error(Study(kernel, X, random_state=seed))
+        assert row.relative_error == pytest.approx(error, rel=0.2)
+        assert 0.9 * error < row.upper_error < 2 * error

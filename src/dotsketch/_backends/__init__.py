@@ -9,8 +9,8 @@ The interface is `Backend`; `backend_of(rows)` chooses the module that implement
 | `torch_cpu` | torch tensors, if it is available: portable around compiled transforms      |
 
 Weights are moved, checked and laid out once, as a `Prepared`, which is a function of one chunk of
-rows; `kept` keeps it with its weights. `transforms` holds the linear maps that these are made of,
-`chunks` the loop over chunks of rows.
+rows, and `Prepared.map` is the loop over all chunks; `kept` keeps it with its weights. `transforms`
+holds the linear maps that these are made of.
 
 No other module knows that compiled code exists. `DOTSKETCH_FAST=0` turns it off, `DOTSKETCH_ISA`
 chooses its instruction set.
@@ -26,13 +26,13 @@ from array_api_compat import is_numpy_array, is_torch_array
 
 from .._arrays import Array, is_sparse, is_traced
 from . import compiled, cpp, portable, torch_cpu
-from .kept import keeps_prepared, kept
 from .prepared import (
-    CountFactors,
-    HadamardFactors,
+    Owner,
     Prepared,
-    WaveFactors,
     dense_like,
+    fill,
+    keeps_prepared,
+    kept,
     linear_on_parts,
     multiply,
     power_of_two,
@@ -50,8 +50,14 @@ class Backend(Protocol):
     def hadamard(self, X: Any, /) -> Array:
         """Unnormalised Walsh–Hadamard transform of every row; the width is a power of two."""
 
-    def hadamard_product(self, factors: HadamardFactors, rows: Any, /) -> Prepared:
-        """Products over p of projections by signed, permuted Hadamard blocks, times the scale."""
+    def hadamard_product(
+        self, turns: Any, places: Any, n_columns: int, is_complex: bool, scale: float, rows: Any, /
+    ) -> Prepared:
+        """Products over p of projections by signed, permuted Hadamard blocks, times `scale`.
+
+        Weights are iᵗ for turns (p, B, d), d a power of two; column l of a block is its coordinate
+        places[…, l], places (p, B, d). The first n_columns of all blocks are kept.
+        """
 
     def sign_product(self, turns: Any, is_complex: bool, scale: float, rows: Any, /) -> Prepared:
         """Products over p of dense projections by weights iᵗ, turns (p, D, d), times `scale`."""
@@ -59,8 +65,14 @@ class Backend(Protocol):
     def dense_product(self, real: Any, imaginary: Any, scale: float, rows: Any, /) -> Prepared:
         """Products over p of projections by dense matrices (p, D, d), times `scale`."""
 
-    def count_product(self, factors: CountFactors, rows: Any, /) -> Prepared:
-        """Convolution over p of count sketches."""
+    def count_product(
+        self, buckets: Any, turns: Any, n_columns: int, is_complex: bool, rows: Any, /
+    ) -> Prepared:
+        """Convolution over p of count sketches.
+
+        `buckets` (p, d) are hashes of coordinates to n_columns buckets, their signs are iᵗ for
+        `turns` (p, d).
+        """
 
     def sorf(self, signs: Any, scales: Any, rows: Any, /) -> Prepared:
         """Structured orthogonal projections H D₃ H D₂ H D₁ x, block by block.
@@ -69,8 +81,23 @@ class Backend(Protocol):
         columns of all blocks are kept and multiplied by `scales` (D,).
         """
 
-    def waves(self, factors: WaveFactors, rows: Any, /) -> Prepared:
-        """Cosines and sines of the angles of D frequencies, times the scale."""
+    def waves(
+        self,
+        frequencies: tuple[Any, ...],
+        phase: Any,
+        lengthscale: Any,
+        scale: Any,
+        is_complex: bool,
+        rows: Any,
+        /,
+    ) -> Prepared:
+        """Cosines and sines of the angles ωᵀx/l of D frequencies ω, times the scale.
+
+        Frequencies are a dense matrix (D, d), or the signs and scales of `sorf`; the lengthscale is
+        None, a number, or one number for each coordinate. Complex columns are exp(iωᵀx/l); real
+        ones are all cosines, then all sines, and with a `phase` (1,) instead of (0,) the last angle
+        has one column only, its cosine after the phase is added.
+        """
 
     def linear(self, matrix: Any, rows: Any, /) -> Prepared:
         """Projection by a dense real matrix (D, d)."""
@@ -157,14 +184,13 @@ def add_adjoint(Z: np.ndarray, R: np.ndarray, total: np.ndarray) -> None:
 
 __all__ = [
     "Backend",
-    "CountFactors",
-    "HadamardFactors",
+    "Owner",
     "Prepared",
-    "WaveFactors",
     "add_adjoint",
     "backend_of",
     "dense_like",
     "description",
+    "fill",
     "hadamard",
     "host_view",
     "keeps_prepared",

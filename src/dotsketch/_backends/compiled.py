@@ -17,148 +17,177 @@ from .._support.threads import blas_threads
 from . import cpp, portable, transforms
 from .portable import dense_product as dense_product
 from .portable import linear as linear
-from .prepared import CountFactors, HadamardFactors, Prepared, WaveFactors, empty_parts
-
-MOST_ADJOINT = 64  # columns; a BLAS multiplies more of them as fast
-LARGEST_FUSED = 64  # up to so many coordinates angles are computed with their waves, not by BLAS
+from .prepared import Prepared, Write, empty_parts, scale_in_place, wave_views
 
 
-class _Kernel(Prepared):
+def _in_place(
+    write: Write, n_columns: int, is_complex: bool, widest: int, **layout: Any
+) -> Prepared:
     """A kernel that writes its columns in place, each row by itself."""
 
-    depends_on_chunk = False
-    n_columns: int
-    is_complex: bool = False
-
-    def __call__(
-        self, rows: Array, *, row_scale: Any = None, out: HostParts | None = None
-    ) -> Parts:
-        rows = self.dense(rows)
-        if out is None:
-            out = empty_parts(rows.shape[0], self.n_columns, rows.dtype, self.is_complex)
-        self.write(rows, out, None if row_scale is None else row_scale.reshape(-1))
+    def columns(rows: Array) -> Parts:
+        out = empty_parts(rows.shape[0], n_columns, rows.dtype, is_complex)
+        write(rows, None, out)
         return out
 
-    def write(self, rows: Array, out: HostParts, row_scale: np.ndarray | None) -> None:
-        raise NotImplementedError
+    layout = {"depends_on_chunk": False, "chunk_bytes": 1 << 23} | layout
+    return Prepared(columns, widest, write, **layout)
 
 
-class _Sketch(_Kernel):
+def _sketch(
+    apply: Callable[..., None],
+    d: int,
+    n_columns: int,
+    is_complex: bool,
+    scale: float = 1.0,
+    **layout: Any,
+) -> Prepared:
     """A kernel whose weights are checked and laid out by compiled code; threads may share them."""
 
-    def __init__(
-        self,
-        apply: Callable[..., None],
-        width: int,
-        n_columns: int,
-        is_complex: bool,
-        scale: float = 1.0,
-    ):
-        self.apply, self.scale = apply, scale
-        self.n_columns, self.is_complex = n_columns, is_complex
-        self.widest = max(width, n_columns) * (1 + is_complex)
-        self.chunk_bytes = 1 << 23  # it has no temporaries of the size of a chunk
+    def write(rows: Array, row_scale: Any, out: HostParts) -> None:
+        apply(aligned(rows), scale, *out, None if row_scale is None else row_scale.reshape(-1))
 
-    def write(self, rows: Array, out: HostParts, row_scale: np.ndarray | None) -> None:
-        self.apply(aligned(rows), self.scale, *out, row_scale)
+    # it has no temporaries of the size of a chunk
+    return _in_place(write, n_columns, is_complex, max(d, n_columns) * (1 + is_complex), **layout)
 
 
-class SpectralCountProduct(Prepared):
+def hadamard_product(
+    turns: Any, places: Any, n_columns: int, is_complex: bool, scale: float, rows: Array
+) -> Prepared:
+    d = turns.shape[2]
+    if d > cpp.LARGEST_HADAMARD:
+        return portable.hadamard_product(turns, places, n_columns, is_complex, scale, rows)
+    apply = cpp.prepare_tensor_srht(turns, places, n_columns, is_complex, _is_single(rows))
+    return _sketch(apply, d, n_columns, is_complex, scale)
+
+
+def sign_product(turns: np.ndarray, is_complex: bool, scale: float, rows: Array) -> Prepared:
+    if is_sparse(rows):  # a sparse product does less work than any dense one
+        return portable.sign_product(turns, is_complex, scale, rows)
+    _, n_columns, d = turns.shape
+    apply = cpp.prepare_sign_projection(turns, is_complex, _is_single(rows))
+    # all weights are read for every chunk: many rows share that
+    return _sketch(apply, d, n_columns, is_complex, scale, chunk_bytes=1 << 25)
+
+
+def count_product(
+    buckets: Any, turns: Any, n_columns: int, is_complex: bool, rows: Array
+) -> Prepared:
+    if is_sparse(rows):
+        return portable.count_product(buckets, turns, n_columns, is_complex, rows)
+    if len(buckets) == 1 or not cpp.has_small_factors(n_columns):
+        return _spectral_count_product(buckets, turns, n_columns, is_complex)
+    apply = cpp.prepare_tensor_sketch(buckets, turns, n_columns, is_complex, _is_single(rows))
+    return _sketch(apply, buckets.shape[1], n_columns, is_complex)
+
+
+def _spectral_count_product(buckets: Any, turns: Any, n_columns: int, is_complex: bool) -> Prepared:
     """Compiled count sketches, and SciPy's transforms for D with a large prime factor."""
 
-    def __init__(self, factors: CountFactors):
-        buckets, turns, self.n_columns, self.is_complex = factors
-        self.hashes = list(zip(buckets, turns, strict=True))
-        self.widest = max(buckets.shape[1], self.n_columns) * (1 + self.is_complex)
-
-    def columns(self, rows: Array) -> Parts:
+    def columns(rows: Array) -> Parts:
         spectrum: Any = None
-        if len(self.hashes) == 1:  # nothing to convolve
-            return next(iter(self.counts(rows)))
-        for counts in self.counts(rows):
+        for counts in count_sketches(rows, buckets, turns, n_columns, is_complex):
+            if len(buckets) == 1:  # nothing to convolve
+                return counts
             transformed = transforms.fourier(counts, axis=1)
             if spectrum is None:
                 spectrum = transformed
             else:
                 spectrum *= transformed
-        return transforms.inverse_fourier(spectrum, self.n_columns, self.is_complex, axis=1)
+        return transforms.inverse_fourier(spectrum, n_columns, is_complex, axis=1)
 
-    def counts(self, rows: Array) -> Iterator[Parts]:
-        """The count sketch of every factor."""
-        for hashes in self.hashes:
-            yield self._counts(aligned(rows), *hashes)
-
-    def _counts(self, rows: np.ndarray, buckets: np.ndarray, turns: np.ndarray) -> Parts:
-        """The counts; complex ones are the two views of one complex array."""
-        shape = (rows.shape[0], self.n_columns)
-        if not self.is_complex:
-            real = np.empty(shape, dtype=rows.dtype)
-            cpp.count_sketch(rows, buckets, turns, real, None)
-            return real, None
-        counts = np.empty(shape, dtype=np.result_type(rows.dtype, np.complex64))
-        cpp.count_sketch(rows, buckets, turns, counts.real, counts.imag)
-        return counts.real, counts.imag
+    return Prepared(columns, max(buckets.shape[1], n_columns) * (1 + is_complex))
 
 
-class CompiledSorf(_Kernel):
-    def __init__(self, signs: np.ndarray, scales: np.ndarray, rows: Array):
-        self.signs = np.ascontiguousarray(signs, dtype=np.int8)
-        self.scales = np.asarray(scales).astype(rows.dtype, copy=False)
-        self.n_columns = self.widest = len(self.scales)
+def count_sketches(
+    rows: Array, buckets: Any, turns: Any, n_columns: int, is_complex: bool
+) -> Iterator[Parts]:
+    """The count sketch of every factor; complex ones are the two views of one complex array."""
+    shape, X = (rows.shape[0], n_columns), aligned(rows)
+    for hashes in zip(buckets, turns, strict=True):
+        dtype = np.result_type(X.dtype, np.complex64) if is_complex else X.dtype
+        counts = np.empty(shape, dtype=dtype)
+        parts = (counts.real, counts.imag) if is_complex else (counts, None)
+        cpp.count_sketch(X, *hashes, *parts)
+        yield parts
 
-    def write(self, rows: Array, out: HostParts, row_scale: np.ndarray | None) -> None:
-        cpp.sorf(aligned(rows), self.signs, out[0])
-        np.multiply(out[0], self.scales, out=out[0])
-        if row_scale is not None:
-            np.multiply(out[0], row_scale[:, None], out=out[0])
+
+def sorf(signs: np.ndarray, scales: np.ndarray, rows: Array) -> Prepared:
+    if signs.shape[2] > cpp.LARGEST_HADAMARD:
+        return portable.sorf(signs, scales, rows)
+    signs = np.ascontiguousarray(signs, dtype=np.int8)
+    scales = np.asarray(scales).astype(rows.dtype, copy=False)
+
+    def write(rows: Array, row_scale: Any, out: HostParts) -> None:
+        cpp.sorf(aligned(rows), signs, out[0])
+        scale_in_place(out, scales, row_scale)
+
+    # the transforms of a chunk stay in an L2 cache
+    return _in_place(write, len(scales), False, len(scales), chunk_bytes=1 << 19)
 
 
-class CompiledWaves(_Kernel):
+def waves(
+    frequencies: tuple[Any, ...],
+    phase: Any,
+    lengthscale: Any,
+    scale: Any,
+    is_complex: bool,
+    rows: Array,
+) -> Prepared:
     """Cosines and sines by compiled code, and their angles too where d is small.
 
     Frequencies are in quarter turns, and divided by the lengthscale: the reduction of an angle is
     then exact, and rows are used as they are.
     """
+    is_dense, d = len(frequencies) == 1, rows.shape[1]
+    if (
+        is_foreign(lengthscale)  # with a gradient, perhaps
+        or is_foreign(scale)
+        or rows.dtype not in (np.float32, np.float64)
+        or (not is_dense and isinstance(lengthscale, np.ndarray))  # sorf scales angles
+    ):
+        return portable.waves(frequencies, phase, lengthscale, scale, is_complex, rows)
+    scale, has_phase = float(scale), len(phase) > 0
+    n_pairs = len(frequencies[-1]) - has_phase
+    n_columns = n_pairs if is_complex else 2 * n_pairs + has_phase
+    quarter_turns = 2 / np.pi / (1.0 if lengthscale is None else np.asarray(lengthscale))
+    last = frequencies[-1] * quarter_turns  # the matrix, or the scales of sorf
+    phases = _in_blocks(2 / np.pi * phase, rows.dtype)
+    if is_dense and d <= 64:  # beyond, a BLAS computes angles as fast
+        pairs = _in_blocks(last[:n_pairs].T, rows.dtype)
+        alone = _in_blocks(last[n_pairs:].T, rows.dtype)
 
-    def __init__(self, factors: WaveFactors, rows: Array):
-        frequencies, phase, lengthscale, scale, self.is_complex = factors
-        self.scale = float(scale)
-        self.n_pairs = len(frequencies[-1]) - len(phase)
-        self.n_columns = self.n_pairs if self.is_complex else 2 * self.n_pairs + len(phase)
-        self.has_phase = len(phase) > 0
-        is_dense = len(frequencies) == 1
-        self.is_fused = is_dense and rows.shape[1] <= LARGEST_FUSED
-        self.accepts_sparse = is_dense and not self.is_fused
-        self.depends_on_chunk = self.accepts_sparse
-        self.widest = max(rows.shape[1], self.n_pairs if self.accepts_sparse else self.n_columns)
-        # without products by BLAS only the result is large
-        self.chunk_bytes = 1 << (21 if self.accepts_sparse else 23)
+        def write_fused(rows: Array, row_scale: Any, out: HostParts) -> None:
+            cosines, sines, rest = wave_views(out, n_pairs)
+            X = aligned(rows)
+            cpp.waves(X, scale, cosines, sines, pairs)
+            if has_phase:
+                cpp.waves(X, scale, rest, None, alone, phases)
+            scale_in_place(out, row_scale)
 
-        quarter_turns = 2 / np.pi / (1.0 if lengthscale is None else np.asarray(lengthscale))
-        last = frequencies[-1] * quarter_turns  # the matrix, or the scales of sorf
-        if self.is_fused:
-            self.pairs = _in_blocks(last[: self.n_pairs].T, rows.dtype)
-            self.last = _in_blocks(last[self.n_pairs :].T, rows.dtype)
-        else:
-            self.angles = linear(last, rows) if is_dense else sorf(frequencies[0], last, rows)
-        self.phase = _in_blocks(2 / np.pi * phase, rows.dtype)
+        return _in_place(write_fused, n_columns, is_complex, max(d, n_columns))
+    angles = linear(last, rows) if is_dense else sorf(frequencies[0], last, rows)
 
-    def write(self, rows: Array, out: HostParts, row_scale: np.ndarray | None) -> None:
-        cosines, sines, last = portable.wave_views(out, self.n_pairs)
-        if self.is_fused:
-            rows = aligned(rows)
-            cpp.waves(rows, self.scale, cosines, sines, self.pairs)
-            if self.has_phase:
-                cpp.waves(rows, self.scale, last, None, self.last, self.phase)
-        else:
-            angles = self.angles(rows)[0]
-            cpp.waves(angles[:, : self.n_pairs], self.scale, cosines, sines)
-            if self.has_phase:
-                cpp.waves(angles[:, self.n_pairs :], self.scale, last, None, None, self.phase)
-        if row_scale is not None:
-            for part in out:
-                if part is not None:
-                    part *= row_scale[:, None]
+    def write(rows: Array, row_scale: Any, out: HostParts) -> None:
+        cosines, sines, rest = wave_views(out, n_pairs)
+        theta = angles(rows)[0]
+        cpp.waves(theta[:, :n_pairs], scale, cosines, sines)
+        if has_phase:
+            cpp.waves(theta[:, n_pairs:], scale, rest, None, None, phases)
+        scale_in_place(out, row_scale)
+
+    widest = max(d, n_pairs if is_dense else n_columns)
+    # products by BLAS have temporaries of the size of a chunk
+    chunk_bytes = 1 << (21 if is_dense else 23)
+    return _in_place(
+        write,
+        n_columns,
+        is_complex,
+        widest,
+        accepts_sparse=is_dense,
+        depends_on_chunk=is_dense,
+        chunk_bytes=chunk_bytes,
+    )
 
 
 def _in_blocks(values: np.ndarray, dtype: Any) -> np.ndarray:  # (..., m) -> (blocks, ..., 16)
@@ -168,52 +197,6 @@ def _in_blocks(values: np.ndarray, dtype: Any) -> np.ndarray:  # (..., m) -> (bl
     padded = np.pad(values, [(0, 0)] * (values.ndim - 1) + [(0, missing)])
     blocks = padded.reshape(*values.shape[:-1], -1, size)
     return np.ascontiguousarray(np.moveaxis(blocks, -2, 0), dtype=dtype)
-
-
-def hadamard_product(factors: HadamardFactors, rows: Array) -> Prepared:
-    *weights, n_columns, is_complex, scale = factors
-    d = factors.turns.shape[2]
-    if d > cpp.LARGEST_HADAMARD:
-        return portable.HadamardProduct(factors, rows)
-    apply = cpp.prepare_tensor_srht(*weights, n_columns, is_complex, _is_single(rows))
-    return _Sketch(apply, d, n_columns, is_complex, scale)
-
-
-def sign_product(turns: np.ndarray, is_complex: bool, scale: float, rows: Array) -> Prepared:
-    if is_sparse(rows):  # a sparse product does less work than any dense one
-        return portable.SignProduct(turns, is_complex, scale, rows)
-    _, n_columns, d = turns.shape
-    apply = cpp.prepare_sign_projection(turns, is_complex, _is_single(rows))
-    found = _Sketch(apply, d, n_columns, is_complex, scale)
-    found.chunk_bytes = 1 << 25  # all weights are read for every chunk: many rows share that
-    return found
-
-
-def count_product(factors: CountFactors, rows: Array) -> Prepared:
-    buckets, _, n_columns, is_complex = factors
-    if is_sparse(rows):
-        return portable.CountProduct(factors, rows)
-    if len(buckets) == 1 or not cpp.has_small_factors(n_columns):
-        return SpectralCountProduct(factors)
-    apply = cpp.prepare_tensor_sketch(*factors, _is_single(rows))
-    return _Sketch(apply, buckets.shape[1], n_columns, is_complex)
-
-
-def sorf(signs: np.ndarray, *others: Any) -> Prepared:
-    is_long = signs.shape[2] > cpp.LARGEST_HADAMARD
-    return (portable.Sorf if is_long else CompiledSorf)(signs, *others)
-
-
-def waves(factors: WaveFactors, rows: Array) -> Prepared:
-    is_array = isinstance(factors.lengthscale, np.ndarray)
-    if (
-        is_foreign(factors.lengthscale)  # with a gradient, perhaps
-        or is_foreign(factors.scale)
-        or rows.dtype not in (np.float32, np.float64)
-        or (len(factors.frequencies) == 2 and is_array)  # the scales of sorf are of angles
-    ):
-        return portable.Waves(factors, rows)
-    return CompiledWaves(factors, rows)
 
 
 def hadamard(X: np.ndarray) -> np.ndarray:  # (n, d) -> (n, d)
@@ -232,8 +215,8 @@ def largest_entry(X: Array) -> float:
 
 def add_adjoint(Z: np.ndarray, R: np.ndarray, total: np.ndarray) -> None:
     is_single = Z.dtype == R.dtype == total.dtype == np.float32
-    is_few = R.shape[1] <= MOST_ADJOINT and total.strides[1] == total.itemsize
-    # with shorter vectors, or several threads, a BLAS is as fast
+    is_few = R.shape[1] <= 64 and total.strides[1] == total.itemsize
+    # with shorter vectors, more columns or several threads, a BLAS is as fast
     if cpp.ISA == "v4" and is_single and is_few and blas_threads() == 1:
         cpp.add_adjoint(aligned(Z), aligned(R), total)
     else:

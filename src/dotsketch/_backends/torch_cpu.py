@@ -8,8 +8,9 @@ over for other devices and dtypes, for weights that are trained, for second deri
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import cached_property, lru_cache
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,12 +25,10 @@ from .portable import linear as linear
 from .portable import pair_gram as pair_gram
 from .portable import pair_terms as pair_terms
 from .portable import sign_product as sign_product
-from .prepared import CountFactors, HadamardFactors, Prepared, empty_parts, multiply
+from .prepared import Prepared, empty_parts, multiply
 
 if TYPE_CHECKING:
     import torch
-
-_BLOCK_BYTES = 1 << 18  # of one array of a pullback: several of them fit into an L2 cache
 
 
 def _is_suited(rows: Array, signs: Any = None) -> bool:
@@ -43,26 +42,33 @@ def _is_suited(rows: Array, signs: Any = None) -> bool:
     return rows.dtype in (torch.float32, torch.float64)
 
 
-class _Compiled(Prepared):
-    """Weights with a compiled kernel for NumPy rows, its pullback, and portable code."""
+@dataclass(eq=False)
+class _Differentiable:
+    """A kernel for NumPy rows with its pullback, as an autograd node.
 
-    chunk_bytes = 1 << 27  # one node of the graph for many rows; blocks of them stay in the cache
-    depends_on_chunk = False
-    n_columns: int
-    is_complex: bool = False
+    Parameters
+    ----------
+    kernel, n_columns, is_complex : of NumPy rows
+    widest : numbers per row of the widest array
+    pullback : rows (n, d), gradient parts (n, D) -> the gradient of Σ Re(conj(gradient) · columns)
+        with respect to the rows, (n, d)
+    portable : the same columns in array API code, of which torch knows all derivatives
+    """
+
     kernel: Prepared
+    n_columns: int
+    is_complex: bool
+    widest: int
+    pullback: Callable[[np.ndarray, HostParts], np.ndarray]
+    portable: Callable[[Any], Prepared]
 
-    def columns(self, rows: Array) -> Parts:
-        real, *imaginary = _autograd_function().apply(rows, self)
-        return real, imaginary[0] if imaginary else None
+    def prepared(self) -> Prepared:
+        def columns(rows: Any) -> Parts:
+            real, *imaginary = _autograd_function().apply(rows, self)
+            return real, imaginary[0] if imaginary else None
 
-    def portable(self, rows: Array) -> Parts:
-        """The same in array API code, of which torch knows all derivatives."""
-        raise NotImplementedError
-
-    def pullback(self, rows: np.ndarray, gradient: HostParts) -> np.ndarray:  # (n, D) -> (n, d)
-        """The gradient of Σ Re(conj(gradient) · columns) with respect to the rows."""
-        raise NotImplementedError
+        # one node of the graph for many rows; blocks of them stay in the cache
+        return Prepared(columns, self.widest, depends_on_chunk=False, chunk_bytes=1 << 27)
 
     def forward(self, rows: torch.Tensor) -> tuple[torch.Tensor, ...]:
         import torch
@@ -84,145 +90,170 @@ class _Compiled(Prepared):
         import torch
 
         memory = rows.detach().numpy()
-        given = [gradient.detach().numpy() for gradient in gradients]
+        parts = [gradient.detach().numpy() for gradient in gradients]
         result = np.empty(memory.shape, dtype=memory.dtype)
 
         def run(block: slice) -> None:
-            imaginary = given[1][block] if self.is_complex else None
-            result[block] = self.pullback(memory[block], (given[0][block], imaginary))
+            imaginary = parts[1][block] if self.is_complex else None
+            result[block] = self.pullback(memory[block], (parts[0][block], imaginary))
 
-        block_rows = max(16, _BLOCK_BYTES // (self.widest * memory.itemsize))
+        # several arrays of 2¹⁸ bytes fit into an L2 cache
+        block_rows = max(16, (1 << 18) // (self.widest * memory.itemsize))
         run_all(run, _blocks(len(memory), block_rows), torch.get_num_threads())
         return torch.from_numpy(result)
 
 
 @lru_cache(maxsize=1)
 def _autograd_function() -> Any:
-    """The autograd function of all prepared weights below; torch is imported when it is needed."""
+    """The autograd function of all kernels below; torch is imported when it is needed."""
     import torch
 
     class Compiled(torch.autograd.Function):
         @staticmethod
-        def forward(ctx: Any, rows: torch.Tensor, prepared: _Compiled) -> tuple[torch.Tensor, ...]:
+        def forward(
+            ctx: Any, rows: torch.Tensor, kernel: _Differentiable
+        ) -> tuple[torch.Tensor, ...]:
             ctx.save_for_backward(rows)
-            ctx.prepared = prepared
-            return prepared.forward(rows)
+            ctx.kernel = kernel
+            return kernel.forward(rows)
 
         @staticmethod
         def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor | None, None]:
             (rows,) = ctx.saved_tensors
             if torch.is_grad_enabled():  # create_graph=True: derivatives of this gradient follow
-                parts = [part for part in ctx.prepared.portable(rows) if part is not None]
+                columns = ctx.kernel.portable(rows)(rows)
+                parts = [part for part in columns if part is not None]
                 [gradient] = torch.autograd.grad(parts, rows, gradients, create_graph=True)
                 return gradient, None
-            return ctx.prepared.backward(rows, gradients), None
+            return ctx.kernel.backward(rows, gradients), None
 
     return Compiled
 
 
-class TorchHadamardProduct(_Compiled):
+def hadamard_product(
+    turns: Any, places: Any, n_columns: int, is_complex: bool, scale: float, rows: Array
+) -> Prepared:
     """Products of projections P_i = H D_i, permuted: the gradient is Σ_i P_iᵀ (g Π_{j≠i} P_j x)."""
+    arguments = (turns, places, n_columns, is_complex, scale)
 
-    def __init__(self, factors: HadamardFactors, rows: Array):
-        self.given = factors
-        turns, places, self.n_columns, self.is_complex, self.scale = factors
-        self.turns, self.places = host(turns), host(places)
-        self.widest = max(places.shape[2], self.n_columns) * (1 + self.is_complex)
-        self.like = _host_like(rows)
-        self.kernel = self._of_factors(slice(None), self.scale)
+    def of_tensors(rows: Array) -> Prepared:
+        return portable.hadamard_product(*arguments, rows, transform=hadamard_middle)
 
-    def _of_factors(self, which: slice, scale: float) -> Prepared:
-        weights = self.turns[which], self.places[which]
-        factors = HadamardFactors(*weights, self.n_columns, self.is_complex, scale)
-        return compiled.hadamard_product(factors, self.like)
+    if places.shape[2] > cpp.LARGEST_HADAMARD or not _is_suited(rows, turns):
+        return of_tensors(rows)
+    turns, places, memory = host(turns), host(places), _host_like(rows)
+    _, n_blocks, d = turns.shape
 
-    @cached_property
-    def factors(self) -> list[Prepared]:
-        return [self._of_factors(slice(i, i + 1), 1.0) for i in range(len(self.turns))]
+    def product(which: slice, scale: float) -> Prepared:
+        weights = turns[which], places[which]
+        return compiled.hadamard_product(*weights, n_columns, is_complex, scale, memory)
 
-    def portable(self, rows: Array) -> Parts:
-        return PortableHadamardProduct(self.given, rows)(rows)
+    @lru_cache(maxsize=1)
+    def single_factors() -> list[Prepared]:
+        return [product(slice(i, i + 1), 1.0) for i in range(len(turns))]
 
-    def pullback(self, rows: np.ndarray, gradient: HostParts) -> np.ndarray:
-        _, n_blocks, d = self.turns.shape
+    def pullback(rows: np.ndarray, gradient: HostParts) -> np.ndarray:
         total = np.zeros((len(rows), d), dtype=rows.dtype)
         spread = np.empty_like(total)
         forward = np.zeros(d, dtype=np.int8)  # turns of a permutation, which has no signs
-        signs = transforms.signs(self.turns, rows)
-        factors = [factor(rows) for factor in self.factors]
+        signs = transforms.signs(turns, rows)
+        factors = [factor(rows) for factor in single_factors()]
         for i, of_factor in _cofactors(factors, gradient):
             for b in range(n_blocks):
-                kept = slice(b * d, min((b + 1) * d, self.n_columns))
-                n_kept = kept.stop - kept.start
+                columns = slice(b * d, min((b + 1) * d, n_columns))
+                n_used = columns.stop - columns.start
                 for part, sign in zip(of_factor, signs, strict=True):
                     if part is not None:
-                        hashes = self.places[i, b, :n_kept], forward[:n_kept]
-                        cpp.count_sketch(compiled.aligned(part[:, kept]), *hashes, spread, None)
+                        hashes = places[i, b, :n_used], forward[:n_used]
+                        cpp.count_sketch(compiled.aligned(part[:, columns]), *hashes, spread, None)
                         total += compiled.hadamard(spread) * sign[i, b]
-        total *= self.scale
+        total *= scale
         return total[:, : rows.shape[1]]
 
+    kernel, widest = product(slice(None), scale), max(d, n_columns) * (1 + is_complex)
+    node = _Differentiable(kernel, n_columns, is_complex, widest, pullback, of_tensors)
+    return node.prepared()
 
-class TorchCountProduct(_Compiled):
+
+def count_product(
+    buckets: Any, turns: Any, n_columns: int, is_complex: bool, rows: Array
+) -> Prepared:
     """Convolutions of count sketches: the gradient correlates with the others, and gathers."""
+    arguments = (buckets, turns, n_columns, is_complex)
 
-    def __init__(self, factors: CountFactors, rows: Array):
-        self.given = factors
-        buckets, turns, self.n_columns, self.is_complex = factors
-        self.buckets, self.turns = host(buckets), host(turns)
-        self.widest = max(buckets.shape[1], self.n_columns) * (1 + self.is_complex)
-        on_host = CountFactors(self.buckets, self.turns, self.n_columns, self.is_complex)
-        self.kernel = compiled.count_product(on_host, _host_like(rows))
-        self.counts = compiled.SpectralCountProduct(on_host).counts
+    def of_tensors(rows: Array) -> Prepared:
+        return portable.count_product(*arguments, rows)
 
-    def portable(self, rows: Array) -> Parts:
-        return portable.CountProduct(self.given, rows)(rows)
+    if not _is_suited(rows, turns):
+        return of_tensors(rows)
+    on_host = (host(buckets), host(turns), n_columns, is_complex)
 
-    def pullback(self, rows: np.ndarray, gradient: HostParts) -> np.ndarray:
+    def pullback(rows: np.ndarray, gradient: HostParts) -> np.ndarray:
         total = np.zeros(rows.shape, dtype=rows.dtype)
-        signs = transforms.signs(self.turns, rows)
-        spectra: list[Any] = [transforms.fourier(counts, axis=1) for counts in self.counts(rows)]
+        signs = transforms.signs(on_host[1], rows)
+        counts = compiled.count_sketches(rows, *on_host)
+        spectra: list[Any] = [transforms.fourier(parts, axis=1) for parts in counts]
         transformed: Any = transforms.fourier(gradient, axis=1)
         parts = [(spectrum.real, spectrum.imag) for spectrum in spectra]
         for i, of_factor in _cofactors(parts, (transformed.real, transformed.imag)):
             spectrum = np.empty_like(transformed)
             spectrum.real, spectrum.imag = of_factor
-            back: Any = transforms.inverse_fourier(
-                spectrum, self.n_columns, self.is_complex, axis=1
-            )
+            back: Any = transforms.inverse_fourier(spectrum, n_columns, is_complex, axis=1)
             for part, sign in zip(back, signs, strict=True):
                 if part is not None:
-                    total += np.take(part, self.buckets[i], axis=1) * sign[i]
+                    total += np.take(part, on_host[0][i], axis=1) * sign[i]
         return total
 
+    kernel = compiled.count_product(*on_host, _host_like(rows))
+    widest = max(buckets.shape[1], n_columns) * (1 + is_complex)
+    node = _Differentiable(kernel, n_columns, is_complex, widest, pullback, of_tensors)
+    return node.prepared()
 
-class TorchSorf(_Compiled):
+
+def sorf(signs: Any, scales: Any, rows: Array) -> Prepared:
     """H D₃ H D₂ H D₁: a linear map, whose gradient is D₁ H D₂ H D₃ H."""
+    arguments = (signs, scales)
 
-    def __init__(self, signs: Array, scales: Array, rows: Array):
-        self.arguments = (signs, scales)
-        self.signs = host(signs)
-        like = _host_like(rows)
-        self.scales = host(scales).astype(like.dtype, copy=False)
-        self.n_columns = len(self.scales)
-        self.widest = self.signs.shape[0] * self.signs.shape[2]
-        self.kernel = compiled.sorf(self.signs, self.scales, like)
-        ones = np.ones_like(self.signs[:, 0])
-        backwards = np.stack([ones, self.signs[:, 2], self.signs[:, 1]], axis=1)
-        unit = np.ones(self.signs.shape[2])
-        self.adjoints = [compiled.sorf(block[None], unit, like) for block in backwards]
+    def of_tensors(rows: Array) -> Prepared:
+        return portable.sorf(*arguments, rows, transform=hadamard_middle)
 
-    def portable(self, rows: Array) -> Parts:
-        return PortableSorf(*self.arguments, rows)(rows)
+    is_trained = is_torch_array(scales) and scales.requires_grad
+    is_short = signs.shape[2] <= cpp.LARGEST_HADAMARD
+    if is_trained or not is_short or not _is_suited(rows, signs):
+        return of_tensors(rows)
+    memory, signs = _host_like(rows), host(signs)
+    scales = host(scales).astype(memory.dtype, copy=False)
+    n_blocks, _, d = signs.shape
+    n_columns = len(scales)
 
-    def pullback(self, rows: np.ndarray, gradient: HostParts) -> np.ndarray:
-        d = self.signs.shape[2]
-        padded = np.zeros((len(rows), self.widest), dtype=rows.dtype)
-        np.multiply(gradient[0], self.scales, out=padded[:, : self.n_columns])
+    @lru_cache(maxsize=1)
+    def adjoints() -> list[Prepared]:
+        ones = np.ones_like(signs[:, 0])
+        backwards = np.stack([ones, signs[:, 2], signs[:, 1]], axis=1)
+        return [compiled.sorf(block[None], np.ones(d), memory) for block in backwards]
+
+    def pullback(rows: np.ndarray, gradient: HostParts) -> np.ndarray:
+        padded = np.zeros((len(rows), n_blocks * d), dtype=rows.dtype)
+        np.multiply(gradient[0], scales, out=padded[:, :n_columns])
         total = np.zeros((len(rows), d), dtype=rows.dtype)
-        for b, adjoint in enumerate(self.adjoints):
-            total += adjoint(padded[:, b * d : (b + 1) * d])[0] * self.signs[b, 0]
+        for b, adjoint in enumerate(adjoints()):
+            total += adjoint(padded[:, b * d : (b + 1) * d])[0] * signs[b, 0]
         return total[:, : rows.shape[1]]
+
+    kernel = compiled.sorf(signs, scales, memory)
+    node = _Differentiable(kernel, n_columns, False, n_blocks * d, pullback, of_tensors)
+    return node.prepared()
+
+
+def waves(
+    frequencies: tuple[Any, ...],
+    phase: Any,
+    lengthscale: Any,
+    scale: Any,
+    is_complex: bool,
+    rows: Array,
+) -> Prepared:
+    return portable.waves(frequencies, phase, lengthscale, scale, is_complex, rows, structured=sorf)
 
 
 def _host_like(rows: Array) -> np.ndarray:
@@ -278,35 +309,3 @@ def hadamard(X: ArrayT) -> ArrayT:  # (n, d) -> (n, d)
 
 def largest_entry(X: Array) -> float:
     return compiled.largest_entry(host(X)) if _is_suited(X) else portable.largest_entry(X)
-
-
-class PortableHadamardProduct(portable.HadamardProduct):
-    transform = staticmethod(hadamard_middle)
-
-
-class PortableSorf(portable.Sorf):
-    transform = staticmethod(hadamard_middle)
-
-
-def hadamard_product(factors: HadamardFactors, rows: Array) -> Prepared:
-    is_short = factors.places.shape[2] <= cpp.LARGEST_HADAMARD
-    suited = is_short and _is_suited(rows, factors.turns)
-    return (TorchHadamardProduct if suited else PortableHadamardProduct)(factors, rows)
-
-
-def count_product(factors: CountFactors, rows: Array) -> Prepared:
-    suited = _is_suited(rows, factors.turns)
-    return (TorchCountProduct if suited else portable.CountProduct)(factors, rows)
-
-
-def sorf(signs: Array, scales: Array, rows: Array) -> Prepared:
-    is_fixed = not (is_torch_array(scales) and scales.requires_grad)
-    suited = _is_suited(rows, signs) and signs.shape[2] <= cpp.LARGEST_HADAMARD
-    return (TorchSorf if suited and is_fixed else PortableSorf)(signs, scales, rows)
-
-
-class TorchWaves(portable.Waves):
-    structured = staticmethod(sorf)
-
-
-waves = TorchWaves

@@ -23,8 +23,6 @@ from array_api_compat import is_numpy_array, is_torch_array
 
 from .._arrays import Array, ArrayT, Parts, is_sparse, is_traced, join, like, namespace
 
-_LARGEST_FACTOR = 5  # a Walsh–Hadamard transform is done in factors of at most 2⁵ = 32
-
 
 @lru_cache(maxsize=16)
 def _hadamard_matrix(bits: int) -> np.ndarray:
@@ -50,7 +48,7 @@ def hadamard_middle(A: ArrayT) -> ArrayT:  # (B, d, n) -> (B, d, n)
     xp = namespace(A)
     blocks, d, n = A.shape
     bits = d.bit_length() - 1
-    n_factors = max(1, math.ceil(bits / _LARGEST_FACTOR))
+    n_factors = max(1, math.ceil(bits / 5))  # of at most 2⁵ = 32
     before = blocks
     for step in range(n_factors):
         factor_bits = bits // n_factors + (step < bits % n_factors)

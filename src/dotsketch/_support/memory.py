@@ -5,15 +5,13 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-UNKNOWN = 4 << 30  # bytes, where the system does not say
 GROUPS, ROOT = Path("/proc/self/cgroup"), Path("/sys/fs/cgroup")
 AVAILABLE = Path("/proc/meminfo")
 
 
 def usable_memory() -> int:
     """Bytes: of the machine, of the container or the job, or twice what is free at the moment."""
-    found = [*_physical(), *_limits(), *_free()]
-    return min(found, default=UNKNOWN)
+    return min([*_physical(), *_limits(), *_free()], default=4 << 30)  # the system may not say
 
 
 def _physical() -> list[int]:
@@ -26,7 +24,7 @@ def _physical() -> list[int]:
 
 def _limits() -> list[int]:
     """Those of the control groups of this process, in both versions, up to the root."""
-    found = []
+    limits = []
     for line in _lines(GROUPS):
         _, controllers, group = line.split(":", 2)
         if controllers == "":
@@ -37,10 +35,10 @@ def _limits() -> list[int]:
             continue
         folder = root / group.lstrip("/")
         for place in (folder, *folder.parents):
-            found += [int(text) for text in _lines(place / name) if text.isdigit()]
+            limits += [int(text) for text in _lines(place / name) if text.isdigit()]
             if place == root:
                 break
-    return found
+    return limits
 
 
 def _free() -> list[int]:

@@ -7,11 +7,11 @@ from numbers import Integral, Real
 from typing import Any
 
 
-def one_of(name: str, value: Any, known: Iterable[Any]) -> None:
-    """Raise ValueError unless the value is one of those known."""
-    known = list(known)
-    if value not in known:
-        raise ValueError(f"{name} must be one of {', '.join(map(repr, known))}; got {value!r}.")
+def one_of(name: str, value: Any, options: Iterable[Any]) -> None:
+    """Raise ValueError unless the value is one of the options."""
+    options = list(options)
+    if value not in options:
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, options))}; got {value!r}.")
 
 
 def positive_integer(name: str, value: Any) -> int:

@@ -58,12 +58,12 @@ def stored(cls: Class) -> Class:
 def stored_fields(cls: Any) -> dict[str, Array | Count]:
     """The arrays and counts that a class states, by name."""
     hints = get_type_hints(cls, include_extras=True)
-    found = {
+    stated = {
         name: [part for part in hint.__metadata__ if isinstance(part, (Array, Count))]
         for name, hint in hints.items()
         if hasattr(hint, "__metadata__")
     }
-    return {name: parts[0] for name, parts in found.items() if parts}
+    return {name: parts[0] for name, parts in stated.items() if parts}
 
 
 def check_array(where: str, value: Any, field: Array, lengths: dict[str, int]) -> None:

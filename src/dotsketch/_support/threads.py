@@ -23,10 +23,7 @@ from sklearn import config_context, get_config
 from threadpoolctl import ThreadpoolController
 
 Item = TypeVar("Item")
-_SMALL = 1000  # rows of a matrix
-_MOST_THREADS = 1024  # of the pool, which starts one only where no other is idle
 _feature_threads: ContextVar[int] = ContextVar("_feature_threads", default=1)
-_STRIP = 128  # strips begin at multiples of it, for the sake of vectors and caches
 
 
 def run_all(function: Callable[[Item], object], items: Iterable[Item], workers: int) -> None:
@@ -39,6 +36,10 @@ def run_all(function: Callable[[Item], object], items: Iterable[Item], workers: 
     """
     left = deque(items)
     workers = min(workers, len(left))
+    if workers <= 1:
+        for item in left:
+            function(item)
+        return
 
     def work() -> None:
         try:
@@ -52,9 +53,6 @@ def run_all(function: Callable[[Item], object], items: Iterable[Item], workers: 
             left.clear()
             raise
 
-    if workers <= 1:
-        work()
-        return
     configuration = get_config()  # of the caller: scikit-learn keeps one for each thread
 
     def help_out() -> None:
@@ -75,7 +73,8 @@ def run_all(function: Callable[[Item], object], items: Iterable[Item], workers: 
 
 @lru_cache(maxsize=1)
 def _pool() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(_MOST_THREADS, thread_name_prefix="dotsketch")
+    # up to 1024, of which one is started only where no other is idle
+    return ThreadPoolExecutor(1024, thread_name_prefix="dotsketch")
 
 
 @lru_cache(maxsize=1)
@@ -99,7 +98,7 @@ def run_strips(function: Callable[[slice], object], size: int, least: int) -> No
     """
     workers = min(blas_threads(), size // least)
     step = -(-max(size, 1) // max(workers, 1))
-    step += -step % _STRIP
+    step += -step % 128  # strips begin at multiples of it, for the sake of vectors and caches
     strips = [slice(first, min(first + step, size)) for first in range(0, size, step)]
     run_all(function, strips, workers)
 
@@ -185,4 +184,4 @@ def suited_blas_threads(size: int) -> AbstractContextManager[None]:
     evidence of 300 rows takes 2.4 times as long with two threads as with one, that of 600 rows
     1.9 times, of 1000 1.2 times, and of 3000 rows 0.6 times.
     """
-    return nullcontext() if size > _SMALL else single_blas_thread()
+    return nullcontext() if size > 1000 else single_blas_thread()

@@ -12,10 +12,10 @@ def installed_versions(*names: str) -> dict[str, str]:
     >>> installed_versions("a library that nobody wrote")["a library that nobody wrote"]
     'not installed'
     """
-    found = {"python": platform.python_version()}
+    versions = {"python": platform.python_version()}
     for name in names:
         try:
-            found[name] = version(name)
+            versions[name] = version(name)
         except PackageNotFoundError:
-            found[name] = "not installed"
-    return found
+            versions[name] = "not installed"
+    return versions

@@ -7,7 +7,7 @@ SciPy sparse input gives NumPy features; a torch, JAX or other array API input g
 that library, on its device, with gradients.
 """
 
-from .base import FeatureMap
+from .base import FeatureMap, check_fitted, check_foreign, is_valid
 from .degenerate import without_degenerate_warnings
 from .design import Design, Unsuited
 from .fourier import FourierDesign, FourierFeatures
@@ -17,7 +17,6 @@ from .polynomial import PolynomialDesign, PolynomialSketch
 from .positive import PositiveDesign, PositiveFeatures
 from .spherical import RadialDensity, SphericalDesign, SphericalFeatures
 from .study import ExpectedError, Study, check_kernel, check_rows
-from .validation import check_fitted
 
 # In the order in which plans compare them; a new family needs this line, and no other elsewhere
 FAMILIES: dict[str, type[FeatureMap]] = {
@@ -54,7 +53,9 @@ __all__ = [
     "Study",
     "Unsuited",
     "check_fitted",
+    "check_foreign",
     "check_kernel",
     "check_rows",
+    "is_valid",
     "without_degenerate_warnings",
 ]

@@ -6,17 +6,18 @@ estimator is a candidate of a plan: `expected_error(study)` predicts its error.
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Sequence
 from copy import copy
 from functools import cache
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeGuard
 
 import numpy as np
 from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils._set_output import _get_output_config
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import _check_n_features, check_is_fitted, validate_data
 
 from .._arrays import (
     Array,
@@ -27,10 +28,11 @@ from .._arrays import (
     from_host,
     host,
     is_foreign,
+    is_traced,
     like,
     namespace,
 )
-from .._backends import host_view
+from .._backends import host_view, largest_entry
 from .._support.memory import usable_memory
 from .._support.parameters import one_of
 from ..kernels import Kernel
@@ -46,7 +48,6 @@ from .study import (
     kernel_squares,
     sample_rows,
 )
-from .validation import check_fitted, check_foreign, is_valid
 
 NO_SERIES = (
     "These features are for dot product kernels, which have a Maclaurin series: use "
@@ -206,13 +207,15 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
 
         A fit (`reset`) to a collection, such as a Dask array, is one to a sample of its rows.
         """
-        if reset and is_collection(X):
+        is_plain = isinstance(X, np.ndarray)
+        if reset and not is_plain and is_collection(X):
             X = in_memory_sample(X, SAMPLE_ROWS, as_generator(self.random_state))
         if not reset and is_valid(self, X):
             return X
         # Weights live on the host, so any library may follow any fit; under scikit-learn's array
         # API dispatch its rule holds: one library for fit and transform
-        library = namespace(X).__name__ if is_foreign(X) else "numpy"
+        foreign = not is_plain and is_foreign(X)
+        library = namespace(X).__name__ if foreign else "numpy"
         if reset:
             self._library = library
         elif get_config()["array_api_dispatch"] and library != self._library:
@@ -220,7 +223,7 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
                 f"Inputs passed to {type(self).__name__}.transform() must use the same namespace "
                 f"as those passed to fit(): {self._library}, not {library}."
             )
-        if is_foreign(X):
+        if foreign:
             return check_foreign(self, X, reset=reset)
         return validate_data(
             self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=reset
@@ -240,6 +243,8 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
 
     def _check_memory(self, design: Design) -> None:
         """Raise before memory is taken that there is not."""
+        if design.weight_bytes < 1 << 26:  # 64 MiB: to look takes longer than to take them
+            return
         memory = usable_memory()
         if design.weight_bytes > memory:
             fit = int(design.n_components * memory / (2 * design.weight_bytes))
@@ -274,3 +279,54 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
     def _get_param_names(cls) -> list[str]:
         """Once for each class: a plan asks some hundred times, and signatures are slow."""
         return super()._get_param_names()
+
+
+# -- what is checked of rows before features are computed ------------------------------------------
+
+
+def check_fitted(estimator: Any) -> None:
+    """scikit-learn's `check_is_fitted`, which builds all tags first, only if it may raise."""
+    if "n_features_in_" not in vars(estimator):
+        check_is_fitted(estimator)
+
+
+def is_valid(estimator: Any, X: Any) -> TypeGuard[np.ndarray]:
+    """Whether scikit-learn's `validate_data` would return X itself: it looks for data frames first,
+    which takes longer than the features of one row."""
+    return (
+        type(X) is np.ndarray
+        and X.ndim == 2
+        and X.dtype in (np.float32, np.float64)
+        and X.shape[0] > 0
+        and X.shape[1] == estimator.n_features_in_
+        and not hasattr(estimator, "feature_names_in_")
+        and not get_config()["array_api_dispatch"]
+        and (bool(get_config()["assume_finite"]) or math.isfinite(largest_entry(X)))
+    )
+
+
+def check_foreign(estimator: Any, X: ArrayT, *, reset: bool) -> ArrayT:
+    """The checks of scikit-learn's `validate_data` for arrays of other libraries."""
+    xp = namespace(X)
+    name = type(estimator).__name__
+    if X.ndim != 2:
+        raise ValueError(
+            f"Expected 2D array, got {X.ndim}D array of shape {tuple(X.shape)} instead. "
+            "Reshape it to (rows, features)."
+        )
+    if xp.isdtype(X.dtype, "complex floating"):
+        raise ValueError(f"Complex data not supported by {name}: X has dtype {X.dtype}.")
+    if not xp.isdtype(X.dtype, "real floating"):
+        X = double(X)
+    for count, what in zip(X.shape, ("sample", "feature"), strict=True):
+        if count == 0:
+            raise ValueError(
+                f"Found array with 0 {what}(s) (shape={tuple(X.shape)}) while a minimum of 1 is "
+                f"required by {name}."
+            )
+    _check_n_features(estimator, X, reset=reset)
+    if is_traced(X) or get_config()["assume_finite"]:
+        return X
+    if not math.isfinite(largest_entry(X)):
+        raise ValueError(f"Input X contains NaN or infinity; {name} needs finite values.")
+    return X

@@ -14,10 +14,6 @@ from .._arrays import Array, host, is_traced
 from .design import Design
 from .study import most_rows, sample_rows
 
-NEGLIGIBLE = 1e-6  # of k(x, x): rows more than 5.3 lengthscales apart
-LEAST_SHARE = 0.01  # of k(x, x), which the features of half of the rows hold at least
-UNEVEN = 100.0  # the largest standard deviation of an input over the smallest
-
 _silent: ContextVar[bool] = ContextVar("silent", default=False)
 
 
@@ -37,7 +33,9 @@ def degenerate(design: Design, X: Array, rng: np.random.Generator) -> Iterator[s
     64 rows are looked at, drawn at random, and none of very wide or traced data.
     """
     kernel: Any = design.kernel
-    if _silent.get() or is_traced(X) or any(is_traced(value) for value in vars(kernel).values()):
+    if _silent.get() or (not isinstance(X, np.ndarray) and is_traced(X)):
+        return
+    if design.is_differentiable and any(map(is_traced, vars(kernel).values())):
         return
     if most_rows(X.shape[1]) <= 50:  # some rows would take more than 32 MiB
         return
@@ -55,7 +53,7 @@ def degenerate(design: Design, X: Array, rng: np.random.Generator) -> Iterator[s
             return
     with np.errstate(over="ignore", invalid="ignore"):
         share = design.median_share(rows)
-    if share < LEAST_SHARE:
+    if share < 0.01:
         yield (
             f"The features hold at most {share:.2g} of k(x, x) for half of the training rows, so "
             "they are nearly zero there: the rows are too far from the centre for the series of "
@@ -73,8 +71,9 @@ def _share_of_near_pairs(kernel: Any, rows: np.ndarray) -> float:  # (n, d)
         S = (rows - rows.mean(axis=0)) / np.asarray(host(kernel.lengthscale), dtype=np.float64)
         squares = np.sum(S * S, axis=1)
         distances = squares[:, None] + squares - 2 * (S @ S.T)
-        # k(x, y) / √(k(x, x) k(y, y)), which is the same for the exponential kernel
-        near = np.exp(-distances[np.triu_indices(len(S), 1)] / 2) > NEGLIGIBLE
+        # k(x, y) / √(k(x, x) k(y, y)), which is the same for the exponential kernel: rows more
+        # than 5.3 lengthscales apart are not near
+        near = np.exp(-distances[np.triu_indices(len(S), 1)] / 2) > 1e-6
     return float(np.mean(near))
 
 
@@ -94,7 +93,7 @@ def _uneven(kernel: Any, rows: np.ndarray) -> Iterator[str]:  # (n, d)
     if len(used) < 2:
         return
     small, large = used[np.argmin(scales[used])], used[np.argmax(scales[used])]
-    if scales[large] > UNEVEN * scales[small]:
+    if scales[large] > 100 * scales[small]:
         yield (
             f"The scales of the columns differ by orders of magnitude (the standard deviation of "
             f"column {large} is {scales[large]:.2g}, that of column {small} {scales[small]:.2g}), "

@@ -151,9 +151,10 @@ class Design:
         self, X: ArrayT, weights: Any, n_jobs: int | None = None
     ) -> ArrayT:  # (n, d) -> (n, n_components)
         """The features of all rows, chunk by chunk, in the library, dtype and device of X."""
-        prepared = self.prepare(weights, X)
-        Z = prepared.map(X, self.output, self.n_projections, self.inputs, n_jobs)
-        return self.checked(Z, X)
+        with np.errstate(over="ignore", invalid="ignore"):  # `checked` raises
+            prepared = self.prepare(weights, X)
+            Z = prepared.map(X, self.output, self.n_projections, self.inputs, n_jobs)
+            return self.checked(Z, X)
 
 
 def squared_norms(Z: np.ndarray) -> np.ndarray:  # (n, D) -> (n,)

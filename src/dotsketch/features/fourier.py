@@ -26,7 +26,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 
 from .._arrays import Array, ArrayT, square_root, suited
-from .._backends import Prepared, WaveFactors, backend_of, keeps_prepared, kept
+from .._backends import Prepared, backend_of, keeps_prepared, kept
 from .._support.parameters import one_of
 from .._support.stored import array, check_lengths, stored
 from ..kernels import DistanceKernel, Gaussian, Kernel
@@ -103,8 +103,7 @@ class WaveDesign(Design):
         backend = backend_of(rows)
 
         def make() -> Prepared:
-            factors = WaveFactors(*weights, lengthscale, scale, self.output == "complex")
-            return backend.waves(factors, rows)
+            return backend.waves(*weights, lengthscale, scale, self.output == "complex", rows)
 
         if self.is_differentiable:
             return make()

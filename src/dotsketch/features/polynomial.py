@@ -84,10 +84,6 @@ class PolynomialDesign(Design):
         S, T = (np.asarray(plain.inputs(rows)) for rows in (A, B))
         return float(plain._parameters.variance) ** 2 * of(PairStatistics.between(S, T))
 
-    def apply(self, X: ArrayT, weights: Any, n_jobs: int | None = None) -> ArrayT:
-        with np.errstate(over="ignore", invalid="ignore"):  # `checked` raises
-            return super().apply(X, weights, n_jobs)
-
     def checked(self, Z: ArrayT, X: Array) -> ArrayT:
         """Features are looked through only if a bound on their size allows them to overflow, or
         their usual size to underflow."""
@@ -113,7 +109,7 @@ class PolynomialDesign(Design):
                 f"The features underflow {X.dtype}, so that they are zero or have lost their "
                 "digits: scale the rows of X to about unit norm, raise gamma, or use float64.",
                 UserWarning,
-                stacklevel=7,
+                stacklevel=6,
             )
         return Z
 

@@ -20,7 +20,6 @@ from .._arrays import (
     ArrayT,
     HostParts,
     Parts,
-    dense,
     is_foreign,
     is_traced,
     join,
@@ -33,10 +32,9 @@ from .._support.parameters import check_even, one_of
 from .._support.stored import array, stored
 from ..kernels import DotProductKernel, Exponential, Gaussian
 from ..projections import PROJECTIONS, Frequencies, orthogonal_covariance
-from .base import FeatureMap
+from .base import FeatureMap, check_fitted
 from .design import Design, UnsuitedKernel
 from .study import Study
-from .validation import check_fitted
 
 
 @stored
@@ -82,17 +80,45 @@ class PositiveDesign(Design):
     def check_weights(self, weights: Any) -> None:
         self.frequencies.check_weights(weights, self.dimension)
 
-    def prepare(self, weights: Any, rows: Array) -> Prepared:
-        return PositiveColumns(self, weights, rows)
+    def prepare(self, weights: Any, rows: Array, logarithms: bool = False) -> Prepared:
+        """z(x), or its logarithms."""
+        products = self.frequencies.prepared(weights, rows)
+        n, hyperbolic = self.frequencies.n_frequencies, self.hyperbolic
+
+        def columns(rows: Array) -> Parts:
+            inputs, offset = self._scaled(rows)
+            values = products(inputs)[0]
+            if hyperbolic:
+                values = join((values, -values), "complex_to_real")
+            values = values + offset
+            return values if logarithms else namespace(values).exp(values), None
+
+        def write(rows: Array, row_scale: Any, out: HostParts) -> None:
+            inputs, offset = self._scaled(rows)
+            view = out[0]
+            products(inputs, out=(view[:, :n], None))
+            if hyperbolic:
+                np.negative(view[:, :n], out=view[:, n:])
+            view += offset
+            if not logarithms:
+                np.exp(view, out=view)
+
+        widest = max(rows.shape[1], self.n_components)
+        return Prepared(columns, widest, write, chunk_bytes=1 << 21)
+
+    def _scaled(self, rows: Array) -> tuple[Array, Any]:  # (n, d) -> (n, d), (n, 1)
+        """s(x), and what is added to all products of a row."""
+        kernel: Any = self.kernel
+        S = kernel.scale(rows if self.centre is None else rows - like(self.centre, rows))
+        variance = plain(kernel.variance)
+        log = namespace(variance).log if is_foreign(variance) else math.log
+        offset = kernel.log_weight(S) + log(variance) / 2 - namespace(S).vecdot(S, S) / 2
+        return S, (offset - math.log(self.n_components) / 2)[:, None]
 
     def logarithms(self, X: ArrayT, weights: Any, n_jobs: int | None = None) -> ArrayT:
         """log z(x) = ωᵀs(x) − |s(x)|²/2 + log w(x) − log(D)/2: finite for any finite row."""
-        columns = PositiveColumns(self, weights, X, logarithms=True)
+        columns = self.prepare(weights, X, logarithms=True)
         return columns.map(X, "real", self.n_components, None, n_jobs)
-
-    def apply(self, X: ArrayT, weights: Any, n_jobs: int | None = None) -> ArrayT:
-        with np.errstate(over="ignore", under="ignore"):  # `checked` raises
-            return super().apply(X, weights, n_jobs)
 
     def checked(self, Z: ArrayT, X: Array) -> ArrayT:
         """Raise for features beyond their dtype, warn of rows that became zero."""
@@ -109,7 +135,7 @@ class PositiveDesign(Design):
             warnings.warn(
                 f"All features of some rows are below the smallest number of {X.dtype}, so they "
                 "are zero: use a larger lengthscale, float64, or log_transform.",
-                stacklevel=7,
+                stacklevel=6,
             )
         return Z
 
@@ -144,46 +170,6 @@ class PositiveDesign(Design):
             variance = kernel(A, B) ** 2 * self.relative_variance(squared_sum)
         # 0 · ∞: a kernel that underflows, times a variance that overflows
         return np.where(np.isnan(variance), np.inf, variance)
-
-
-class PositiveColumns(Prepared):
-    """z(x), or its logarithms, for chunks of rows."""
-
-    chunk_bytes = 1 << 21
-
-    def __init__(self, design: PositiveDesign, weights: Any, rows: Array, logarithms: bool = False):
-        self.design, self.logarithms = design, logarithms
-        self.products = design.frequencies.prepared(weights, rows)
-        self.widest = max(rows.shape[1], design.n_components)
-
-    def __call__(
-        self, rows: Array, *, row_scale: Array | None = None, out: HostParts | None = None
-    ) -> Parts:
-        inputs, offset = self._inputs(dense(rows))
-        if out is None:
-            products = self.products(inputs)[0]
-            if self.design.hyperbolic:
-                products = join((products, -products), "complex_to_real")
-            sums: Any = products + offset
-            return (sums if self.logarithms else namespace(sums).exp(sums)), None
-        view, n = out[0], self.design.frequencies.n_frequencies
-        self.products(inputs, out=(view[:, :n], None))
-        if self.design.hyperbolic:
-            np.negative(view[:, :n], out=view[:, n:])
-        view += offset
-        if not self.logarithms:
-            np.exp(view, out=view)
-        return out
-
-    def _inputs(self, rows: Array) -> tuple[Array, Array]:  # (n, d) -> (n, d), (n, 1)
-        """s(x), and what is added to all products of a row."""
-        kernel: Any = self.design.kernel
-        centre = self.design.centre
-        S = kernel.scale(rows if centre is None else rows - like(centre, rows))
-        variance = plain(kernel.variance)
-        log = namespace(variance).log if is_foreign(variance) else math.log
-        offset = kernel.log_weight(S) + log(variance) / 2 - namespace(S).vecdot(S, S) / 2
-        return S, (offset - math.log(self.design.n_components) / 2)[:, None]
 
 
 class PositiveFeatures(FeatureMap):

@@ -29,13 +29,11 @@ from sklearn.preprocessing import normalize as normalize_rows
 
 from .._arrays import (
     Array,
-    ArrayT,
     host,
     is_foreign,
     is_sparse,
     is_traced,
     namespace,
-    nonnegative,
     square_root,
 )
 from .._backends import Prepared
@@ -48,15 +46,13 @@ from .base import NO_SERIES, FeatureMap
 from .fourier import WaveDesign, WaveWeights
 from .study import Study, check_kernel
 
-UNIT_TOLERANCE = 1e-4  # rows that were normalised in single precision pass
-N_RADII = 200
-N_DISTANCES = 200
 # Structured directions of fewer coordinates (padded to a power of two) are far from uniform: the
 # error of (1/2 + x·y/2)^p at 8192 columns is within 8 % of the closed form from 16 on, and up to 4
 # times it for 8, 11 times for 4, 30 times for 2 (benchmarks/spherical_density.py --tables narrow)
 LEAST_SORF_DIMENSION = 16
-POOR_FIT = 0.1  # root mean square of k̃ − k relative to k(x, x), from which on we warn
-LEAST_FAST_SORF = 33  # up to 32 coordinates dense products are faster, and without bias
+
+
+Function = Callable[[np.ndarray], np.ndarray]
 
 
 def _mixture(weights: np.ndarray, radii: np.ndarray, z: np.ndarray, dimension: int) -> np.ndarray:
@@ -132,8 +128,8 @@ def fit_density(
     Least squares over 200 distances in [0, 2] and 200 radii in [0, max_radius], weights
     nonnegative with sum one, so that k̃(0) = target(0).
     """
-    distances = np.linspace(0.0, 2.0, N_DISTANCES)
-    radii = np.linspace(0.0, max_radius, N_RADII)
+    n = 200
+    distances, radii = np.linspace(0.0, 2.0, n), np.linspace(0.0, max_radius, n)
     values = np.asarray(target(distances), dtype=np.float64)
     too_narrow = ValueError(
         "The kernel is too narrow on the unit sphere for spherical features: it falls to "
@@ -146,9 +142,9 @@ def fit_density(
     # With Σp = 1 the error is Mp, M = basis − values 1ᵀ. Nonnegative least squares of Mp = 0 and
     # Σp = 1 is s²|Mq|² + (s − 1)² for p = sq, Σq = 1; its minimum over s grows with |Mq|, so that
     # q is the minimiser of |Mq| under the exact constraint.
-    rows = np.vstack([basis - values[:, None], np.ones(N_RADII)])
-    try:  # narrow kernels, which are met to rounding, take more than the usual 3 N_RADII steps
-        weights, _ = nnls(rows, np.append(np.zeros(N_DISTANCES), 1.0), maxiter=10 * N_RADII)
+    rows = np.vstack([basis - values[:, None], np.ones(n)])
+    try:  # narrow kernels, which are met to rounding, take more than the usual 3 n steps
+        weights, _ = nnls(rows, np.append(np.zeros(n), 1.0), maxiter=10 * n)
     except RuntimeError as failure:
         raise too_narrow from failure
     kept = weights > 1e-12 * weights.sum()
@@ -196,26 +192,6 @@ def kernel_density(kernel: DotProductKernel, dimension: int) -> RadialDensity:
     )
 
 
-@dataclass(frozen=True, eq=False)
-class SphericalMoments:
-    """Mean and variance of k̂ as functions of the dot product t of two unit vectors.
-
-    Both are entire functions of t, held as Chebyshev series on [−1, 1] and evaluated for arrays of
-    any library and shape.
-    """
-
-    mean_series: np.ndarray
-    variance_series: np.ndarray
-
-    def mean(self, dots: ArrayT) -> ArrayT:
-        """E k̂ for unit vectors with these dot products."""
-        return evaluate_chebyshev(self.mean_series, dots)
-
-    def variance(self, dots: ArrayT) -> ArrayT:
-        """Var k̂; below about 1e-13 it is rounding."""
-        return nonnegative(evaluate_chebyshev(self.variance_series, dots))
-
-
 @stored
 @dataclass(frozen=True, eq=False, kw_only=True)
 class SphericalDesign(WaveDesign):
@@ -253,7 +229,7 @@ class SphericalDesign(WaveDesign):
                 "far from uniform, and the error of the kernel does not vanish with more columns. "
                 'Use projection="orthogonal", which "auto" is here.'
             )
-        if self.density.rmse > POOR_FIT:
+        if self.density.rmse > 0.1:
             yield (
                 f"{self.kernel} is far from every kernel that spherical features can represent: "
                 f"root mean square bias {self.density.rmse:.2g}, at most "
@@ -300,7 +276,7 @@ class SphericalDesign(WaveDesign):
             return
         norms = np.sqrt(np.asarray(host(row_squares(rows)), dtype=np.float64))
         worst = int(np.argmax(np.abs(norms - 1)))
-        if not abs(norms[worst] - 1) <= UNIT_TOLERANCE:
+        if not abs(norms[worst] - 1) <= 1e-4:  # rows normalised in single precision pass
             raise ValueError(
                 "Spherical features with normalize=False need rows of unit norm; one has norm "
                 f"{norms[worst]:.6g}. Divide every row by its norm, use "
@@ -311,24 +287,17 @@ class SphericalDesign(WaveDesign):
         """For "sorf" that of orthogonal directions, an approximation; it raises where they are far
         from uniform."""
         dots: Any = self.inputs(A) @ self.inputs(B).T
-        return np.asarray(self.peak**2 * self._closed_form(part).variance(dots))
+        return self.peak**2 * self.moments(part)[1](dots)
 
     def bias(self, A: np.ndarray, B: np.ndarray) -> np.ndarray:
         """k̃ − k, on which the number of columns has no influence."""
-        moments, S, T = self._closed_form("real"), self.inputs(A), self.inputs(B)
-        return self.peak * moments.mean(S @ T.T) - self.kernel.detached()(S, T)
+        S, T = self.inputs(A), self.inputs(B)
+        dots: Any = S @ T.T
+        return np.asarray(self.peak * self.moments("real")[0](dots) - self.kernel.detached()(S, T))
 
-    def _closed_form(self, part: str) -> SphericalMoments:
-        if not self.is_nearly_uniform:
-            raise ValueError(
-                f'No closed form is known for projection="sorf" in {self.ambient_dimension} '
-                f"coordinates: below {LEAST_SORF_DIMENSION} its directions are far from uniform. "
-                'Use projection="orthogonal".'
-            )
-        return self.moments(part)
-
-    def moments(self, part: str) -> SphericalMoments:
-        """Mean and variance of k̂: of its real part, or of the complex value (`part`).
+    def moments(self, part: str) -> tuple[Function, Function]:
+        """Mean and variance of k̂ as functions of the dot product of two unit vectors: of its real
+        part, or of the complex value (`part`). A variance below about 1e-13 is rounding.
 
         k̂ = Σ_j a_j cos ω_jᵀ(x − y), Σ a_j = 1. Radii are exchangeable, with the joint distribution
         P of two of them (`RadialDensity.pair_weights`); directions of one block are orthogonal and
@@ -343,6 +312,12 @@ class SphericalDesign(WaveDesign):
         directions in the padded dimension, which does not hold below 16 coordinates
         (docs/spherical.md shows how close it is).
         """
+        if not self.is_nearly_uniform:
+            raise ValueError(
+                f'No closed form is known for projection="sorf" in {self.ambient_dimension} '
+                f"coordinates: below {LEAST_SORF_DIMENSION} its directions are far from uniform. "
+                'Use projection="orthogonal".'
+            )
         density, d = self.density, self.density.dimension
         n = self.frequencies.n_frequencies
         squares, together = self.frequencies.pair_sums(self.shares, d)
@@ -358,28 +333,15 @@ class SphericalDesign(WaveDesign):
                 total += together * _mixture(joint.ravel(), radii.ravel(), z, d)
             return total - (density.weights @ means) ** 2 + self.phase_variance
 
-        # u₁ of a direction is below 9.5/√d but for 1e-19, so that cos(2 w z u₁) is band-limited
-        bandwidth = 2 * density.radii.max() * min(1.0, 9.5 / math.sqrt(d))
-        degree = int(bandwidth) + 40
-        return SphericalMoments(
-            chebyshev_series(density.mean, degree), chebyshev_series(variance, degree)
-        )
+        # Both are entire functions of the dot product. u₁ of a direction is below 9.5/√d but for
+        # 1e-19, so that cos(2 w z u₁) is band-limited
+        degree = int(2 * density.radii.max() * min(1.0, 9.5 / math.sqrt(d))) + 40
 
+        def series(of: Function, least: float) -> Function:
+            fit = np.polynomial.Chebyshev.interpolate(lambda t: of(np.sqrt(2 - 2 * t)), degree)
+            return lambda dots: np.maximum(fit(np.clip(dots, -1, 1)), least)
 
-def chebyshev_series(function: Callable[[np.ndarray], np.ndarray], degree: int) -> np.ndarray:
-    """Chebyshev coefficients in t of a function of z = √(2 − 2t)."""
-    return np.polynomial.chebyshev.chebinterpolate(lambda t: function(np.sqrt(2 - 2 * t)), degree)
-
-
-def evaluate_chebyshev(series: np.ndarray, t: ArrayT) -> ArrayT:
-    """Clenshaw's recurrence, for arrays of any library; t is clipped to [−1, 1]."""
-    xp = namespace(t)
-    t = xp.minimum(xp.maximum(t, -xp.ones_like(t)), xp.ones_like(t))
-    current, previous = xp.zeros_like(t), xp.zeros_like(t)
-    first, *others = series.tolist()
-    for coefficient in reversed(others):
-        current, previous = 2 * t * current - previous + coefficient, current
-    return t * current - previous + first
+        return series(density.mean, -np.inf), series(variance, 0)
 
 
 class SphericalFeatures(FeatureMap):
@@ -477,7 +439,8 @@ class SphericalFeatures(FeatureMap):
         one_of("projection", self.projection, ("auto", *PROJECTIONS))
         projection = self.projection
         if projection == "auto":
-            projection = "sorf" if study.dimension >= LEAST_FAST_SORF else "orthogonal"
+            # up to 32 coordinates dense products are faster, and without bias
+            projection = "sorf" if study.dimension > 32 else "orthogonal"
         ambient = Frequencies(1, projection).ambient_dimension(study.dimension)
         kernel: Any = study.resolved
         if getattr(study.unresolved, "lengthscale", None) == "median":  # that of unit rows

@@ -33,11 +33,6 @@ from ..rows import in_memory_sample
 from .design import Design, UnsuitedKernel
 
 SAMPLE_ROWS = 10_000  # of a Dask collection: fits and plans see no more of its rows
-FITTING_ROWS = 2000  # rows that allocations are fitted to: their pairs take a tenth of a second
-MOST_HELD = 150  # rows of a measured draw: draws differ more than pairs do, so many draws pay
-MOST_DRAWS = 32  # enough to see what happens in a tenth of the draws, in a second or two
-OPERATIONS = 1e9  # of a measurement, about a second: as many draws as they allow
-MOST_SHARE = 0.1  # of entries that are stored: sparse rows with more are better dense
 OVERFLOW = (
     "The squares of the kernel's values overflow on these data: scale X down, or use a larger "
     "lengthscale or a smaller gamma."
@@ -145,7 +140,8 @@ class Study:
     @cached_property
     def fitting(self) -> np.ndarray:  # (m, d)
         if self.n_pairs_sample is None:
-            return sample_rows(self.X, FITTING_ROWS, self.streams[0])
+            # pairs of 2000 rows take a tenth of a second
+            return sample_rows(self.X, 2000, self.streams[0])
         if self.n_rows == 1:
             return self.held
         return take_rows(self.X, self._numbers[self.n_held : 2 * self.n_held])
@@ -190,16 +186,20 @@ class Study:
     def _measured_error(self, design: Design) -> ExpectedError:
         """Features are drawn for some rows and compared with the kernel on others.
 
-        Every draw has rows of its own, the same for all candidates: those held out, 150 at most,
-        are what the design leaves of X, but 20 at least (a tenth of fewer than 200). There are up
-        to 32 draws, as far as 10⁹ operations allow, but three at least.
+        Every draw has rows of its own, the same for all candidates: those held out are what the
+        design leaves of X, but 20 at least (a tenth of fewer than 200). Draws of random weights
+        differ, so these get 32 draws of 150 rows. Features fitted to rows differ little, but their
+        error may stand in few pairs of rows (heavy tails): they get 8 draws of 1000 rows, or as
+        many as have 8000 rows together, up to 32. There are as many draws as 10⁹ operations, about
+        a second, allow, but three at least.
         """
         n, wanted = self.n_rows, design.n_rows_wanted
-        n_held = min(MOST_HELD, max(n - wanted, min(20, n // 10), 1), most_rows(self.dimension))
+        most = min(1000 if wanted else 150, most_rows(self.dimension))
+        n_held = min(most, max(n - wanted, min(20, n // 10), 1))
         n_fitting = min(wanted, n - n_held)
         smaller = design.for_rows(max(n_fitting, 1))
         operations = smaller.cost * (n_held + 2 * n_fitting)
-        n_draws = int(np.clip(OPERATIONS / operations, 3, MOST_DRAWS))
+        n_draws = int(np.clip(min(1e9 / operations, 8000 / n_held), 3, 32))
         sums: list[np.ndarray] = []  # of the squared errors and of k², row by row
         seeds = np.random.SeedSequence(self._draw_entropy)
         for seed in seeds.spawn(n_draws):
@@ -278,11 +278,11 @@ def root_ratio(errors: np.ndarray, squares: np.ndarray) -> tuple[float, float]:
         if n < 2:
             return 0.0
         with np.errstate(divide="ignore", invalid="ignore"):
-            kept = np.maximum(total_error - left_errors, 0) / np.maximum(
+            remaining = np.maximum(total_error - left_errors, 0) / np.maximum(
                 total_square - left_squares, 0
             )
         # without a row that holds all of both sums nothing is left to tell by
-        roots = np.sqrt(np.where(np.isfinite(kept), kept, 0.0))
+        roots = np.sqrt(np.where(np.isfinite(remaining), remaining, 0.0))
         return float(np.sqrt((n - 1) * np.mean((roots - roots.mean()) ** 2)))
 
     over_rows = spread(2 * errors.ravel(), 2 * squares.ravel())
@@ -339,13 +339,13 @@ def most_rows(dimension: int) -> int:
 
 
 def keeps_sparse(X: Array) -> bool:
-    """Whether rows are sparse enough to stay CSR."""
-    return is_sparse(X) and share_of_entries(X) <= MOST_SHARE
+    """Whether rows are sparse enough to stay CSR: with a tenth of all entries or fewer."""
+    return is_sparse(X) and share_of_entries(X) <= 0.1
 
 
 def take_or_keep(X: Array, rows: np.ndarray) -> Any:
     """The rows of X of these numbers, in float64: CSR if X `keeps_sparse`, otherwise dense."""
-    if not keeps_sparse(X):
+    if isinstance(X, np.ndarray) or not keeps_sparse(X):
         return take_rows(X, rows)
     kept: Any = X[rows]
     return kept.tocsr().astype(np.float64)
@@ -353,6 +353,8 @@ def take_or_keep(X: Array, rows: np.ndarray) -> Any:
 
 def take_rows(X: Array, rows: np.ndarray) -> np.ndarray:
     """The rows of X of these numbers, dense, as float64 on the host."""
+    if isinstance(X, np.ndarray):
+        return X[rows].astype(np.float64, copy=False)
     sample = host(X[rows] if is_sparse(X) else namespace(X).take(X, like(rows, X), axis=0))
     return np.asarray(dense(sample), dtype=np.float64)
 

@@ -23,7 +23,7 @@ from sklearn.utils.validation import (
 from .._arrays import Array, as_generator, host, is_foreign, is_sparse
 from .._support.parameters import one_of
 from .._support.stored import array
-from ..features.validation import check_foreign, is_valid
+from ..features import check_foreign, is_valid
 from ..kernels import Gaussian, Kernel, Matern
 from ..rows import Block, Rows, is_collection, is_on_disk, is_stream
 from .columns import Columns, KernelPlace, described_features, is_default, last_map

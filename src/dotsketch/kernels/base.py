@@ -150,7 +150,8 @@ class Kernel(BaseEstimator):
     @property
     def is_differentiable(self) -> bool:
         """Whether a parameter is an array of another library, which may have a gradient."""
-        return any(is_foreign(value) for value in vars(self).values())
+        values = (v for v in vars(self).values() if not isinstance(v, (float, int, str)))
+        return any(map(is_foreign, values))
 
     def _matching(self, X: ArrayT, Y: ArrayT | None) -> tuple[ArrayT, ArrayT | None]:
         """X and Y as floating arrays of one width; CSR if this is faster, and there are no

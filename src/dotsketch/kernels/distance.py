@@ -101,7 +101,7 @@ class DistanceKernel(LengthscaleKernel):
         if is_sparse(X):
             return self._of_sparse(X, Y)
         xp = namespace(X)
-        S, T, unit = self._centred(X, Y)
+        S, T, unit = self._centred(xp, X, Y)
         if not is_traced(unit) and loses_digits(X.dtype, float(unit)):
             wide: Any = double(X)
             if wide.dtype != X.dtype:  # JAX may have no float64
@@ -133,14 +133,13 @@ class DistanceKernel(LengthscaleKernel):
         S, T = [*(divided(A, unit) for A in rows), None][:2]
         return self._on_host(S, T, min(unit, 1e15) ** 2, plain(self.variance))
 
-    def _centred(self, X: ArrayT, Y: ArrayT | None) -> tuple[ArrayT, ArrayT, ArrayT]:
+    def _centred(self, xp: Any, X: ArrayT, Y: ArrayT | None) -> tuple[ArrayT, ArrayT, ArrayT]:
         """s(x) and s(y) about a common centre, in units of the largest coordinate (1 at least).
 
         Distances lose their digits to a common offset, which the kernel does not see, and squares
         of huge distances overflow. Beyond 10¹⁵ units of a lengthscale only a distance of zero
         matters. Neither offset nor unit has a derivative: the kernel does not depend on them.
         """
-        xp = namespace(X)
         S = self.scale(X)
         T = S if Y is None else self.scale(Y)
         centre = without_gradient(xp.mean(S, axis=0))
@@ -162,7 +161,8 @@ class DistanceKernel(LengthscaleKernel):
         than the exponential. With T None only blocks up to the diagonal are computed, and mirrored.
         """
         other = S if T is None else T
-        left, right = (row_squares(A) / 2 for A in (S, other))
+        left = row_squares(S) / 2
+        right = left if T is None else row_squares(T) / 2
         # Norms as two more columns save passes over K, where it is larger than T; a product S Sᵀ
         # takes half the time of S Tᵀ
         is_large = T is not None and S.shape[0] > S.shape[1]
@@ -202,7 +202,7 @@ class DistanceKernel(LengthscaleKernel):
     def with_pullback(
         self, X: FloatArray, Y: FloatArray | None = None
     ) -> tuple[FloatArray, Pullback]:
-        S, T, unit = self._centred(X, Y)
+        S, T, unit = self._centred(np, X, Y)
         S, T = S * unit, T * unit
         left, right = (np.sum(A * A, axis=1) / 2 for A in (S, T))
         halves = S @ T.T

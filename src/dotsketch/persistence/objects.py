@@ -21,7 +21,7 @@ import numpy as np
 import scipy.sparse
 from sklearn.base import BaseEstimator
 
-from .._backends.kept import Owner
+from .._backends import Owner
 from .._support.stored import STORED, Array, Count, array, check_array, stored_fields
 from ..features import FeatureMap
 from ..kernels import Kernel

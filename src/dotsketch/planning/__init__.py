@@ -13,7 +13,7 @@ from .auto import AutoFeatures
 from .bounds import ComplexAdvantage, complex_advantage, error_bound
 from .components import least_components, predict_with, required_components
 from .limit import BestPossible, best_possible
-from .plan import Plan, PlannedCandidate, TooFewColumns, compare, plan, select, variants
+from .plan import Plan, PlannedCandidate, compare, plan, select, variants
 
 __all__ = [
     "AutoFeatures",
@@ -21,7 +21,6 @@ __all__ = [
     "ComplexAdvantage",
     "Plan",
     "PlannedCandidate",
-    "TooFewColumns",
     "best_possible",
     "compare",
     "complex_advantage",

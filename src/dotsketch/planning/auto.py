@@ -156,8 +156,8 @@ class AutoFeatures(FeatureMap):
         for row in reached:  # then each by bisection, as long as it may need the fewest
             fewest = min((other.n_components for other in least), default=level)
             first = min(1 + level // 4, fewest)
-            found = least_components(study, row.candidate, self.tolerance, fewest, first)
-            least += [] if found is None else [found]
+            smallest = least_components(study, row.candidate, self.tolerance, fewest, first)
+            least += [] if smallest is None else [smallest]
         if table is None or not least:
             return None
         return ordered(least, study, table.left_out, by_columns=True)

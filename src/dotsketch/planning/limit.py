@@ -15,12 +15,6 @@ from ..features.nystrom.whitening import Whitening, leading
 from ..features.study import off_diagonal, root_ratio
 from ..kernels import Kernel
 
-ROWS_PER_COLUMN = 4  # a sample of fewer rows says too little about the best possible
-_MOST_ROWS = 2048
-_SMALL = 1024  # rows up to which all eigenvectors are found sooner than a quarter of them
-_ROUNDING = 1e-12  # an error that is not extrapolated
-_STEPS = 3  # of the iteration for pairs of distinct rows; more change estimates by 2 %
-
 
 @stored
 @dataclass(frozen=True, kw_only=True)
@@ -60,8 +54,8 @@ def best_possible(study: Study, n_components: int) -> BestPossible | None:
 
 def best_possible_later(study: Study, n_components: int) -> Callable[[], BestPossible | None]:
     """What computes the limit. It holds the rows that it needs, and neither X nor the study."""
-    least = ROWS_PER_COLUMN * n_components
-    n = min(study.n_rows, max(study.n_pairs_sample or 500, least), _MOST_ROWS)
+    least = 4 * n_components  # a sample of fewer rows says too little
+    n = min(study.n_rows, max(study.n_pairs_sample or 500, least), 2048)
     rows = study.rows(n) if n >= least else np.empty((0, 0))
     if len(rows) < least:  # wide rows are fewer
         return lambda: None
@@ -79,9 +73,10 @@ def _estimate(
         if not np.isfinite(plain + own + highest):
             return None
         error = plain
-        if n < n_all and own > _ROUNDING:
+        rounding = 1e-12  # is not extrapolated
+        if n < n_all and own > rounding:
             halves = [_own_errors(part, n_components)[1] for part in (K[:h, :h], K[h:, h:])]
-            slope = np.log(own) - np.mean(np.log(np.maximum(halves, _ROUNDING)))
+            slope = np.log(own) - np.mean(np.log(np.maximum(halves, rounding)))
             share = n / n_all
             error = own * np.exp((1 - share) * slope + share**2 * np.log(plain / own))
     highest = max(plain, highest)
@@ -99,14 +94,16 @@ def _own_errors(K: np.ndarray, n_components: int) -> tuple[float, float, float]:
     """Between the rows of K: the error of its top eigenvectors, that of the best ones for pairs of
     distinct rows, and its standard error."""
     squares, n = row_sums(K**2), len(K)
-    if n > _SMALL:
+    if n > 1024:  # of fewer rows all eigenvectors are computed sooner than a quarter of them
         top = [n - n_components, n - 1]
         w, V = eigh(K, driver="evr", subset_by_index=top, check_finite=False)
     else:
         w, V = (part[..., n - n_components :] for part in eigh(K, driver="evd", check_finite=False))
     plain, _ = root_ratio(row_sums((K - (V * np.maximum(w, 0)) @ V.T) ** 2), squares)
     A = K.copy()
-    for _ in range(_STEPS):  # one step of subspace iteration follows a small change of the diagonal
+    # One step of subspace iteration follows a small change of the diagonal. More than three change
+    # estimates by 2 %
+    for _ in range(3):
         A[np.diag_indices(n)] = V**2 @ np.maximum(w, 0)
         Q = qr(A @ V, mode="economic", check_finite=False)[0]
         w, U = eigh(Q.T @ A @ Q, driver="evd", check_finite=False)

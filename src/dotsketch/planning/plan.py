@@ -30,10 +30,6 @@ from ..features import (
 from ..kernels import Kernel
 from .limit import BestPossible, best_possible_later
 
-# What nobody named is compared up to so many operations per row, about 10 ms: Nyström features
-# of some thousand columns, whose set-up takes minutes, are beyond
-MOST_OPERATIONS = 5e7
-
 
 def plan(
     kernel: Kernel,
@@ -92,10 +88,6 @@ def plan(
     kernel = kernel.named(_get_feature_names(X))
     study = Study(kernel, check_rows(X), n_pairs_sample=n_pairs_sample, random_state=random_state)
     return compare(study, candidates, n_components, verbose=verbose)
-
-
-class TooFewColumns(ValueError):
-    """No candidate is possible with so few columns."""
 
 
 @stored
@@ -235,7 +227,9 @@ class Plan(Sequence[PlannedCandidate]):
 def compare(study: Study, candidates: Any, n_components: int, *, verbose: bool = False) -> Plan:
     """The plan of these candidates with at most n_components columns, on the rows of a study."""
     chosen = select(candidates, study)
-    limit = MOST_OPERATIONS if candidates == "all" else math.inf
+    # What nobody named is compared up to so many operations per row, about 10 ms: Nyström features
+    # of some thousand columns, whose set-up takes minutes, are beyond
+    limit = 5e7 if candidates == "all" else math.inf
     rows, left_out = [], []
     with progress(f"candidates, {n_components} columns", len(chosen), verbose) as tell:
         for candidate in chosen:
@@ -259,7 +253,7 @@ def compare(study: Study, candidates: Any, n_components: int, *, verbose: bool =
             rows.append(PlannedCandidate(candidate=at_columns, **error_of))
             tell(1)
     if not rows:
-        raise TooFewColumns(
+        raise ValueError(
             f"n_components={n_components} is too few, or unsuited, for every candidate. "
             f"{' '.join(left_out)}"
         )

@@ -8,7 +8,7 @@ from typing import Annotated, NamedTuple
 import numpy as np
 
 from .._arrays import Array
-from .._backends import HadamardFactors, Prepared, backend_of, keeps_prepared, power_of_two
+from .._backends import Prepared, backend_of, keeps_prepared, power_of_two
 from .._support.stored import array
 from .base import Projection
 from .rademacher import sample_turns
@@ -54,5 +54,5 @@ class HadamardProjection(Projection):
     def prepare(
         self, weights: SRHTWeights, n_rows: int, *, scale: float = 1.0, rows: Array
     ) -> Prepared:
-        factors = HadamardFactors(*weights, n_rows, self.is_complex, scale)
-        return backend_of(rows).hadamard_product(factors, rows)
+        backend, is_complex = backend_of(rows), self.is_complex
+        return backend.hadamard_product(*weights, n_rows, is_complex, scale, rows)

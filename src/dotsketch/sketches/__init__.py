@@ -18,7 +18,7 @@ projection down to fewer features.
 from .._support.parameters import one_of, positive_integer
 from .base import SeparableSketch, Sketch
 from .compact import CompactSketch
-from .monomials import MonomialSketch
+from .monomials import MonomialSketch, monomial_projections
 from .product import GaussianSketch, ProductSketch, RademacherSketch, TensorSRHT
 from .tensor_sketch import BalancedTensorSketch, TensorSketch
 from .tree import RademacherTree, SRHTTree, TreeSketch
@@ -67,10 +67,10 @@ def separable_sketch(name: str, field: str = "real") -> SeparableSketch:
     """A sketch of that name (degree 1, one projection) whose variance is known for every D."""
     sketch = make_sketch(name, 1, 1, field)
     if not isinstance(sketch, SeparableSketch):
-        known = [n for n, kind in SKETCHES.items() if issubclass(kind, SeparableSketch)]
+        names = [n for n, kind in SKETCHES.items() if issubclass(kind, SeparableSketch)]
         raise ValueError(
             f"The variance of sketch={name!r} is not known for every number of projections at "
-            f"once; use one of {', '.join(map(repr, known))}."
+            f"once; use one of {', '.join(map(repr, names))}."
         )
     return sketch
 
@@ -91,5 +91,6 @@ __all__ = [
     "TensorSketch",
     "TreeSketch",
     "make_sketch",
+    "monomial_projections",
     "separable_sketch",
 ]

@@ -9,7 +9,7 @@ anything is drawn.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any, NamedTuple
 
@@ -102,31 +102,19 @@ class Sketch:
         return nonnegative((self.variance(pairs) + self.pseudo_variance(pairs)) / 2)
 
     def apply(
-        self,
-        X: ArrayT,
-        weights: Any,
-        *,
-        output: str | None = None,
-        preprocess: Callable[[Array], Array] | None = None,
-        n_jobs: int | None = None,
+        self, X: ArrayT, weights: Any, *, output: str | None = None, n_jobs: int | None = None
     ) -> ArrayT:  # (n, d) -> (n, D), or (n, 2D) for "complex_to_real"
         """Features of all rows, computed in chunks.
 
-        `output` is "real" or "complex" after the field, or "complex_to_real" for [Re, Im];
-        `preprocess` maps a chunk of rows of X to the inputs of the sketch; `n_jobs` threads work
-        on NumPy rows; the result is the same for any number of them: to the bit where compiled
-        kernels compute it, to rounding where BLAS does.
+        `output` is "real" or "complex" after the field, or "complex_to_real" for [Re, Im]. On
+        NumPy rows `n_jobs` threads work, and the result is the same for any number of them: to
+        the bit where compiled kernels compute it, to rounding where BLAS does.
         """
-        memory = host_view(X) if preprocess is None else None
+        memory = host_view(X)
         if memory is not None:
             return from_host(self.apply(memory, weights, output=output, n_jobs=n_jobs))
         prepared = self.prepared(weights, X)
-
-        def inputs(rows: Array) -> Array:
-            rows = prepared.dense(rows)
-            return rows if preprocess is None else preprocess(rows)
-
-        return prepared.map(X, output or self.field, self.n_projections, inputs, n_jobs)
+        return prepared.map(X, output or self.field, self.n_projections, n_jobs=n_jobs)
 
     def prepared(self, weights: Any, rows: Array) -> Prepared:
         """What `prepare` makes, kept with the weights: it is made at the first call only."""

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._arrays import Array, ArrayT, Parts
+from .._arrays import Array, ArrayT
 from .._backends import Prepared, dense_like, keeps_prepared, linear_on_parts, scaled
 from ..pairs import PairStatistics
 from ..projections import HadamardProjection
@@ -65,7 +65,16 @@ class CompactSketch(Sketch):
         self.down.check_weights(weights.down, 1, self.n_projections, self.up.n_projections)
 
     def prepare(self, weights: CompactWeights, rows: Array) -> Prepared:
-        return PreparedCompact(self, weights, rows)
+        """The inner features of a chunk of rows, projected down."""
+        up = self.up.prepare(weights.up, rows)
+        down = self.down.prepare(weights.down, self.n_projections, rows=dense_like(rows))
+        return Prepared(
+            lambda rows: scaled(linear_on_parts(down, up(rows)), self.scale),
+            up.widest,
+            accepts_sparse=up.accepts_sparse,
+            depends_on_chunk=up.depends_on_chunk or down.depends_on_chunk,
+            chunk_bytes=up.chunk_bytes,
+        )
 
     def log_largest(self, log_sum: float) -> float:
         return self.up.log_largest(log_sum) + math.log(self.up.n_projections)
@@ -74,19 +83,3 @@ class CompactSketch(Sketch):
         E = self.up.n_projections
         down = projection_moments(self.up.moments(pairs), self.down, E)
         return down.vector(self.n_projections, self.down.block(E))
-
-
-class PreparedCompact(Prepared):
-    """The inner features of a chunk of rows, projected down."""
-
-    def __init__(self, sketch: CompactSketch, weights: CompactWeights, rows: Array):
-        self.up = sketch.up.prepare(weights.up, rows)
-        self.down = sketch.down.prepare(weights.down, sketch.n_projections, rows=dense_like(rows))
-        self.scale = sketch.scale
-        self.accepts_sparse = self.up.accepts_sparse
-        self.depends_on_chunk = self.up.depends_on_chunk or self.down.depends_on_chunk
-        self.chunk_bytes = self.up.chunk_bytes
-        self.widest = self.up.widest
-
-    def columns(self, rows: Array) -> Parts:
-        return scaled(linear_on_parts(self.down, self.up(rows)), self.scale)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from array_api_compat import is_numpy_array
@@ -78,7 +78,30 @@ class MonomialSketch(Sketch):
         return MonomialWeights(np.sqrt(coefficients))
 
     def prepare(self, weights: MonomialWeights, rows: Array) -> Prepared:
-        return PreparedMonomials(self, weights, rows)
+        factor = like(weights.factor, rows)
+        steps: list[Any] = []
+        if not is_numpy_array(factor):  # two gathers per degree: a tracer sees few operations
+            steps = [_parents(degree, rows.shape[1]) for degree in range(2, self.degree + 1)]
+            steps = [(like(parents, rows), like(lasts, rows)) for parents, lasts in steps]
+
+        def columns(rows: Any) -> Parts:
+            xp = namespace(rows)
+            values = _monomials(rows, self.degree) if is_numpy_array(rows) else rows
+            for parents, lasts in steps:
+                values = xp.take(values, parents, axis=1) * xp.take(rows, lasts, axis=1)
+            if self.degree > 1:
+                values = values * factor
+            if not self.is_complex:
+                return values, None
+            if not self.packed:
+                return values, xp.zeros_like(values)
+            half = self.n_projections
+            imaginary = values[:, half:]
+            if imaginary.shape[1] < half:
+                imaginary = xp.concat([imaginary, xp.zeros_like(rows[:, :1])], axis=1)
+            return values[:, :half], imaginary
+
+        return Prepared(columns, max(weights.factor.shape[0], 1), depends_on_chunk=False)
 
     def variance(self, pairs: PairStatistics[ArrayT]) -> ArrayT:
         if self.packed:
@@ -90,45 +113,6 @@ class MonomialSketch(Sketch):
 
     def real_part_variance(self, pairs: PairStatistics[ArrayT]) -> ArrayT:
         return 0 * pairs.dot
-
-
-class PreparedMonomials(Prepared):
-    """The columns of a `MonomialSketch`, computed from chunks of rows."""
-
-    depends_on_chunk = False
-
-    def __init__(self, sketch: MonomialSketch, weights: MonomialWeights, rows: Array):
-        self.sketch = sketch
-        self.factor = like(weights.factor, rows)
-        self.widest = max(weights.factor.shape[0], 1)
-        self.indices: list[tuple[Array, Array]] = []
-        if not is_numpy_array(self.factor):
-            self.indices = [
-                (like(parents, rows), like(lasts, rows))
-                for degree in range(2, sketch.degree + 1)
-                for parents, lasts in [_parents(degree, rows.shape[1])]
-            ]
-
-    def columns(self, rows: Array) -> Parts:
-        xp = namespace(rows)
-        sketch = self.sketch
-        if is_numpy_array(rows):
-            columns: Array = _monomials(rows, sketch.degree)
-        else:  # two gathers per degree: a tracer sees few operations
-            columns = rows
-            for parents, lasts in self.indices:
-                columns = xp.take(columns, parents, axis=1) * xp.take(rows, lasts, axis=1)
-        if sketch.degree > 1:
-            columns = columns * self.factor
-        if not sketch.is_complex:
-            return columns, None
-        if not sketch.packed:
-            return columns, xp.zeros_like(columns)
-        half = sketch.n_projections
-        imaginary = columns[:, half:]
-        if imaginary.shape[1] < half:
-            imaginary = xp.concat([imaginary, xp.zeros_like(rows[:, :1])], axis=1)
-        return columns[:, :half], imaginary
 
 
 def monomial_projections(degree: int, dimension: int, packed: bool = False) -> int:

@@ -10,7 +10,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 
 from .._arrays import Array, ArrayT
-from .._backends import CountFactors, Prepared, backend_of, keeps_prepared
+from .._backends import Prepared, backend_of, keeps_prepared
 from .._support.stored import array, check_lengths
 from ..pairs import PairStatistics
 from ..projections.rademacher import sample_turns
@@ -50,8 +50,8 @@ class TensorSketch(SeparableSketch):
         return rng.integers(0, self.n_projections, dimension, dtype=np.int32)
 
     def prepare(self, weights: HashWeights, rows: Array) -> Prepared:
-        factors = CountFactors(*weights, self.n_projections, self.is_complex)
-        return backend_of(rows).count_product(factors, rows)
+        n, is_complex = self.n_projections, self.is_complex
+        return backend_of(rows).count_product(*weights, n, is_complex, rows)
 
     def cost(self, dimension: int) -> float:
         D = self.n_projections

@@ -65,7 +65,44 @@ class TreeSketch(Sketch):
             self.projection.check_weights(weights.nodes, inner, D, D)
 
     def prepare(self, weights: TreeWeights, rows: Array) -> Prepared:
-        return PreparedTree(self, weights, rows)
+        kind, degree, D, scale = self.projection, self.degree, self.n_projections, self.scale
+        rows = dense_like(rows)
+        leaves, nodes = (
+            [
+                kind.prepare(type(group)(*(w[i : i + 1] for w in group)), D, rows=rows)
+                for i in range(len(group[0]) if group is not None else 0)
+            ]
+            for group in weights
+        )
+        n_leaves = len(leaves)
+        n_levels = n_leaves.bit_length() - 1
+
+        def columns(rows: Any) -> Parts:
+            first = namespace(rows).eye(1, rows.shape[1], dtype=rows.dtype, device=device(rows))
+            unit = rows[:1, :] * 0 + first
+
+            def vector(level: int, place: int) -> Parts:
+                """A vector of a level, leaves being level 0: depth first, so that few are kept."""
+                if level == 0:
+                    return leaves[place](rows if place < degree else unit)
+                node = multiply(*(vector(level - 1, child) for child in (2 * place, 2 * place + 1)))
+                if level == n_levels:
+                    return node
+                below = n_leaves - (n_leaves >> (level - 1))  # nodes of the lower levels
+                return linear_on_parts(nodes[below + place], scaled(node, scale))
+
+            root = vector(n_levels, 0)
+            if self.projects_root:
+                root = linear_on_parts(nodes[-1], scaled(root, scale))
+            return scaled(root, scale)
+
+        return Prepared(
+            columns,
+            max(rows.shape[1], D) * (1 + self.is_complex),
+            depends_on_chunk=any(step.depends_on_chunk for step in (*leaves, *nodes)),
+            # temporaries stay in the cache, unless D² weights are read for every chunk
+            chunk_bytes=1 << (23 if kind.block(D) == 1 else 19),
+        )
 
     def moments(self, pairs: PairStatistics[ArrayT]) -> VectorMoments:
         first = PairStatistics(*(1 + 0 * pairs.dot,) * 3, pairs.dimension)  # the unit vector
@@ -99,50 +136,6 @@ class TreeSketch(Sketch):
     def cost(self, dimension: int) -> float:
         D, of = self.n_projections, self.projection.cost
         return power_of_two(self.degree) * of(D, dimension) + self._inner_projections * of(D, D)
-
-
-class PreparedTree(Prepared):
-    """The projections of a tree, laid out one by one."""
-
-    def __init__(self, sketch: TreeSketch, weights: TreeWeights, rows: Array):
-        self.sketch = sketch
-        kind, D = sketch.projection, sketch.n_projections
-        rows = dense_like(rows)
-        self.leaves, self.nodes = (
-            [
-                kind.prepare(type(group)(*(w[i : i + 1] for w in group)), D, rows=rows)
-                for i in range(len(group[0]) if group is not None else 0)
-            ]
-            for group in weights
-        )
-        steps = (*self.leaves, *self.nodes)
-        self.depends_on_chunk = any(step.depends_on_chunk for step in steps)
-        self.widest = max(rows.shape[1], D) * (1 + sketch.is_complex)
-        # temporaries stay in the cache, unless D² weights are read for every chunk
-        self.chunk_bytes = 1 << (23 if kind.block(D) == 1 else 19)
-
-    def columns(self, rows: Array) -> Parts:
-        degree, scale = self.sketch.degree, self.sketch.scale
-        n_leaves = len(self.leaves)
-        n_levels = n_leaves.bit_length() - 1
-        xp = namespace(rows)
-        first = xp.eye(1, rows.shape[1], dtype=rows.dtype, device=device(rows))
-        unit = rows[:1, :] * 0 + first
-
-        def vector(level: int, place: int) -> Parts:
-            """A vector of a level, leaves being level 0: depth first, so that few are kept."""
-            if level == 0:
-                return self.leaves[place](rows if place < degree else unit)
-            node = multiply(*(vector(level - 1, child) for child in (2 * place, 2 * place + 1)))
-            if level == n_levels:
-                return node
-            below = n_leaves - (n_leaves >> (level - 1))  # nodes of the lower levels
-            return linear_on_parts(self.nodes[below + place], scaled(node, scale))
-
-        root = vector(n_levels, 0)
-        if self.sketch.projects_root:
-            root = linear_on_parts(self.nodes[-1], scaled(root, scale))
-        return scaled(root, scale)
 
 
 @dataclass(frozen=True)

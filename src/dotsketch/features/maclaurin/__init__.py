@@ -8,11 +8,12 @@
 
 from .allocation import (
     Allocation,
-    AllocationSearch,
     allocate,
+    allocations,
     evaluate,
     fitted_coefficients,
     random_projections,
+    solve,
 )
 from .expansion import EigenExpansion, expand
 from .features import MaclaurinDesign, MaclaurinFeatures
@@ -20,14 +21,15 @@ from .moments import ExpansionMoments
 
 __all__ = [
     "Allocation",
-    "AllocationSearch",
     "EigenExpansion",
     "ExpansionMoments",
     "MaclaurinDesign",
     "MaclaurinFeatures",
     "allocate",
+    "allocations",
     "evaluate",
     "expand",
     "fitted_coefficients",
     "random_projections",
+    "solve",
 ]

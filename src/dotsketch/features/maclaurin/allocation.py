@@ -13,21 +13,19 @@ coefficients, without looking at the data again.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 import numpy as np
 from scipy.linalg import LinAlgError, cholesky, solve_triangular
 from scipy.optimize import nnls
-from sklearn.isotonic import isotonic_regression
 
 from ..._support.parameters import one_of
 from ..._support.stored import MOST_COLUMNS, MOST_DEGREE, Count, array, stored
 from .moments import ExpansionMoments
 
 COEFFICIENTS = ("taylor", "fitted")
-FINISHED = 16  # allocations whose coefficients and projections are fitted to each other
 
 
 @stored
@@ -94,26 +92,33 @@ class Allocation:
         return "\n".join(lines)
 
 
+def _variances(moments: ExpansionMoments, projections: np.ndarray, exact: np.ndarray) -> np.ndarray:
+    """Of every block at θ = 1; zero where nothing is sketched."""
+    sketched = (projections > 0) & ~exact & (moments.degrees > 0)
+    blocks = np.arange(len(projections))
+    return np.where(sketched, moments.variances[blocks, np.where(sketched, projections, 1) - 1], 0)
+
+
 def evaluate(
     moments: ExpansionMoments,
     projections: np.ndarray,
     exact: np.ndarray,
     coefficients: np.ndarray | None = None,
 ) -> Allocation:
-    """The predicted error of given projections (0 leaves a block out) and coefficients."""
-    used = projections > 0
-    theta = used * (1.0 if coefficients is None else coefficients)
-    sketched = used & ~exact & (moments.degrees > 0)
-    variances = np.zeros(len(projections))
-    for b in np.flatnonzero(sketched).tolist():
-        variances[b] = theta[b] ** 2 * moments.variance(b, int(projections[b]))
+    """The predicted error of these projections (0 leaves a block out) and coefficients θ.
+
+    The squared bias is E (k − Σ θ_b t_b)², without cancellation where θ is near 1.
+    """
+    theta = (projections > 0) * (1.0 if coefficients is None else coefficients)
+    missing = 1 - theta
+    bias = moments.tail_square + 2 * missing @ moments.tail + missing @ moments.gram @ missing
     return Allocation(
         degrees=moments.degrees,
         projections=projections,
         coefficients=theta,
         exact=exact,
-        variances=variances,
-        squared_bias=moments.squared_bias(theta),
+        variances=theta**2 * _variances(moments, projections, exact),
+        squared_bias=max(float(bias), 0.0),
         kernel_square=moments.kernel_square,
     )
 
@@ -122,20 +127,15 @@ def fitted_coefficients(
     moments: ExpansionMoments, projections: np.ndarray, exact: np.ndarray
 ) -> np.ndarray:
     """argmin over θ ≥ 0 of the squared error: nonnegative least squares, diagonal penalty."""
-    used = np.flatnonzero(projections > 0).tolist()
-    if not used:
-        return np.zeros(len(projections))
-    variances = np.array(
-        [
-            0.0 if exact[b] or moments.degrees[b] == 0 else moments.variance(b, int(projections[b]))
-            for b in used
-        ]
-    )
+    used = np.flatnonzero(projections > 0)
+    theta = np.zeros(len(projections))
+    if not len(used):
+        return theta
+    variances = _variances(moments, projections, exact)[used]
     quadratic = moments.gram[np.ix_(used, used)] + np.diag(variances)
     linear = moments.gram[used].sum(axis=1) + moments.tail[used]
     scale = 1 / np.sqrt(np.maximum(np.diag(quadratic), np.finfo(float).tiny))
     quadratic = scale[:, None] * quadratic * scale
-    theta = np.zeros(len(projections))
     for jitter in (0.0, 1e-14, 1e-12, 1e-10):
         try:
             L = cholesky(quadratic + jitter * np.eye(len(used)), lower=True)
@@ -168,13 +168,12 @@ def random_projections(
 
 def allocate(
     moments: ExpansionMoments,
-    budget: int,
     *,
     max_degree: int = 10,
     coefficients: str = "taylor",
     writes_out: bool = True,
 ) -> Allocation:
-    """The best allocation of `budget` projections (Algorithms 2 and 3, and beyond).
+    """The best allocation of the budget of projections (Algorithms 2 and 3, and beyond).
 
     For every truncation up to max_degree and every choice of monomials that are written out, the
     rest of the budget goes where it lowers the convex surrogate of the variance most: the greedy
@@ -184,22 +183,21 @@ def allocate(
     """
     one_of("coefficients", coefficients, COEFFICIENTS)
     top = int(moments.degrees.max())
-    search = AllocationSearch(moments, budget, writes_out)
-    candidates = search.allocations(range(1, min(max_degree, top) + 1))
+    truncations = range(1, min(max_degree, top) + 1)
+    candidates = allocations(moments, truncations, writes_out=writes_out)
     if coefficients == "fitted":
-        promising = _most_promising(moments, candidates)
-        candidates = [_fit(moments, search, start) for start in promising]
-    best = search.constant_only()
+        candidates = [_fit(moments, start) for start in _most_promising(moments, candidates)]
+    best = constant_only(moments)
     for candidate in candidates:
         if best is None or _better(candidate, best):
             best = candidate
     if best is None:
         needed = len({n for n in moments.degrees.tolist() if n <= 1})
         raise ValueError(
-            f"{budget} projections are too few: truncation at degree 1 needs at least {needed} "
-            "(one for every degree and the constant); raise n_components."
+            f"{moments.budget} projections are too few: truncation at degree 1 needs at least "
+            f"{needed} (one for every degree and the constant); raise n_components."
         )
-    return replace(best, unused=budget - int(best.projections.sum()))
+    return replace(best, unused=moments.budget - int(best.projections.sum()))
 
 
 def _better(one: Allocation, other: Allocation) -> bool:
@@ -210,101 +208,72 @@ def _better(one: Allocation, other: Allocation) -> bool:
     return bool(difference < -margin or (more and difference <= margin))
 
 
-class AllocationSearch:
-    """Solutions of the allocation problem for every truncation of one set of moments."""
+def allocations(
+    moments: ExpansionMoments, truncations: Iterable[int], *, writes_out: bool = True
+) -> list[Allocation]:
+    """The solutions for all truncations, choices of exact degrees and numbers of blocks.
 
-    def __init__(self, moments: ExpansionMoments, budget: int, writes_out: bool = True):
-        self.moments = moments
-        self.budget = budget
-        # the place of a block among those of its degree
-        degrees = moments.degrees
-        self.ranks = np.array([int(np.sum(degrees[:b] == n)) for b, n in enumerate(degrees)])
-        possible = [
-            n
-            for n in sorted(set(degrees[degrees > 0].tolist()))
-            if writes_out and moments.exact_projections(n) <= budget
-        ]
-        choices = _exact_choices(possible)
-        self.exact_choices = [(choice, np.isin(degrees, list(choice))) for choice in choices]
-        D = np.arange(1, max(budget, 1) + 1)
-        self.gains: dict[int, np.ndarray] = {}
-        for b in np.flatnonzero(moments.degrees > 0).tolist():
-            surrogate = moments.sketch.surrogate(moments.terms[b], D, moments.dimension)
-            # isotonic gains are the slopes of the largest convex curve below the surrogate
-            gains = np.maximum(surrogate[:-1] - surrogate[1:], 0)
-            self.gains[b] = isotonic_regression(gains, increasing=False) if len(gains) else gains
-
-    def allocations(self, truncations: Iterable[int]) -> list[Allocation]:
-        """All solutions with Taylor coefficients."""
-        theta = np.ones(len(self.moments.degrees))
-        return [
-            evaluate(self.moments, projections, exact)
-            for p in truncations
-            for projections, exact in self.solutions(p, theta)
-        ]
-
-    def solutions(self, p: int, theta: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Projections and exact blocks: one for every choice of exact degrees and of blocks.
-
-        The most exact choice comes first, so that it wins ties. Of several blocks of one degree
-        (eigenfunctions, the largest first) the first, the first two or all may be used.
-        """
-        degrees = self.moments.degrees
-        ranks = self.ranks
+    The most exact choice comes first, so that it wins ties. Of several blocks of one degree
+    (eigenfunctions, the largest first) the first, the first two or all may be used.
+    """
+    degrees, theta = moments.degrees, np.ones(len(moments.degrees))
+    # the place of a block among those of its degree
+    ranks = np.array([int(np.sum(degrees[:b] == n)) for b, n in enumerate(degrees)])
+    affordable = degrees[(degrees > 0) & (moments.exact_projections <= moments.budget)]
+    choices = _exact_choices(sorted(set(affordable.tolist())) if writes_out else [])
+    solutions = []
+    for p in truncations:
         for n_constants, n_others in itertools.product(
             _depths(ranks[degrees == 0]), _depths(ranks[(degrees > 0) & (degrees <= p)])
         ):
             active = ranks < np.where(degrees == 0, n_constants, n_others)
             active &= degrees <= p
-            for degrees_taken, chosen in self.exact_choices:
-                exact = chosen & active
-                if not degrees_taken <= set(degrees[exact].tolist()):
+            for choice in choices:
+                exact = np.isin(degrees, list(choice)) & active
+                if not choice <= set(degrees[exact].tolist()):
                     continue
-                projections = self.solve(active, exact, theta)
+                projections = solve(moments, active, exact, theta)
                 if projections is not None and np.any(projections):
-                    yield projections, exact
+                    solutions.append(evaluate(moments, projections, exact))
                     if np.all(exact | (degrees == 0) | ~active):
                         break  # nothing is sketched: no other choice is better
+    return solutions
 
-    def constant_only(self) -> Allocation | None:
-        """The blocks of degree 0 alone, as many as the budget holds; None if there is none."""
-        constant = self.moments.degrees == 0
-        projections = np.where(constant & (np.cumsum(constant) <= self.budget), 1, 0)
-        if not np.any(projections):
-            return None
-        return evaluate(self.moments, projections, np.zeros(len(constant), dtype=bool))
 
-    def solve(self, active: np.ndarray, exact: np.ndarray, theta: np.ndarray) -> np.ndarray | None:
-        """Projections of the active blocks, or None if the budget is too small."""
-        degrees = self.moments.degrees
-        projections = np.where(active & (degrees == 0), 1, 0)
-        for b in np.flatnonzero(exact):
-            projections[b] = self.moments.exact_projections(int(degrees[b]))
-        blocks = np.flatnonzero(active & (degrees > 0) & ~exact)
-        rest = self.budget - int(projections.sum())
-        if rest < len(blocks):
-            return None
-        if len(blocks):
-            projections[blocks] = self._greedy(blocks, rest, theta)
-        return projections
+def constant_only(moments: ExpansionMoments) -> Allocation | None:
+    """The blocks of degree 0 alone, as many as the budget holds; None if there is none."""
+    constant = moments.degrees == 0
+    projections = np.where(constant & (np.cumsum(constant) <= moments.budget), 1, 0)
+    if not np.any(projections):
+        return None
+    return evaluate(moments, projections, np.zeros(len(constant), dtype=bool))
 
-    def _greedy(self, blocks: np.ndarray, budget: int, theta: np.ndarray) -> np.ndarray:
-        """One projection each, and the rest where the surrogate falls most.
 
-        Gains fall with the number of projections, so adding one at a time takes the largest
-        budget − |blocks| of all gains: a selection, not a loop.
-        """
-        extra = budget - len(blocks)
-        if extra == 0:
-            return np.ones(len(blocks), dtype=int)
-        gains = [theta[b] ** 2 * self.gains[b][:extra] for b in blocks]
-        everything = np.concatenate(gains)
-        threshold = np.partition(everything, len(everything) - extra)[len(everything) - extra]
-        above = np.array([np.searchsorted(-g, -threshold, side="left") for g in gains])
-        equal = np.array([np.searchsorted(-g, -threshold, side="right") for g in gains]) - above
+def solve(
+    moments: ExpansionMoments, active: np.ndarray, exact: np.ndarray, theta: np.ndarray
+) -> np.ndarray | None:
+    """Projections of the active blocks, or None if the budget is too small.
+
+    One projection each, and the rest where the surrogate falls most. Gains fall with the number of
+    projections, so adding one at a time takes the largest of all gains: a selection, not a loop.
+    """
+    degrees = moments.degrees
+    projections = np.where(active & (degrees == 0), 1, 0)
+    projections = np.where(exact, moments.exact_projections, projections)
+    blocks = np.flatnonzero(active & (degrees > 0) & ~exact)
+    extra = moments.budget - int(projections.sum()) - len(blocks)
+    if extra < 0:
+        return None
+    projections[blocks] = 1
+    if extra and len(blocks):
+        gains = theta[blocks, None] ** 2 * moments.gains[blocks, :extra]
+        threshold = np.partition(gains, gains.size - extra, axis=None)[gains.size - extra]
+        above = np.sum(gains > threshold, axis=1)
+        equal = np.sum(gains == threshold, axis=1)
         missing = extra - int(above.sum())
-        ties = np.minimum(equal, np.maximum(missing - np.cumsum(equal) + equal, 0))
-        return 1 + above + ties
+        projections[blocks] += above
+        projections[blocks] += np.minimum(equal, np.maximum(missing - np.cumsum(equal) + equal, 0))
+    return projections
 
 
 def _exact_choices(degrees: list[int]) -> list[set[int]]:
@@ -333,16 +302,14 @@ def _most_promising(moments: ExpansionMoments, starts: list[Allocation]) -> list
     To alternate takes ten times as long; on the data sets of the paper the best of all was always
     among the sixteen best at this point.
     """
-    errors = [
-        evaluate(
-            moments, a.projections, a.exact, fitted_coefficients(moments, a.projections, a.exact)
-        ).expected_squared_error
-        for a in starts
-    ]
-    return [starts[i] for i in sorted(np.argsort(errors, kind="stable")[:FINISHED].tolist())]
+    errors = []
+    for a in starts:
+        theta = fitted_coefficients(moments, a.projections, a.exact)
+        errors.append(evaluate(moments, a.projections, a.exact, theta).expected_squared_error)
+    return [starts[i] for i in sorted(np.argsort(errors, kind="stable")[:16].tolist())]
 
 
-def _fit(moments: ExpansionMoments, search: AllocationSearch, start: Allocation) -> Allocation:
+def _fit(moments: ExpansionMoments, start: Allocation) -> Allocation:
     """Alternate between the coefficients for given projections and the projections for those."""
     best = start
     projections = start.projections
@@ -352,7 +319,7 @@ def _fit(moments: ExpansionMoments, search: AllocationSearch, start: Allocation)
         if not candidate.expected_squared_error < (1 - 1e-6) * best.expected_squared_error:
             return best
         best = candidate
-        solved = search.solve(start.projections > 0, start.exact, np.maximum(theta, 1e-6))
+        solved = solve(moments, start.projections > 0, start.exact, np.maximum(theta, 1e-6))
         if solved is None or np.array_equal(solved, projections):
             return best
         projections = solved

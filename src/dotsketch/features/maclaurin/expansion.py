@@ -25,11 +25,6 @@ from ..._support.stored import MOST_DEGREE, Count, array, stored
 from ...kernels import DotProductKernel, ExpandedKernel, directions
 from ..study import OVERFLOW, off_diagonal_mean
 
-MOST_NODES = 32  # of the eigenfunctions of a coefficient
-NODE_PRECISION = 1e-6  # of c(x, x) that the nodes leave at any row of the sample
-LEAST_EIGENVALUE = 1e-7  # of the nodes, relative to the largest: others are rounding
-LEAST_BLOCK = 1e-4  # of the kernel's root mean square: smaller blocks are left out
-
 
 class Inputs(NamedTuple, Generic[ArrayT]):
     """What an expansion makes of n rows."""
@@ -224,7 +219,8 @@ class EigenExpansion:
         inputs = self.inputs(X)
         cosines = inputs.unit @ inputs.unit.T
         kept = []
-        least = LEAST_BLOCK**2 * off_diagonal_mean(self.kernel(X) ** 2)
+        # below 10⁻⁴ of the kernel's root mean square
+        least = 1e-8 * off_diagonal_mean(self.kernel(X) ** 2)
         for b, degree in enumerate(self.degrees):
             squares = inputs.weights[:, b] ** 2
             size = off_diagonal_mean(squares[:, None] * cosines ** (2 * degree) * squares)
@@ -300,7 +296,8 @@ def _nodes(kernel: ExpandedKernel, places: np.ndarray, degree: int) -> np.ndarra
     left = np.ones(len(places))
     factor = np.empty((len(places), 0))
     chosen: list[int] = []
-    while len(chosen) < min(MOST_NODES, len(places)) and left.max() > NODE_PRECISION:
+    # until 10⁻⁶ of c_j(x, x) is left at most: about ten nodes for the kernels there are
+    while len(chosen) < min(32, len(places)) and left.max() > 1e-6:
         i = int(np.argmax(left))
         column = _coefficients(kernel, degree, places, places[i : i + 1])[:, 0] / (root * root[i])
         column = (column - factor @ factor[i]) / np.sqrt(left[i])
@@ -318,7 +315,7 @@ def _eigenfunctions(inner: np.ndarray, values: np.ndarray) -> list[tuple[np.ndar
     size = np.sqrt(np.diag(inner))
     size = np.where(size > 0, size, 1.0)
     w, V = np.linalg.eigh(inner / np.outer(size, size))
-    kept = w > LEAST_EIGENVALUE * w[-1]
+    kept = w > 1e-7 * w[-1]  # others are rounding
     whitening = V[:, kept] / np.sqrt(w[kept]) / size[:, None]
     white = values @ whitening  # (n, k), white whiteᵀ is the kernel of the rows
     eigenvalues, vectors = np.linalg.eigh(white.T @ white / len(values))

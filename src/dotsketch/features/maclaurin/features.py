@@ -10,8 +10,7 @@ import numpy as np
 from array_api_compat import is_numpy_array
 
 from ..._arrays import Array, HostParts, Parts, dense, is_foreign, namespace
-from ..._backends import Prepared, dense_like
-from ..._backends.chunks import column_views, fill
+from ..._backends import Prepared, dense_like, fill
 from ..._support.parameters import one_of, positive_integer
 from ..._support.stored import MOST_DEGREE, Count, stored
 from ...kernels import DotProductKernel, ExpandedKernel
@@ -103,7 +102,69 @@ class MaclaurinDesign(Design):
                 block.sketch.check_weights(drawn, self.dimension)
 
     def prepare(self, weights: Any, rows: Array) -> Prepared:
-        return MaclaurinColumns(self, weights, rows)
+        """The columns of all blocks side by side, and zeros for what is left of the budget."""
+        keeps_sparse, is_complex = self.expansion.keeps_sparse, self.output != "real"
+        units = rows if keeps_sparse else dense_like(rows)
+        steps: list[Any] = [  # columns of one block, times the weights of the rows
+            None if block.sketch is None else block.sketch.prepared(drawn, units)
+            for block, drawn in zip(self.blocks, weights, strict=True)
+        ]
+        widths = [block.width for block in self.blocks] + [self.allocation.unused]
+        stops = np.cumsum(widths).tolist()
+
+        def inputs(rows: Array) -> tuple[Array, list[Any]]:
+            return self._inputs(rows if keeps_sparse else dense(rows), rows.dtype)
+
+        def columns(rows: Array) -> Parts:
+            unit, scales = inputs(rows)
+            real: list[Any] = []
+            imaginary: list[Any] = []
+            xp = namespace(unit)
+            for step, scale, width in zip((*steps, None), scales, widths, strict=True):
+                if step is not None:
+                    part = step(unit, row_scale=scale)
+                elif width == 0:
+                    continue
+                else:  # a block without a sketch: the weights of the rows themselves
+                    values = xp.broadcast_to(scale, (scale.shape[0], width))
+                    part = values, 0 * values if is_complex else None
+                real.append(part[0])
+                imaginary.append(part[1])
+            return xp.concat(real, axis=1), xp.concat(imaginary, axis=1) if is_complex else None
+
+        def write(rows: Array, row_scale: Any, out: HostParts) -> None:
+            unit, scales = inputs(rows)
+            for step, scale, start, stop in zip(
+                (*steps, None), scales, [0, *stops], stops, strict=False
+            ):
+                views: Any = tuple(None if part is None else part[:, start:stop] for part in out)
+                if step is None:
+                    fill(views, (scale, 0.0))
+                else:
+                    step(unit, row_scale=scale, out=views)
+
+        # chunks are of an L2 cache and more: the temporaries of a block are as wide as the widest
+        widest = max(self.dimension, 2 * self.n_projections)
+        return Prepared(columns, widest, write, accepts_sparse=True, chunk_bytes=1 << 21)
+
+    def _inputs(self, rows: Array, dtype: Any) -> tuple[Array, list[Any]]:
+        """The inputs of the sketches, and the weights (n, 1) of their columns; zeros at the end."""
+        with np.errstate(over="ignore", invalid="ignore"):  # an error follows
+            inputs = self.expansion.inputs(rows, [block.number for block in self.blocks])
+        scales = []
+        for i, block in enumerate(self.blocks):
+            scale: Any = block.root * inputs.weights[:, i : i + 1]
+            # weights times √d to the degree must stay in the range of the dtype
+            if is_numpy_array(scale) and scale.size:
+                largest = float(np.max(np.abs(scale)))  # NaN stays NaN
+                bound = np.log(max(largest, 1e-300)) + 4 * block.degree
+                if not bound < np.log(np.finfo(dtype).max):
+                    raise ValueError(
+                        f"The features overflow {dtype}: scale X down, use a larger "
+                        "lengthscale or a smaller gamma, or use float64."
+                    )
+            scales.append(scale)
+        return inputs.unit, [*scales, 0 * scales[0]]
 
     def variance(self, A: np.ndarray, B: np.ndarray, part: str) -> np.ndarray:
         """Σ_b θ_b² ω_b(x)² ω_b(y)² V_b over the blocks that are sketched."""
@@ -163,79 +224,6 @@ class MaclaurinDesign(Design):
             return self
         kernel = self.kernel.detached()
         return replace(self, kernel=kernel, expansion=replace(self.expansion, kernel=kernel))
-
-
-class MaclaurinColumns(Prepared):
-    """The columns of all blocks of rows like those given, and zeros for what is left of the budget.
-
-    Its chunks are of an L2 cache and more: the temporaries of a block are as wide as the widest.
-    """
-
-    chunk_bytes = 1 << 21
-    accepts_sparse = True  # where the expansion does
-
-    def __init__(self, design: MaclaurinDesign, weights: Any, rows: Array):
-        self.design, self.dtype = design, rows.dtype
-        self.is_complex = design.output != "real"
-        self.unused = design.allocation.unused
-        self.widest = max(design.dimension, 2 * design.n_projections)
-        units = rows if design.expansion.keeps_sparse else dense_like(rows)
-        self.prepared = [
-            None if block.sketch is None else block.sketch.prepared(block_weights, units)
-            for block, block_weights in zip(design.blocks, weights, strict=True)
-        ]
-
-    def __call__(
-        self, rows: Array, *, row_scale: Array | None = None, out: HostParts | None = None
-    ) -> Parts:
-        unit, scales = self._inputs(rows)
-        parts: list[Any] = []
-        start = 0
-        for block, prepared, scale in zip(self.design.blocks, self.prepared, scales, strict=True):
-            views = None if out is None else column_views(out, start, start + block.width)
-            if prepared is None:
-                parts.append(self._constant(scale, 1, views))
-            else:
-                parts.append(prepared(unit, row_scale=scale, out=views))
-            start += block.width
-        if self.unused:
-            views = None if out is None else column_views(out, start, None)
-            parts.append(self._constant(0 * scales[0], self.unused, views))
-        if out is not None:
-            return out
-        real, imaginary = zip(*parts, strict=True)
-        xp = namespace(real[0])
-        is_real = imaginary[0] is None
-        return xp.concat(real, axis=1), None if is_real else xp.concat(imaginary, axis=1)
-
-    def _inputs(self, rows: Array) -> tuple[Array, list[Any]]:
-        """The inputs of the sketches, and the weights (n, 1) of their columns."""
-        expansion, blocks = self.design.expansion, self.design.blocks
-        rows = rows if expansion.keeps_sparse else dense(rows)
-        with np.errstate(over="ignore", invalid="ignore"):  # an error follows
-            inputs = expansion.inputs(rows, [block.number for block in blocks])
-        scales = []
-        for i, block in enumerate(blocks):
-            scale: Any = block.root * inputs.weights[:, i : i + 1]
-            # weights times √d to the degree must stay in the range of the dtype
-            if is_numpy_array(scale) and scale.size:
-                largest = float(np.max(np.abs(scale)))  # NaN stays NaN
-                bound = np.log(max(largest, 1e-300)) + 4 * block.degree
-                if not bound < np.log(np.finfo(self.dtype).max):
-                    raise ValueError(
-                        f"The features overflow {self.dtype}: scale X down, use a larger "
-                        "lengthscale or a smaller gamma, or use float64."
-                    )
-            scales.append(scale)
-        return inputs.unit, scales
-
-    def _constant(self, row_scale: Any, width: int, out: HostParts | None) -> Parts:
-        """Columns of a block without a sketch: the weights of the rows themselves."""
-        if out is not None:
-            fill(out, (row_scale, 0.0))
-            return out
-        real = namespace(row_scale).broadcast_to(row_scale, (row_scale.shape[0], width))
-        return real, 0 * real if self.is_complex else None
 
 
 class MaclaurinFeatures(FeatureMap):
@@ -344,28 +332,27 @@ class MaclaurinFeatures(FeatureMap):
                 kernel, self.max_degree, rows, study.centre, mean_split=self.mean_split
             )
             inputs = expansion.inputs(rows)
-        moments = ExpansionMoments.of(inputs, expansion.degrees, kernel, sketch, plain.part)
+        moments = ExpansionMoments.of(
+            inputs, expansion.degrees, kernel, sketch, plain.part, plain.n_projections
+        )
         return MaclaurinDesign(
             study.resolved,
             study.dimension,
             self.n_components,
             self.output,
             expansion=replace(expansion, kernel=study.resolved),
-            allocation=self._allocate(moments, plain.n_projections, study.streams[1]),
+            allocation=self._allocate(moments, study.streams[1]),
             sketch=self.sketch,
         )
 
-    def _allocate(
-        self, moments: ExpansionMoments, budget: int, rng: np.random.Generator
-    ) -> Allocation:
+    def _allocate(self, moments: ExpansionMoments, rng: np.random.Generator) -> Allocation:
         if not isinstance(self.allocation, str):
-            projections = listed_projections(self.allocation, moments.degrees, budget)
+            projections = listed_projections(self.allocation, moments.degrees, moments.budget)
             return evaluate(moments, projections, np.zeros(len(projections), dtype=bool))
         if self.allocation == "random":
-            return drawn_degrees(moments, budget, rng)
+            return drawn_degrees(moments, rng)
         return allocate(
             moments,
-            budget,
             max_degree=self.max_degree,
             coefficients=self.coefficients,
             writes_out=self.allocation == "optimal",
@@ -437,9 +424,9 @@ class MaclaurinFeatures(FeatureMap):
         return self.allocation_.expected_relative_error
 
 
-def drawn_degrees(moments: ExpansionMoments, budget: int, rng: np.random.Generator) -> Allocation:
+def drawn_degrees(moments: ExpansionMoments, rng: np.random.Generator) -> Allocation:
     """Degrees n drawn with probabilities ∝ 2^−(n+1), beside the constant (Kar and Karnick)."""
-    degrees = moments.degrees
+    degrees, budget = moments.degrees, moments.budget
     rest = budget - int(np.sum(degrees == 0))
     if rest < 0 or (rest == 0 and np.any(degrees > 0)):
         raise Unsuited(

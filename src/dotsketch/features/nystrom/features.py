@@ -37,9 +37,6 @@ from ..study import Study, keeps_sparse, most_rows, take_or_keep
 from .landmarks import landmark_rule, n_candidates
 from .whitening import Whitening, leading, second_moment, softened
 
-AUTO_LANDMARKS = 2048  # two per column by default, up to so many: a set-up of seconds
-COLUMNS_AT_ONCE = 128  # of a triangular W that are multiplied at once
-
 
 @keeps_prepared
 class Basis(NamedTuple):
@@ -129,14 +126,71 @@ class NystromDesign(Design):
         check_lengths(weights, (Basis,), d=self.dimension, D=self.n_components)
 
     def prepare(self, weights: Basis, rows: Array) -> Prepared:
+        """z(x) = Wᵀ k(B, x)."""
         keep = keeps_sparse_rows(weights.rows, rows)
         if self.is_differentiable:
-            return NystromColumns(self, weights, rows, keep)
-        return kept(weights, (self, keep), rows, lambda: NystromColumns(self, weights, rows, keep))
+            return self._columns(weights, rows, keep)
+        return kept(weights, (self, keep), rows, lambda: self._columns(weights, rows, keep))
 
-    def apply(self, X: ArrayT, weights: Any, n_jobs: int | None = None) -> ArrayT:
-        with np.errstate(over="ignore", invalid="ignore"):  # `checked` raises
-            return super().apply(X, weights, n_jobs)
+    def _columns(self, basis: Basis, rows: Array, keeps_sparse: bool) -> Prepared:
+        unit_kernel, scale = with_variance_one(self.kernel), square_root(self.kernel.variance)
+        W: Any = basis.normalization
+        # Roundings ε of k(B, x) become ε|W| in z. D columns leave an error of about the least
+        # eigenvalue of K_BB, 1/|W|²: in float32 roundings have to be below a tenth of it
+        is_single = str(rows.dtype).endswith("float32")
+        is_wide = not self.kernel.shift_invariant or self.is_differentiable
+        if is_single and not is_wide:
+            size = float(np.linalg.norm(np.asarray(host(W))))
+            is_wide = size**3 * float(np.finfo(np.float32).eps) > 0.1
+
+        def wide(rows: Any) -> Any:
+            return double(dense(rows)) if is_wide else dense(rows)
+
+        first = wide(rows[:1, :])
+        dtype = first.dtype
+        if is_wide and str(dtype).endswith("float32"):  # there is no float64
+            diagonal = self.unit_kernel.diag(basis.rows)
+            W = softened(np.asarray(host(W)), diagonal)
+        B: Any = basis.rows
+        landmarks: Any = B.astype(dtype) if keeps_sparse else like(dense(B), first)
+        W = (
+            self._rewhitened(W, unit_kernel, landmarks)
+            if self.is_differentiable
+            else like(W, first)
+        )
+        m, D = W.shape
+        is_triangular = m == D and is_numpy_array(W) and not np.any(np.tril(W, -1))
+
+        def columns(rows: Any) -> Parts:  # (n, d) -> (n, D), None
+            X = csr_array(rows, dtype=dtype) if keeps_sparse else wide(rows)
+            K: Any = unit_kernel(X, landmarks)
+            if is_triangular:
+                Z: Any = np.empty_like(K)
+                for start in range(0, D, 128):  # zeros below the diagonal are left out
+                    stop = min(start + 128, D)
+                    np.matmul(K[:, :stop], W[:stop, start:stop], out=Z[:, start:stop])
+            else:
+                Z = K @ W
+            if not (isinstance(scale, float) and scale == 1):
+                Z = scale * Z
+            return namespace(Z).astype(Z, rows.dtype), None
+
+        # the kernel may make a chunk of sparse rows dense that has more entries than others
+        width = self.dimension // 32 if keeps_sparse else self.dimension
+        return Prepared(
+            columns, max(m, D, width), accepts_sparse=True, chunk_bytes=1 << 23, least_rows=64
+        )
+
+    def _rewhitened(self, W: Any, unit_kernel: Any, landmarks: Any) -> Any:  # (m, D) -> (m, D)
+        """W for the kernel's parameters as they are, if gradients flow to them.
+
+        The fit has Wᵀ(K_BB + jitter) W = 1. With other parameters this is M = 1 + Wᵀ ΔK_BB W, and
+        W C⁻ᵀ with M = C Cᵀ whitens again; its derivative is that of the features.
+        """
+        xp, W = namespace(landmarks), like(W, landmarks)
+        change = unit_kernel(landmarks) - self.unit_kernel(landmarks)
+        one = like(np.eye(W.shape[1]), landmarks)
+        return xp.linalg.solve(xp.linalg.cholesky(one + W.T @ change @ W), W.T).T
 
     def checked(self, Z: ArrayT, X: Array) -> ArrayT:
         xp = namespace(Z)
@@ -149,76 +203,6 @@ class NystromDesign(Design):
             f"The features overflow {X.dtype}: the largest entry of X is {largest:.3g}; scale X "
             "down, use a smaller gamma or a larger lengthscale, or use float64."
         )
-
-
-class NystromColumns(Prepared):
-    """z(x) = Wᵀ k(B, x) for chunks of rows like those given, in their library.
-
-    The kernel's parameters may have changed since the fit, if gradients flow to them.
-    """
-
-    chunk_bytes = 1 << 23
-
-    accepts_sparse = True  # the kernel takes them, or `columns` makes them dense
-
-    def __init__(self, design: NystromDesign, basis: Basis, rows: Array, keeps_sparse: bool):
-        self.design, self.keeps_sparse = design, keeps_sparse
-        self.unit_kernel = with_variance_one(design.kernel)
-        self.scale = square_root(design.kernel.variance)
-        W = basis.normalization
-        # Roundings ε of k(B, x) become ε|W| in z. D columns leave an error of about the least
-        # eigenvalue of K_BB, 1/|W|²: in float32 roundings have to be below a tenth of it
-        is_single = str(rows.dtype).endswith("float32")
-        self.is_wide = not design.kernel.shift_invariant or design.is_differentiable
-        if is_single and not self.is_wide:
-            size = float(np.linalg.norm(np.asarray(host(W))))
-            self.is_wide = size**3 * float(np.finfo(np.float32).eps) > 0.1
-        first: Any = self._wide(rows[:1, :])
-        self.dtype = first.dtype
-        if self.is_wide and str(first.dtype).endswith("float32"):  # there is no float64
-            diagonal = design.unit_kernel.diag(basis.rows)
-            W = softened(np.asarray(host(W)), diagonal)
-        B: Any = basis.rows
-        self.landmarks: Any = B.astype(self.dtype) if self.keeps_sparse else like(dense(B), first)
-        self.W: Any = self._rewhitened(W, first) if design.is_differentiable else like(W, first)
-        m, D = self.W.shape
-        self.is_triangular = m == D and is_numpy_array(self.W) and not np.any(np.tril(self.W, -1))
-        self.widest = max(m, D, 0 if self.keeps_sparse else rows.shape[1])
-
-    @property
-    def chunk_rows(self) -> int:
-        # the kernel may make a chunk of sparse rows dense that has more entries than others
-        most = (1 << 25) // self.design.dimension if self.keeps_sparse else 1 << 20
-        return max(64, min(most, self.chunk_bytes // (8 * self.widest)))
-
-    def columns(self, rows: Array) -> Parts:  # (n, d) -> (n, D), None
-        wide: Any = csr_array(rows, dtype=self.dtype) if self.keeps_sparse else self._wide(rows)
-        K: Any = self.unit_kernel(wide, self.landmarks)
-        if self.is_triangular:
-            Z: Any = np.empty_like(K)
-            D = Z.shape[1]
-            for start in range(0, D, COLUMNS_AT_ONCE):  # zeros below the diagonal are left out
-                stop = min(start + COLUMNS_AT_ONCE, D)
-                np.matmul(K[:, :stop], self.W[:stop, start:stop], out=Z[:, start:stop])
-        else:
-            Z = K @ self.W
-        if not (isinstance(self.scale, float) and self.scale == 1):
-            Z = self.scale * Z
-        return namespace(Z).astype(Z, rows.dtype), None
-
-    def _wide(self, rows: Any) -> Any:
-        return double(dense(rows)) if self.is_wide else dense(rows)
-
-    def _rewhitened(self, W: Any, rows: Any) -> Any:  # (m, D) -> (m, D)
-        """W for the kernel's parameters as they are.
-
-        The fit has Wᵀ(K_BB + jitter) W = 1. With other parameters this is M = 1 + Wᵀ ΔK_BB W, and
-        W C⁻ᵀ with M = C Cᵀ whitens again; its derivative is that of the features.
-        """
-        xp, W = namespace(rows), like(W, rows)
-        change = self.unit_kernel(self.landmarks) - self.design.unit_kernel(self.landmarks)
-        one = like(np.eye(W.shape[1]), rows)
-        return xp.linalg.solve(xp.linalg.cholesky(one + W.T @ change @ W), W.T).T
 
 
 def with_variance_one(kernel: Kernel) -> Any:
@@ -362,7 +346,7 @@ class NystromFeatures(FeatureMap):
         """How many landmarks D columns are made of, if there are so many rows."""
         count: Any = self.n_landmarks
         if isinstance(count, str) and count == "auto":
-            return max(D, min(2 * D, AUTO_LANDMARKS))
+            return max(D, min(2 * D, 2048))  # with more, the set-up would take minutes
         is_number = isinstance(count, Real) and not isinstance(count, bool)
         if not is_number or not 0 < count < np.inf:
             raise ValueError(

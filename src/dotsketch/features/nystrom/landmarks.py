@@ -16,15 +16,10 @@ from ..._support.parameters import one_of
 from ...kernels import Kernel
 from ..study import keeps_sparse, take_or_keep
 
-_BLOCK = 100  # pivots proposed at once
-_CANDIDATES = 5000  # rows that pivots are drawn from, unless twice the landmarks are more
-_BYTES = 1 << 28  # of those rows, made dense
-_EXHAUSTED = 1e-13  # of the trace: what is left of it is rounding
-
 
 def n_candidates(n_landmarks: int) -> int:
     """The number of rows that pivots are drawn from, if there are so many."""
-    return max(_CANDIDATES, 2 * n_landmarks)
+    return max(5000, 2 * n_landmarks)
 
 
 def uniform_rows(
@@ -51,14 +46,16 @@ def pivoted_rows(
     n = X.shape[0]
     if n <= n_landmarks:
         return uniform_rows(kernel, X, n_landmarks, rng)  # all of them
-    most = n if keeps_sparse(X) else max(_BYTES // (8 * X.shape[1]), n_landmarks)
+    # 256 MiB of rows, unless they are sparse
+    most = n if keeps_sparse(X) else max((1 << 28) // (8 * X.shape[1]), n_landmarks)
     chosen = rng.permutation(n)[: min(n_candidates(n_landmarks), most)]
     rows = take_or_keep(X, chosen)
     left = np.asarray(kernel.diag(rows), dtype=np.float64).copy()  # of k(x, x)
     total = float(np.sum(left))
     factor = np.empty((n_landmarks, len(chosen)))
     pivots = np.empty(0, dtype=np.intp)
-    while len(pivots) < n_landmarks and np.sum(left) > _EXHAUSTED * total:
+    # until what is left is rounding
+    while len(pivots) < n_landmarks and np.sum(left) > 1e-13 * total:
         k = len(pivots)
         accepted, small = _accepted(kernel, rows, left, factor[:k], n_landmarks - k, rng)
         if not len(accepted):  # the first proposal is accepted, unless what is left is rounding
@@ -85,13 +82,14 @@ def _accepted(
     rng: np.random.Generator,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Some new pivots, and the Cholesky factor of what is left of the kernel between them."""
-    proposed = rng.choice(len(left), _BLOCK, p=left / np.sum(left))
-    luck = rng.random(_BLOCK)
+    size = 100  # are proposed at once
+    proposed = rng.choice(len(left), size, p=left / np.sum(left))
+    luck = rng.random(size)
     H = kernel(rows[proposed]) - factor[:, proposed].T @ factor[:, proposed]
     threshold, diagonal = luck * left[proposed], np.diagonal(H).copy()
-    lower = np.zeros((_BLOCK, min(_BLOCK, most)))
+    lower = np.zeros((size, min(size, most)))
     kept: list[int] = []
-    for i in range(_BLOCK):
+    for i in range(size):
         if threshold[i] < diagonal[i] and len(kept) < most:
             k = len(kept)
             column = lower[i:, k]
