@@ -103,10 +103,11 @@ class PreparedMonomials(Prepared):
         self.widest = max(weights.factor.shape[0], 1)
         self.indices: list[tuple[Array, Array]] = []
         if not is_numpy_array(self.factor):
+            dimension = int(rows.shape[1])  # a symbol while torch.compile records
             self.indices = [
                 (like(parents, rows), like(lasts, rows))
                 for degree in range(2, sketch.degree + 1)
-                for parents, lasts in [_parents(degree, rows.shape[1])]
+                for parents, lasts in [_parents(degree, dimension)]
             ]
 
     def columns(self, rows: Array) -> Parts:
