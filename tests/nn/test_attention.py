@@ -318,6 +318,13 @@ def test_multi_head_attention(feature_map, qk_norm):
     assert all(p.grad is not None for p in attention.parameters())
 
 
+def test_normalised_queries_have_the_norm_of_the_map():
+    attention = nn.SketchAttention(16, 2, num_features=32, qk_norm=True, generator=0)
+    for module in (attention.q_norm, attention.k_norm):
+        norms = module(torch.randn(50, 8)).norm(dim=-1)
+        torch.testing.assert_close(norms, torch.full_like(norms, attention.feature_map.norm))
+
+
 def test_wrong_arguments_are_named():
     q, k, v = data(4)
     run = functools.partial(functional.linear_attention, feature_map=make_map("polynomial"))
