@@ -93,6 +93,7 @@ $(VENV)/.demo: $(VENV)/.created $(BUILT_FROM)
 	touch $@
 
 $(VENV)/.docs: $(VENV)/.created $(BUILT_FROM)
+	$(INSTALL) '$(TORCH)'
 	$(INSTALL) --editable '.[docs]'
 	touch $@
 

@@ -1,13 +1,12 @@
 """Measurements behind the tables and figures of the documentation.
 
 - `ratios`, `kernels`, `wave_errors`: speed and accuracy of the compiled code (docs/performance.md)
-- `whole_models`, `uci`: models with everybody's defaults, and published figures
-  (docs/whole_models.md)
+- `whole_models`: models with everybody's defaults (docs/whole_models.md)
 - `columns`, `prediction`, `auto`: errors of features, predicted and measured (docs/columns.md,
   docs/maclaurin.md, docs/auto.md)
 - `fourier_errors`, `spherical_density`, `divergences`: beside the authors' results
   (docs/fourier.md, docs/spherical.md, docs/reproduction.md)
-- `gp`, `solvers`, `classifiers`: Gaussian processes (docs/gp.md, docs/gp_measured.md)
+- `gp`: the figures of docs/gp.md
 - `cluster`, `attention`, `tanimoto`, `molecules`: the guides of the same names
 - `fuzz_bytes`, `fuzz_models`, `fuzz_semantics`: damaged model files (docs/persistence.md)
 

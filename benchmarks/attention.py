@@ -166,7 +166,12 @@ class Recall(nn.Module):
             self.attention = nn.MultiheadAttention(EMBEDDING, RECALL_HEADS, batch_first=True)
         else:
             self.attention = SketchAttention(
-                EMBEDDING, RECALL_HEADS, feature_map=feature_map, causal=True, qk_norm=True
+                EMBEDDING,
+                RECALL_HEADS,
+                feature_map=feature_map,
+                causal=True,
+                qk_norm=True,
+                chunk_size=1,
             )
             for norm in (self.attention.q_norm, self.attention.k_norm):
                 nn.init.constant_(norm.weight, 1.0)

@@ -1,11 +1,8 @@
-"""The figures of docs/gp.md and docs/gp_measured.md.
+"""The figures of docs/gp.md.
 
-    python -m benchmarks.gp [scale posteriors corrections divergence] [--data DIR]
-                            [--out docs/figures]
+    python -m benchmarks.gp [posteriors divergence] [--data DIR] [--out docs/figures]
 
-- scale: time and memory of a regression on up to 2,000,000 rows of a memory map.
 - posteriors: the two posteriors of complex features beside the exact one, along a line.
-- corrections: the toy example of Section 5.6 of the paper, with and without correction.
 - divergence: KL to the exact posterior as features grow, on concrete and kin8nm of DIR.
 
 Every part prints its numbers and writes gp_<part>.svg.
@@ -13,10 +10,6 @@ Every part prints its numbers and writes gp_<part>.svg.
 
 from __future__ import annotations
 
-import subprocess
-import sys
-import tempfile
-import time
 from pathlib import Path
 
 import matplotlib
@@ -35,48 +28,9 @@ from dotsketch import (
 )
 from dotsketch.datasets import load_dataset
 
-from .common import data_parser, peak_mebibytes
+from .common import data_parser
 
 BLUE, ORANGE, GREY = "#2563a8", "#d97706", "#6b7280"
-
-
-def scale() -> plt.Figure:
-    rows = 2_000_000
-    sizes = (rows // 8, rows // 4, rows // 2, rows)
-    results = []
-    with tempfile.TemporaryDirectory() as folder:
-        X = np.lib.format.open_memmap(f"{folder}/X.npy", "w+", dtype=np.float32, shape=(rows, 64))
-        y, rng = np.empty(rows), np.random.default_rng(0)
-        for start in range(0, rows, 100_000):
-            part = X[start : start + 100_000]
-            part[:] = rng.standard_normal(part.shape, dtype=np.float32) / 8
-            y[start : start + 100_000] = np.sin(4 * part[:, 0])
-        np.save(f"{folder}/y.npy", y)
-        for n in sizes:
-            # A process of its own, for the peak of its memory
-            code = f"from benchmarks.gp import fit_rows; fit_rows({folder!r}, {n})"
-            command = [sys.executable, "-c", code]
-            output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-            results.append([float(number) for number in output.split()])
-            seconds, peak = results[-1]
-            print(f"{n:>9,} rows: {seconds:.1f} processor seconds, {peak:.0f} MiB", flush=True)
-    figure, axes = plt.subplots(1, 2, figsize=(8, 2.8), layout="constrained")
-    millions = [n / 1e6 for n in sizes]
-    axes[0].plot(millions, [seconds for seconds, _ in results], "o-", color=BLUE)
-    axes[0].set(xlabel="million rows", ylabel="fit, CPU time (s)", xlim=(0, None), ylim=(0, None))
-    axes[1].plot(millions, [peak for _, peak in results], "o-", color=BLUE)
-    axes[1].axhline(1024, color=GREY, linestyle=":")
-    axes[1].set(xlabel="million rows", ylabel="peak memory (MiB)", xlim=(0, None), ylim=(0, 1100))
-    return figure
-
-
-def fit_rows(folder: str, n: int) -> None:
-    """One fit to rows of a memory map: prints processor seconds and peak memory."""
-    X, y = np.load(f"{folder}/X.npy", mmap_mode="r")[:n], np.load(f"{folder}/y.npy")[:n]
-    features = MaclaurinFeatures(Gaussian(lengthscale=1.0), n_components=1000, random_state=0)
-    start = time.process_time()
-    FeatureGPRegressor(features, noise_variance=0.01, prior_variance=1.0).fit(X, y)
-    print(time.process_time() - start, peak_mebibytes())
 
 
 def posteriors() -> plt.Figure:
@@ -116,35 +70,6 @@ def posteriors() -> plt.Figure:
     axes[2].set(title="mean of 20 draws", ylim=(0, None), xlabel="first input")
     axes[2].set_ylabel("standard deviation")
     axes[2].legend(frameon=False)
-    return figure
-
-
-def corrections() -> plt.Figure:
-    rng = np.random.default_rng(0)
-    X = np.linspace(-4, 4, 60)[:, None]
-    y = np.sin(5 * X[:, 0]) / X[:, 0] + 0.1 * rng.standard_normal(60)
-    exact = ExactGPRegressor(Gaussian(lengthscale=1.0), noise_variance=0.01, optimize=True)
-    exact.fit(X, y)
-    settings = {"noise_variance": exact.noise_variance_, "prior_variance": exact.prior_variance_}
-    x = np.linspace(-6, 6, 160)
-    mean, deviation = exact.predict(x[:, None], return_std=True)
-    figure, axes = plt.subplots(1, 2, figsize=(8, 3), sharey=True, layout="constrained")
-    for axis, correction in zip(axes, (None, "posterior"), strict=True):
-        features = MaclaurinFeatures(
-            exact.kernel_, sketch="rademacher", n_components=10, max_degree=9, random_state=0
-        )
-        model = FeatureGPRegressor(features, variance_correction=correction, **settings).fit(X, y)
-        shade = {"color": GREY, "alpha": 0.25, "linewidth": 0}
-        axis.fill_between(x, mean - 2 * deviation, mean + 2 * deviation, **shade)
-        axis.plot(x, mean, color=GREY, label="exact")
-        m, s = model.predict(x[:, None], return_std=True)
-        axis.plot(x, m, color=BLUE, label="10 features")
-        for sign in (-2, 2):
-            axis.plot(x, m + sign * s, color=BLUE, linewidth=0.8)
-        axis.plot(X[:, 0], y, ".", color="black", markersize=2)
-        axis.set(title=f"variance_correction={correction!r}", ylim=(-6, 9), xlabel="x")
-    axes[0].set_ylabel("mean ± 2 standard deviations")
-    axes[0].legend(frameon=False)
     return figure
 
 
@@ -195,7 +120,7 @@ def divergence() -> plt.Figure:
     return figure
 
 
-PARTS = {function.__name__: function for function in (scale, posteriors, corrections, divergence)}
+PARTS = {function.__name__: function for function in (posteriors, divergence)}
 
 
 def main() -> None:
@@ -203,6 +128,7 @@ def main() -> None:
     parser.add_argument("parts", nargs="*", default=list(PARTS), help=" ".join(PARTS))
     parser.add_argument("--out", type=Path, default=Path("docs/figures"))
     options = parser.parse_args()
+    options.out.mkdir(parents=True, exist_ok=True)
     matplotlib.rcParams["svg.hashsalt"] = "dotsketch"  # the same file for the same figure
     for part in options.parts:
         PARTS[part]().savefig(options.out / f"gp_{part}.svg", metadata={"Date": None})

@@ -12,6 +12,7 @@ import tempfile
 import time
 from pathlib import Path
 
+import matplotlib.pyplot as plt
 import numpy as np
 
 from dotsketch import FeatureGPRegressor, PolynomialSketch, SufficientStatistics
@@ -65,3 +66,15 @@ with tempfile.TemporaryDirectory() as folder:
     whole = FeatureGPRegressor(features).fit(batches(X, y, 20_000))
     equal = np.array_equal(resumed.statistics_.gram(), whole.statistics_.gram())
     print("… and the resumed fit has the bits of an uninterrupted one:", equal)
+
+# What was learnt: y = x₁ x₂, here against x₁ for three values of x₂, with 95 % intervals of f
+grid = np.zeros((100, DIMENSION), dtype=np.float32)
+grid[:, 0] = np.linspace(-3, 3, 100)
+for second in (-1, 0, 1):
+    grid[:, 1] = second
+    mean, std = gp.predict(grid, return_std=True)
+    plt.fill_between(grid[:, 0], mean - 1.96 * std, mean + 1.96 * std, alpha=0.3)
+    plt.plot(grid[:, 0], mean, label=f"x₂ = {second}")
+plt.xlabel("x₁")
+plt.legend()
+plt.show()

@@ -10,6 +10,7 @@ L-BFGS maximises it. One target depends on the first two of five inputs: their l
 short, the others grow. Needs torch (`pip install 'dotsketch[torch]'`).
 """
 
+import matplotlib.pyplot as plt
 import torch
 
 from dotsketch import FeatureGPRegressor, Gaussian, MaclaurinFeatures
@@ -51,10 +52,12 @@ def closure():
 
 
 print(f"before   -log p(y)/n {loss().item():.3f}")
+paths = [log_lengthscale.exp().tolist()]
 for round_number in range(1, 5):
     optimiser.step(closure)
     scales = ", ".join(f"{value:.1f}" for value in log_lengthscale.exp().tolist())
     noise = log_noise.exp().item()
+    paths.append(log_lengthscale.exp().tolist())
     print(f"round {round_number}  -log p(y)/n {loss().item():.3f}   noise {noise:.4f}   [{scales}]")
 
 # The trained numbers in an estimator: features are drawn and allocated for them anew.
@@ -69,3 +72,9 @@ gp = FeatureGPRegressor(
     normalize_y="mean",  # as above
 ).fit(X[train].numpy(), y[train].numpy())
 print(f"R² on rows held out: {gp.score(X[test].numpy(), y[test].numpy()):.3f}")
+
+plt.semilogy(paths, ".-", label=[f"input {k + 1}" for k in range(5)])
+plt.xlabel("round of L-BFGS")
+plt.ylabel("lengthscale")
+plt.legend()
+plt.show()

@@ -16,6 +16,7 @@ are made up: sets of fragments, some of which are good.
 
 import sys
 
+import matplotlib.pyplot as plt
 import numpy as np
 import scipy.sparse
 
@@ -82,6 +83,7 @@ print(f"predicted error of the kernel: {gp.features_.expected_relative_error_:.3
 
 # Thompson sampling: each round measures the best molecule of every function that is drawn
 best = np.sort(y)[::-1]
+progress = [0]
 known = rng.permutation(len(y))[:100]
 print("round  measured  best so far   its rank  of the best 100")
 for step in range(ROUNDS):
@@ -91,6 +93,14 @@ for step in range(ROUNDS):
     known = np.union1d(known, np.argmax(values, axis=0))
     rank = int(np.sum(best > y[known].max())) + 1
     found = int(np.sum(y[known] >= best[99]))
+    progress.append(found)
     print(f"{step + 1:5d} {len(known):9d} {y[known].max():12.3f} {rank:10d} {found:16d}")
 chance = 100 * len(known) / len(y)
 print(f"{len(known)} random molecules have {chance:.1f} of the best 100 on average")
+
+figure, panels = plt.subplots(1, 2, figsize=(8, 3), layout="constrained")
+panels[0].errorbar(y[test], mean, 1.96 * deviation, fmt=".", markersize=3, elinewidth=0.2)
+panels[0].axline((y[test].mean(), y[test].mean()), slope=1, color="gray", lw=0.8)
+panels[0].set(xlabel="measured", ylabel="predicted, with 95 % interval")
+panels[1].plot(progress, "o-")
+panels[1].set(xlabel="round", ylabel="found of the best 100")

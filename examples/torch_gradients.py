@@ -8,6 +8,7 @@ The features follow the library of their input: a tensor in, a tensor out, in th
 Needs torch (`pip install 'dotsketch[torch]'`).
 """
 
+import matplotlib.pyplot as plt
 import torch
 
 from dotsketch import PolynomialSketch
@@ -36,10 +37,17 @@ def held_out_error(gamma):
 
 log_gamma = torch.tensor(-6.0, dtype=torch.float64, requires_grad=True)
 optimiser = torch.optim.Adam([log_gamma], lr=0.2)
+errors = []
 for step in range(41):
     optimiser.zero_grad()
     error = held_out_error(log_gamma.exp())
     error.backward()
+    errors.append((log_gamma.exp().item(), error.item()))
     if step % 10 == 0:
         print(f"step {step:2d}   gamma {log_gamma.exp().item():.3f}   error {error.item():.4f}")
     optimiser.step()
+
+plt.loglog(*zip(*errors, strict=True), ".-")
+plt.xlabel("gamma")
+plt.ylabel("error on held-out rows")
+plt.show()

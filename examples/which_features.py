@@ -10,6 +10,7 @@ columns; errors are relative, over pairs of rows not seen, the root mean square 
 The table of docs/guide/which.md.
 """
 
+import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
@@ -61,7 +62,7 @@ def measured(row, kernel, train, test):
 
 
 def cells(kernel, X):
-    """group -> "predicted / measured" of its best candidate; the least measured in bold."""
+    """group -> the predicted and the measured error of its best candidate."""
     train, test = train_test_split(X, test_size=N_TEST, random_state=0)
     table = plan(kernel, train, n_components=COLUMNS, n_pairs_sample=N_SAMPLE)
     best = {}
@@ -70,24 +71,36 @@ def cells(kernel, X):
         if plain and getattr(row.candidate, "allocation", "optimal") == "optimal":
             best.setdefault(group(row.candidate), row)
     resolved = kernel.resolve(train)
-    found = {name: measured(row, resolved, train, test) for name, row in best.items()}
-    least = min(found.values())
     return {
-        name: f"{best[name].relative_error:.2g} / " + (f"**{e:.2g}**" if e == least else f"{e:.2g}")
-        for name, e in found.items()
+        name: (row.relative_error, measured(row, resolved, train, test))
+        for name, row in best.items()
     }
 
 
 def main():
+    errors = {name: [] for name in GROUPS}
     print("| kernel | data | " + " | ".join(GROUPS) + " |")
     print("|" + "---|" * (len(GROUPS) + 2))
     for kernel_name, kernel in KERNELS.items():
         for data_name, X in DATA.items():
             if (kernel_name, data_name) in LEFT_OUT:
                 continue
-            found = cells(kernel, X)
-            line = " | ".join(found.get(name, "") for name in GROUPS)
+            pairs = cells(kernel, X)
+            least = min(error for _, error in pairs.values())
+            texts = {}
+            for name, (predicted, error) in pairs.items():
+                errors[name].append((predicted, error))
+                bold = "**" if error == least else ""
+                texts[name] = f"{predicted:.2g} / {bold}{error:.2g}{bold}"
+            line = " | ".join(texts.get(name, "") for name in GROUPS)
             print(f"| {kernel_name} | {data_name} | {line} |", flush=True)
+
+    axes = plt.figure(figsize=(5, 4), layout="constrained").subplots()
+    for name, values in errors.items():
+        axes.loglog(*np.array(values).reshape(-1, 2).T, "o", markersize=4, label=name)
+    axes.axline((0.1, 0.1), (1, 1), color="gray", lw=0.8)
+    axes.set(xlabel="predicted error", ylabel="measured error")
+    axes.legend(frameon=False, fontsize=8)
 
 
 if __name__ == "__main__":

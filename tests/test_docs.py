@@ -55,6 +55,13 @@ def test_examples_of_pages_are_right(page, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_no_line_is_dropped_as_a_comment(page):
+    """MyST drops lines that begin with a percent sign."""
+    text = FENCE.sub("", page.read_text(encoding="utf-8"))
+    assert [line for line in text.splitlines() if line.lstrip().startswith("%")] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_lead_to_files(page):
     links = LINK.findall(page.read_text(encoding="utf-8"))
     assert [link for link in links if not (page.parent / link).exists()] == []

@@ -10,14 +10,11 @@ import pytest
 FOLDER = Path(__file__).parent.parent / "examples"
 SCRIPTS = sorted(FOLDER.glob("*.py"))
 NEEDS = {
-    "compare_sketches": "matplotlib",
-    "error_against_time": "matplotlib",
-    "gp_band": "matplotlib",
-    "predicted_and_measured": "matplotlib",
     "bilinear_pooling": "torch",
     "gp_gpytorch": "gpytorch",
     "gp_torch_lbfgs": "torch",
     "linear_attention": "torch",
+    "thompson_sampling": "torch",
     "torch_gradients": "torch",
 }
 
@@ -61,12 +58,18 @@ def with_constants(source, constants):
 def test_example_runs(script, tmp_path, monkeypatch, capsys):
     if script.stem in NEEDS:
         pytest.importorskip(NEEDS[script.stem])
+    pytest.importorskip("matplotlib")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", [str(script)])
     monkeypatch.setenv("MPLBACKEND", "Agg")
     tree = with_constants(script.read_text(encoding="utf-8"), SMALL.get(script.stem, {}))
     exec(compile(tree, str(script), "exec"), {"__name__": "__main__"})
     assert len(capsys.readouterr().out.splitlines()) > 2
+    from matplotlib import pyplot
+
+    figures = pyplot.get_fignums()
+    pyplot.close("all")
+    assert figures  # the gallery shows them
 
 
 def test_every_example_has_a_title_for_the_gallery():

@@ -6,6 +6,7 @@ import inspect
 import json
 import pkgutil
 import zipfile
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -260,3 +261,15 @@ def test_every_class_of_the_list_is_fuzzed():
     fuzzed = by_class(subjects())
     abstract = {f"dotsketch.{name}" for name in ABSTRACT}
     assert set(known_classes()) - abstract <= set(fuzzed)
+
+
+@pytest.mark.parametrize("name", ["tensor_sketch", "balanced_tensor_sketch"])
+def test_buckets_end_below_the_number_of_projections(name):
+    """One more would be a write behind the end of an array of compiled code."""
+    features = POLYNOMIAL_SKETCHES[name]
+    sketch, weights = features.design_.sketch, features.weights_
+    for last, fits in ((sketch.n_projections - 1, True), (sketch.n_projections, False)):
+        buckets = np.zeros_like(weights.buckets)
+        buckets[-1, -1] = last
+        with nullcontext() if fits else pytest.raises(ValueError, match="buckets has values"):
+            sketch.check_weights(weights._replace(buckets=buckets), buckets.shape[1])

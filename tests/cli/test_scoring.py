@@ -22,6 +22,14 @@ def test_regression(rng, step):
     assert figures["mnll"] == pytest.approx(-norm.logpdf(y, mean, deviation).mean(), rel=1e-12)
 
 
+@pytest.mark.parametrize(("distance", "covered"), [(1.9, 1.0), (2.0, 0.0)])
+def test_intervals_of_95_percent_end_at_1_96_deviations(distance, covered):
+    deviation = np.array([0.5, 2.0])
+    prediction = NumberPrediction(np.zeros(2), deviation)
+    figures = Score.of(prediction, distance * deviation * [1, -1]).figures()
+    assert figures["coverage"] == covered
+
+
 def test_classification(rng):
     classes = np.array(["a", "b", "c"])
     y = rng.choice(classes, 40)

@@ -31,14 +31,16 @@ def data(length, dtype=torch.float32, keys=None):
     return [(x / 2).requires_grad_() for x in values]
 
 
-def naive(q, k, v, feature_map, *, causal, mask=None, normalize=True, exact_chunk=None):
-    """The definition: a matrix of weights. `exact_chunk`: the exact kernel in diagonal blocks."""
+def naive(q, k, v, feature_map, *, causal, mask=None, normalize=True, chunk_size=256):
+    """The definition: a matrix of weights, exact ones among the positions of a chunk."""
     q, k, v = (x.transpose(1, 2) for x in (q, k, v))
     power = getattr(feature_map, "power", 1)
     weights = torch.einsum("bhqf,bhkf->bhqk", feature_map(q), feature_map(k)) ** power
-    if exact_chunk:
-        block = torch.arange(q.shape[2]) // exact_chunk
-        same = block[:, None] == block[None, :]
+    if hasattr(feature_map, "kernel"):
+        same = torch.tensor(k.shape[2] <= chunk_size)
+        if causal:
+            block = torch.arange(q.shape[2]) // chunk_size
+            same = block[:, None] == block[None, :]
         weights = torch.where(same, feature_map.kernel(q, k), weights)
     if causal:
         rows, columns = weights.shape[-2:]
@@ -92,7 +94,14 @@ def test_chunks_are_the_definition(name, causal, length, chunk_size):
             inputs,
         )
         expected = with_gradients(
-            lambda *x: naive(*x, feature_map, causal=causal, mask=mask, normalize=normalize),
+            lambda *x: naive(
+                *x,
+                feature_map,
+                causal=causal,
+                mask=mask,
+                normalize=normalize,
+                chunk_size=chunk_size,
+            ),
             inputs,
         )
         assert_same(found, expected)
@@ -102,29 +111,12 @@ def test_chunks_are_the_definition(name, causal, length, chunk_size):
     compare(mask, False)
 
 
-@pytest.mark.parametrize("name", ["polynomial", "maclaurin"])
-@pytest.mark.parametrize(("length", "chunk_size"), [(13, 4), (8, 4), (3, 4)])
-def test_the_exact_kernel_on_the_diagonal(name, length, chunk_size):
-    inputs, feature_map = data(length), make_map(name)
-    found = with_gradients(
-        lambda *x: functional.linear_attention(
-            *x, feature_map=feature_map, causal=True, chunk_size=chunk_size, local="exact"
-        ),
-        inputs,
-    )
-    expected = with_gradients(
-        lambda *x: naive(*x, feature_map, causal=True, exact_chunk=chunk_size), inputs
-    )
-    assert_same(found, expected)
-
-
-@pytest.mark.parametrize("local", ["features", "exact"])
-@pytest.mark.parametrize("name", ["polynomial", "maclaurin"])
+@pytest.mark.parametrize("name", ["polynomial", "maclaurin", "function"])
 @pytest.mark.parametrize("cuts", [[1] * 13, [5, 3, 5], [4, 8, 1]])
-def test_step_by_step_is_one_pass(name, local, cuts):
+def test_step_by_step_is_one_pass(name, cuts):
     inputs = data(13)
     options = {
-        "feature_map": make_map(name), "causal": True, "chunk_size": 4, "local": local,
+        "feature_map": make_map(name), "causal": True, "chunk_size": 4,
         "output_final_state": True,
     }  # fmt: skip
     mask = torch.zeros(B, 13, dtype=torch.bool)
@@ -140,14 +132,14 @@ def test_step_by_step_is_one_pass(name, local, cuts):
     for a, b in zip(state, last, strict=True):
         assert (a is None) == (b is None)
         assert a is None or torch.allclose(a, b, atol=1e-5)
-    if local == "exact":
+    if name != "function":
         assert last.keys.shape[2] == 1  # 13 = 3 · 4 + 1
 
 
 def test_a_state_without_order_is_one_pass():
     inputs = data(13)
-    options = {"feature_map": make_map("polynomial"), "output_final_state": True}
-    whole = functional.linear_attention(*inputs, feature_map=make_map("polynomial"))
+    options = {"feature_map": make_map("function"), "output_final_state": True}
+    whole = functional.linear_attention(*inputs, feature_map=make_map("function"))
     _, state = functional.linear_attention(*(x[:, :6] for x in inputs), **options)
     rest = (x[:, 6:] for x in inputs[1:])
     found, _ = functional.linear_attention(inputs[0], *rest, initial_state=state, **options)
@@ -156,19 +148,42 @@ def test_a_state_without_order_is_one_pass():
 
 def test_queries_and_keys_of_other_lengths():
     inputs = data(4, keys=11)
-    found = functional.linear_attention(
-        *inputs, feature_map=make_map("maclaurin"), causal=False, chunk_size=3
+    softmax = make_map("maclaurin")
+    found = functional.linear_attention(*inputs, feature_map=softmax, causal=False, chunk_size=3)
+    assert_same([found], [naive(*inputs, softmax, causal=False, chunk_size=3)])
+
+
+def test_few_keys_are_exact_beside_what_came_before():
+    q, k, v = data(13)
+    softmax = make_map("maclaurin")
+    options = {"feature_map": softmax, "normalize": False}
+    _, state = functional.linear_attention(q, k, v, output_final_state=True, **options)
+    both, last = functional.linear_attention(
+        q, k[:, :4], v[:, :4], initial_state=state, output_final_state=True, **options
     )
-    assert_same([found], [naive(*inputs, make_map("maclaurin"), causal=False)])
+    before = functional.linear_attention(q, k, v, chunk_size=3, **options)  # through features
+    exact = softmax.kernel(q.transpose(1, 2), k[:, :4].transpose(1, 2))
+    exact = (exact @ v[:, :4].transpose(1, 2)).transpose(1, 2)
+    assert_same([both], [before + exact])
+    longer = torch.cat([k, k[:, :4]], dim=1), torch.cat([v, v[:, :4]], dim=1)
+    _, once = functional.linear_attention(q, *longer, output_final_state=True, **options)
+    assert_same([last.sums], [once.sums])
 
 
-@pytest.mark.parametrize("local", ["features", "exact"])
-def test_gradients_in_double_precision(local):
+def test_large_queries_and_keys_stay_finite():
+    q, k, v = (100 * x for x in data(13))
+    for causal in (False, True):
+        output = functional.linear_attention(
+            q, k, v, feature_map=make_map("maclaurin"), causal=causal
+        )
+        assert output.isfinite().all()
+
+
+@pytest.mark.parametrize("name", ["polynomial", "function"])
+def test_gradients_in_double_precision(name):
     inputs = [x[:1, :, :1].detach().double().requires_grad_() for x in data(3)]
-    run = functools.partial(functional.linear_attention, feature_map=make_map("polynomial"))
-    assert torch.autograd.gradcheck(
-        lambda *x: run(*x, causal=True, chunk_size=2, local=local), inputs
-    )
+    run = functools.partial(functional.linear_attention, feature_map=make_map(name))
+    assert torch.autograd.gradcheck(lambda *x: run(*x, causal=True, chunk_size=2), inputs)
 
 
 class Signed(torch.nn.Module):
@@ -220,7 +235,7 @@ def test_the_comparison_finds_a_mutant(mutation, monkeypatch):
     inputs, feature_map = data(13), make_map("polynomial")
     found = functional.linear_attention(*inputs, feature_map=feature_map, causal=True, chunk_size=4)
     with pytest.raises(AssertionError):
-        assert_same([found], [naive(*inputs, feature_map, causal=True)])
+        assert_same([found], [naive(*inputs, feature_map, causal=True, chunk_size=4)])
 
 
 def test_many_features_are_softmax_attention():
@@ -230,12 +245,9 @@ def test_many_features_are_softmax_attention():
         *(x.transpose(1, 2) for x in (q, k, v)), is_causal=True
     ).transpose(1, 2)
     many = nn.SoftmaxMap(D, 4000, norm=math.sqrt(D) / 2, generator=0)
-    found = functional.linear_attention(q, k, v, feature_map=many, causal=True)
+    found = functional.linear_attention(q, k, v, feature_map=many, causal=True, chunk_size=1)
     assert (found - exact).norm() < 0.02 * exact.norm()
-    found = functional.linear_attention(
-        q, k, v, feature_map=many, causal=True, chunk_size=64, local="exact"
-    )
-    assert_same([found], [exact])
+    assert_same([functional.linear_attention(q, k, v, feature_map=many, causal=True)], [exact])
 
 
 def test_half_precision_is_worked_on_in_single():
@@ -306,6 +318,13 @@ def test_multi_head_attention(feature_map, qk_norm):
     assert all(p.grad is not None for p in attention.parameters())
 
 
+def test_normalised_queries_have_the_norm_of_the_map():
+    attention = nn.SketchAttention(16, 2, num_features=32, qk_norm=True, generator=0)
+    for module in (attention.q_norm, attention.k_norm):
+        norms = module(torch.randn(50, 8)).norm(dim=-1)
+        torch.testing.assert_close(norms, torch.full_like(norms, attention.feature_map.norm))
+
+
 def test_wrong_arguments_are_named():
     q, k, v = data(4)
     run = functools.partial(functional.linear_attention, feature_map=make_map("polynomial"))
@@ -315,10 +334,6 @@ def test_wrong_arguments_are_named():
         run(q, k[:, :, :1], v)
     with pytest.raises(ValueError, match="one key for every query"):
         run(q[:, :2], k, v, causal=True)
-    with pytest.raises(ValueError, match="local must be"):
-        run(q, k, v, local="other")
-    with pytest.raises(ValueError, match="causal=True"):
-        run(q, k, v, local="exact")
     with pytest.raises(ValueError, match="key_padding_mask must be"):
         run(q, k, v, key_padding_mask=torch.ones(2, 4))
     with pytest.raises(ValueError, match="must be even"):

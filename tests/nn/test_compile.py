@@ -4,6 +4,8 @@ import os
 
 import pytest
 
+from dotsketch import FourierFeatures, Gaussian, NystromFeatures
+
 torch = pytest.importorskip("torch")
 nn = pytest.importorskip("dotsketch.nn")
 
@@ -41,21 +43,37 @@ def test_a_sketch_layer_is_one_graph(options):
     torch.testing.assert_close(with_gradient(compiled, ROWS), with_gradient(layer, ROWS))
 
 
-def test_attention_with_polynomial_features_is_one_graph():
+@pytest.mark.parametrize("feature_map", ["softmax", "polynomial"])
+def test_attention_is_one_graph(feature_map):
     attention = nn.SketchAttention(
-        12, 3, feature_map="polynomial", num_features=8, causal=True, chunk_size=4, generator=0
+        12, 3, feature_map=feature_map, num_features=16, causal=True, chunk_size=8, generator=0
     )
-    x = torch.randn(2, 6, 12, generator=torch.Generator().manual_seed(0))
     compiled = torch.compile(attention, fullgraph=True, backend="aot_eager")
-    torch.testing.assert_close(with_gradient(compiled, x), with_gradient(attention, x))
+    for length in (9, 12):  # the second time lengths are symbols
+        x = torch.randn(2, length, 12, generator=torch.Generator().manual_seed(0))
+        torch.testing.assert_close(with_gradient(compiled, x), with_gradient(attention, x))
 
 
-def test_attention_with_softmax_features():
-    """The features of an estimator are computed outside of the graph."""
-    attention = nn.SketchAttention(12, 3, num_features=64, causal=True, chunk_size=4, generator=0)
-    x = torch.randn(2, 6, 12, generator=torch.Generator().manual_seed(0))
-    compiled = torch.compile(attention, backend="aot_eager")
-    torch.testing.assert_close(with_gradient(compiled, x), with_gradient(attention, x))
+@pytest.mark.parametrize(
+    ("features", "trainable"),
+    [
+        (FourierFeatures(Gaussian(), n_components=8), True),
+        (NystromFeatures(Gaussian(), n_components=8), False),
+    ],
+    ids=str,
+)
+def test_a_feature_layer_is_one_graph(features, trainable):
+    rows = ROWS.double()
+    layer = nn.FeatureLayer(features.fit(rows), trainable=trainable)
+    compiled = torch.compile(layer, fullgraph=True, backend="aot_eager")
+    torch.testing.assert_close(with_gradient(compiled, rows), with_gradient(layer, rows))
+    weights = [p for p in layer.parameters() if p.numel()]
+    assert bool(weights) == trainable
+    first, second = (
+        torch.autograd.grad(run(rows).square().sum(), weights) if weights else ()
+        for run in (compiled, layer)
+    )
+    torch.testing.assert_close(first, second)
 
 
 def test_pooling_is_one_graph():

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._arrays import as_generator, host, like
 from .._support.memory import usable_memory
 from .._support.parameters import check_positive, positive_integer
-from .._support.stored import array, stored
+from .._support.stored import MOST_COLUMNS, Count, array, stored
 from ..rows import Block, is_collection, split_target
 from .base import (
     GaussianProcess,
@@ -87,6 +87,7 @@ class FeatureGPClassifier(ClassifierMixin, GaussianProcess):
     classes_: Annotated[np.ndarray, array("biufUO", "C")]
     class_weights_: Annotated[np.ndarray, array("f", "C")]
     frequencies_: Annotated[np.ndarray, array("f", "C")]
+    n_samples: Annotated[int, Count(MOST_COLUMNS)]
 
     def __init__(
         self,

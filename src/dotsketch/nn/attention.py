@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from .._support.parameters import one_of, positive_integer
-from .functional import LOCAL, AttentionState, linear_attention
+from .._support.parameters import positive_integer
+from .functional import AttentionState, linear_attention
 from .maps import PolynomialMap, SoftmaxMap
 from .weights import Seed
 
@@ -30,7 +30,9 @@ class SketchAttention(nn.Module):
         Normalise queries and keys to a root mean square that is learnt. It starts at the norm
         for which a `SoftmaxMap` is made, so that its predicted error holds.
     bias : bool, default=True
-    chunk_size, local : as for `functional.linear_attention`
+    chunk_size : int, default=256
+        As for `functional.linear_attention`; up to so many positions are softmax attention itself,
+        which is faster there than features.
     generator : torch.Generator, int or None, for the weights of the feature map
 
     Examples
@@ -59,7 +61,6 @@ class SketchAttention(nn.Module):
         qk_norm: bool = False,
         bias: bool = True,
         chunk_size: int = 256,
-        local: str = "features",
         generator: Seed = None,
     ):
         super().__init__()
@@ -67,10 +68,9 @@ class SketchAttention(nn.Module):
             raise ValueError(
                 f"embed_dim must be a multiple of num_heads; got {embed_dim} and {num_heads}."
             )
-        one_of("local", local, LOCAL)
         self.embed_dim, self.num_heads = embed_dim, num_heads
         self.head_dim = embed_dim // num_heads
-        self.causal, self.local = causal, local
+        self.causal = causal
         self.chunk_size = positive_integer("chunk_size", chunk_size)
         self.feature_map = self._map(feature_map, num_features, generator)
         self.q_proj = nn.Linear(embed_dim, embed_dim, bias=bias)
@@ -132,7 +132,6 @@ class SketchAttention(nn.Module):
             chunk_size=self.chunk_size,
             initial_state=initial_state,
             output_final_state=output_final_state,
-            local=self.local,
             key_padding_mask=key_padding_mask,
         )
         output, state = output if output_final_state else (output, None)

@@ -5,8 +5,9 @@ A feature map z with κ(q, k) ≈ (z(q)·z(k))ˢ, s = 1 or 2, replaces the weigh
     o_t = Σ_j κ(q_t, k_j) v_j / Σ_j κ(q_t, k_j),
 
 by one sum over the keys, Σ_j z(k_j)^{⊗s} ⊗ [v_j, 1]: the state. Causal attention goes through the
-sequence in chunks. Inside a chunk the weights are a small matrix; what comes before the chunk is
-read from the state. The tensor square for s = 2 is never formed.
+sequence in chunks. Inside a chunk the weights are a small matrix, of the exact kernel if the map
+has one, which is both more accurate and cheaper than features there; what comes before the chunk
+is read from the state. The tensor square for s = 2 is never formed.
 """
 
 from __future__ import annotations
@@ -16,19 +17,19 @@ from typing import Any, NamedTuple
 
 import torch
 
-from .._support.parameters import one_of, positive_integer
+from .._support.parameters import positive_integer
 from .weights import full_precision
 
 Tensor = torch.Tensor
-LOCAL = ("features", "exact")
 
 
 class AttentionState(NamedTuple):
     """What attention remembers of the keys and values so far.
 
     `sums` is (batch, heads, D, channels + 1), or (batch, heads, D, D, channels + 1) for a map with
-    power 2; the last channel belongs to the denominator. With local="exact", `keys` and `values`
-    hold the chunk that is not full yet. `n_keys` is the number of keys seen, (batch, 1, 1, 1).
+    power 2; the last channel belongs to the denominator. For causal attention with a map that has a
+    `kernel`, `keys` and `values` hold the chunk that is not full yet. `n_keys` is the number of
+    keys seen, (batch, 1, 1, 1).
     """
 
     sums: Tensor | None = None
@@ -48,7 +49,6 @@ def linear_attention(
     initial_state: AttentionState | None = None,
     output_final_state: bool = False,
     normalize: bool = True,
-    local: str = "features",
     key_padding_mask: Tensor | None = None,  # (batch, keys), True: not a key
 ) -> Any:
     """Attention with the kernel of a feature map, in time and memory linear in the length.
@@ -57,21 +57,22 @@ def linear_attention(
     ----------
     q, k, v : (batch, time, heads, dim), the last axis of v may have another size
     feature_map : PolynomialMap, SoftmaxMap or a function of tensors (…, dim) -> (…, D)
-        Its attribute `power` (1 if it has none) is s in κ(q, k) = (z(q)·z(k))ˢ. Its attribute
+        Its attribute `power` (1 if it has none) is s in κ(q, k) = (z(q)·z(k))ˢ. Its method
+        `kernel(q, k)`, if it has one, is κ exactly. Its attribute
         `least_weight` (0 if it has none) is a lower bound of κ: sums of weights are raised to it
         times the number of keys, so that features whose weights may be negative can be trained.
     causal : bool, default=False
         A position sees itself and what is before it; q and k then have the same length.
     chunk_size : int, default=256
-        Changes time and memory; with local="features" the result only by rounding.
+        Among so many positions the exact kernel is used, if the map has it: in the chunk of a
+        position for causal=True, otherwise if that is all keys. Without a `kernel` it changes
+        time and memory, and the result only by rounding.
     initial_state : AttentionState or None
         What an earlier call returned: the result is that of one call on the joined sequence.
     output_final_state : bool, default=False
         Return (output, state).
     normalize : bool, default=True
         Divide by the sum of the weights; where that is zero the output is zero.
-    local : {"features", "exact"}, default="features"
-        "exact" uses the exact kernel, `feature_map.kernel(q, k)`, inside a chunk; for causal=True.
     key_padding_mask : (batch, keys) bool or None
         True where a key is padding and is not to be seen.
 
@@ -99,7 +100,7 @@ def linear_attention(
     True
     """
     positive_integer("chunk_size", chunk_size)
-    _check(q, k, v, causal, local, key_padding_mask)
+    _check(q, k, v, causal, key_padding_mask)
     state = initial_state or AttentionState()
     dtype = torch.float64 if v.dtype == torch.float64 else torch.float32
     with full_precision(v):
@@ -108,16 +109,14 @@ def linear_attention(
         if key_padding_mask is not None:
             values = values.masked_fill(key_padding_mask[:, None, :, None], 0)
         run = _causal if causal else _bidirectional
-        found, final = run(
-            queries, keys, values, feature_map, chunk_size, state, local, output_final_state
-        )
-        output = found[..., :-1]
+        sums, final = run(queries, keys, values, feature_map, chunk_size, state, output_final_state)
+        output = sums[..., :-1]
         seen = values[:, :1, :, -1:]  # (batch, 1, keys, 1)
         seen = seen.cumsum(2) if causal else seen.sum(2, keepdim=True)
         if state.n_keys is not None:
             seen = seen + state.n_keys
         if normalize:
-            output = output / _denominator(found[..., -1:], seen, feature_map)
+            output = output / _denominator(sums[..., -1:], seen, feature_map)
         final = final._replace(n_keys=seen[:, :, -1:])
         output = output.transpose(1, 2).to(v.dtype)
     return (output, final) if output_final_state else output
@@ -142,11 +141,10 @@ def _causal(
     feature_map: Any,
     chunk_size: int,
     state: AttentionState,
-    local: str,
     needs_state: bool,
 ) -> tuple[Tensor, AttentionState]:
-    """Chunk by chunk; with local="exact" a chunk that is not full is kept for the next call."""
-    power, exact = getattr(feature_map, "power", 1), local == "exact"
+    """Chunk by chunk; with an exact kernel a chunk that is not full is kept for the next call."""
+    power, exact = getattr(feature_map, "power", 1), hasattr(feature_map, "kernel")
     length, outputs, start = q.shape[2], [], 0
     sums, keys, values, _ = state
     while start < length:
@@ -162,17 +160,15 @@ def _causal(
             weights = feature_map.kernel(queries, keys)
         else:
             weights = (z_q @ z_k.transpose(-1, -2)) ** power
-        found = weights.tril(held) @ values
-        if sums is not None:
-            found = found + _read(sums, z_q, power)
-        outputs.append(found)
+        output = weights.tril(held) @ values
+        outputs.append(output if sums is None else output + _read(sums, z_q, power))
         if writes:
             sums = _add(sums, _written(z_k, values, power))
         if is_full:
             keys = values = None
         start = stop
-    output = torch.cat(outputs, dim=2) if outputs else v[:, :, :0]
-    return output, AttentionState(sums, keys, values)
+    joined = torch.cat(outputs, dim=2) if outputs else v[:, :, :0]
+    return joined, AttentionState(sums, keys, values)
 
 
 def _bidirectional(
@@ -182,18 +178,23 @@ def _bidirectional(
     feature_map: Any,
     chunk_size: int,
     state: AttentionState,
-    local: str,
     needs_state: bool,
 ) -> tuple[Tensor, AttentionState]:
-    """All keys first, then all queries, a chunk of features at a time."""
-    power, sums = getattr(feature_map, "power", 1), state.sums
-    for start in range(0, k.shape[2], chunk_size):
-        part = slice(start, start + chunk_size)
-        sums = _add(sums, _written(feature_map(k[:, :, part]), v[:, :, part], power))
-    outputs = [
-        _read(sums, feature_map(q[:, :, start : start + chunk_size]), power)
-        for start in range(0, q.shape[2], chunk_size)
-    ]
+    """All keys first, then all queries, a chunk of features at a time; few keys exactly."""
+    power, past = getattr(feature_map, "power", 1), state.sums
+    is_exact = hasattr(feature_map, "kernel") and k.shape[2] <= chunk_size
+    sums, outputs = past, list[Tensor]()
+    if needs_state or not is_exact:
+        for start in range(0, k.shape[2], chunk_size):
+            part = slice(start, start + chunk_size)
+            sums = _add(sums, _written(feature_map(k[:, :, part]), v[:, :, part], power))
+    behind = past if is_exact else sums  # what is seen through features
+    for start in range(0, q.shape[2], chunk_size):
+        queries = q[:, :, start : start + chunk_size]
+        output: Any = feature_map.kernel(queries, k) @ v if is_exact else 0
+        if behind is not None:
+            output = output + _read(behind, feature_map(queries), power)
+        outputs.append(output)
     return torch.cat(outputs, dim=2), AttentionState(sums)
 
 
@@ -221,7 +222,7 @@ def _add(sums: Tensor | None, more: Tensor) -> Tensor:
     return more if sums is None else sums + more
 
 
-def _check(q: Tensor, k: Tensor, v: Tensor, causal: bool, local: str, mask: Tensor | None) -> None:
+def _check(q: Tensor, k: Tensor, v: Tensor, causal: bool, mask: Tensor | None) -> None:
     shapes = f"q {tuple(q.shape)}, k {tuple(k.shape)}, v {tuple(v.shape)}"
     if not q.ndim == k.ndim == v.ndim == 4:
         raise ValueError(f"q, k and v must be (batch, time, heads, dim); got {shapes}.")
@@ -231,9 +232,6 @@ def _check(q: Tensor, k: Tensor, v: Tensor, causal: bool, local: str, mask: Tens
         raise ValueError(f"Causal attention needs one key for every query; got {shapes}.")
     if k.shape[1] == 0:
         raise ValueError(f"There are no keys; got {shapes}.")
-    one_of("local", local, LOCAL)
-    if local == "exact" and not causal:
-        raise ValueError('local="exact" is for causal=True: there are no chunks on a diagonal.')
     if mask is not None and (mask.dtype != torch.bool or mask.shape != k.shape[:2]):
         raise ValueError(
             f"key_padding_mask must be bool of shape {tuple(k.shape[:2])}, True where a key is "

@@ -168,16 +168,24 @@ class FeatureLayer(Weighted):
         self.set_weights(features)
         return self
 
-    @torch.compiler.disable
     def forward(self, x: torch.Tensor) -> torch.Tensor:  # (…, in_features) -> (…, out_features)
         rows = working_rows(x, self.in_features)
         with full_precision(x):
-            features = self.assembled()
-            Z = features.design_.apply(rows, features.weights_)
+            Z = transformed(self, rows)
         return as_given(Z, x)
 
     def extra_repr(self) -> str:
         return f"{self.in_features}, {self.out_features}, {type(self.description).__name__}"
+
+
+@torch._dynamo.nonstrict_trace
+def transformed(layer: FeatureLayer, rows: torch.Tensor) -> torch.Tensor:  # (n, d) -> (n, D)
+    """The features, which `torch.compile` records as tensor operations.
+
+    It does not read the code: designs and kernels compute with NumPy arrays on the way.
+    """
+    features = layer.assembled()
+    return features.design_.apply(rows, features.weights_)
 
 
 def as_given(Z: torch.Tensor, x: torch.Tensor) -> torch.Tensor:  # (n, D) -> (…, D)

@@ -176,8 +176,8 @@ class SoftmaxMap(nn.Module):
         return float(self.layer.description.expected_error_on(rows).relative_error)
 
     def kernel(self, q: torch.Tensor, k: torch.Tensor) -> torch.Tensor:  # (…, t, d) -> (…, t, s)
-        """exp(q·k/√head_dim), exactly."""
-        return torch.exp(q @ k.transpose(-1, -2) / math.sqrt(self.head_dim))
+        """exp(q·k/√head_dim), exactly up to e⁶⁰: sums over keys stay finite in float32."""
+        return torch.exp((q @ k.transpose(-1, -2) / math.sqrt(self.head_dim)).clamp(max=60))
 
     def resample_(self, generator: Seed = None) -> Self:
         """Draw the weights anew, in place."""

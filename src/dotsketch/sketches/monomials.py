@@ -81,7 +81,8 @@ class MonomialSketch(Sketch):
         factor = like(weights.factor, rows)
         steps: list[Any] = []
         if not is_numpy_array(factor):  # two gathers per degree: a tracer sees few operations
-            steps = [_parents(degree, rows.shape[1]) for degree in range(2, self.degree + 1)]
+            dimension = int(rows.shape[1])  # a symbol while torch.compile records
+            steps = [_parents(degree, dimension) for degree in range(2, self.degree + 1)]
             steps = [(like(parents, rows), like(lasts, rows)) for parents, lasts in steps]
 
         def columns(rows: Any) -> Parts:
