@@ -112,6 +112,7 @@ class NoiseFunction:
     least: float  # of the logarithms of the training rows
     most: float
     weighs_rows: bool = False  # whether rows were learnt from with this noise, or with a constant
+    factor: float = 1.0  # of new rows: v was learnt from residuals of the rows that it weighs
 
     def __call__(self, Z: Any) -> Any:  # (n, D) -> (n,)
         """In the array library of the features."""
@@ -120,7 +121,8 @@ class NoiseFunction:
         return xp.exp(xp.clip(values, self.least, self.most))
 
     def check_stored(self) -> None:
-        if not -1e3 < self.least <= self.most < 1e3 or not abs(self.level) < 1e3:
+        numbers = (self.least, self.most, self.level, self.factor)
+        if self.least > self.most or not all(abs(number) < 1e3 for number in numbers):
             raise ValueError("The range of a noise function is not one of logarithms.")
 
 
@@ -139,15 +141,23 @@ def noise_of_x(Z: np.ndarray, rows: LeftOut) -> tuple[NoiseFunction, np.ndarray]
     centred, every = t[:, None] - means, np.full((len(t), 1), noise[0])
     unseen = (centred - LeftOut.of(posterior, Z, centred, every, is_all=True).residuals)[:, 0]
     least, most = float(centred.min()), float(centred.max())
-    unseen = np.clip(unseen, least, most)
+    unseen = np.exp(np.clip(unseen, least, most))
+    level = np.log(best_factor(rows._replace(noise=unseen[:, None] * rows.noise)))
+    function = NoiseFunction(
+        posterior.coefficients, float(level), float(level + least), float(level + most)
+    )
+    return function, np.exp(level) * unseen
 
-    def loss(level: float) -> float:
-        noise = np.exp(level + unseen)[:, None] * rows.noise
+
+def best_factor(rows: LeftOut) -> float:
+    """What their noise is multiplied by for left-out rows to be most likely."""
+
+    def loss(logarithm: float) -> float:
+        noise = np.exp(logarithm) * rows.noise
         return -float(np.mean(rows._replace(noise=noise).log_densities(GAUSSIAN)))
 
-    level = float(minimize_scalar(loss, bounds=(least, most), method="bounded").x)
-    function = NoiseFunction(posterior.coefficients, level, level + least, level + most)
-    return function, np.exp(level + unseen)
+    # 10 is beyond the logarithm of a ratio of the largest residual to a typical one
+    return float(np.exp(minimize_scalar(loss, bounds=(-10, 10), method="bounded").x))
 
 
 # -- tails -----------------------------------------------------------------------------------------

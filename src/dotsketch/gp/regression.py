@@ -64,6 +64,7 @@ from .noise import (
     LeftOut,
     NoiseFunction,
     Warp,
+    best_factor,
     best_tails,
     check_transform,
     is_better,
@@ -310,11 +311,8 @@ class FeatureGPRegressor(RegressorMixin, MultiOutputMixin, GaussianProcess):
         check_is_fitted(self)
         self._check_parameters()
         check_mergeable(self, other)
-        same = [
-            (m.noise_variance_ is None, digest_of(m.noise_function_), digest_of(m.warp_))
-            for m in (self, other)
-        ]
-        if same[0] != same[1]:
+        models = self._model(), other._model()
+        if len({(m.by_row, digest_of(m.noise), digest_of(m.warp)) for m in models}) > 1:
             raise ValueError(
                 "Both must have the noise of their rows in the same way, by row or not, and the "
                 "same functions of noise and targets: merge processes with "
@@ -409,15 +407,19 @@ class FeatureGPRegressor(RegressorMixin, MultiOutputMixin, GaussianProcess):
             if self.noise_variance == "varying" or is_gain(varying - constant):
                 solved["noise_function_"], rows = function, varied
                 if training.rows.repeatable:
-                    weighted = model._replace(noise=replace(function, weighs_rows=True))
+                    function = replace(function, weighs_rows=True)
+                    weighted = model._replace(noise=function)
                     path = None if checkpoint is None else f"{checkpoint}.varying"
                     sums = weighted.sums(training.rows, begun.sample[1], path, self.verbose)
                     other = self._solved(sums, weighted, is_flat)
                     some = weighted.block(begun.sample)
                     left, *more = self._left_out(other, weighted, begun.sample[0], some, is_all)
                     left = left._replace(noise=v[:, None] * other["_noise"])
+                    factor = best_factor(left)
+                    left = left._replace(noise=factor * left.noise)
                     if is_better(left, rows):
                         solved, (learnt, lack), rows = other, more, left
+                        solved["noise_function_"] = replace(function, factor=factor)
         tails = GAUSSIAN
         if self.noise_variance in ("auto", "varying") and not by_row:
             tails = best_tails(rows, isinstance(self.prior_variance, str))
@@ -806,8 +808,10 @@ class FeatureGPRegressor(RegressorMixin, MultiOutputMixin, GaussianProcess):
             normal = (Y - self.means_) / self.scales_
             Z = self.columns_(checked(self, block[0]))
             at_rows = np.broadcast_to(self._noise_at(Z, own), normal.shape)
-            is_constant = own is None and self._model().noise is None
-            noise = np.broadcast_to(self._noise, normal.shape) if is_constant else at_rows
+            function, noise = self._model().noise, at_rows
+            if own is None:
+                noise = self._noise if function is None else self._noise * function(Z)[:, None]
+                noise = np.broadcast_to(noise, normal.shape)
             if is_weighted and np.any(self.posterior_.variance(Z) >= noise):
                 raise ValueError(
                     "Rows with a sample_weight below one cannot lose a copy: fit with weights "
@@ -864,7 +868,7 @@ class FeatureGPRegressor(RegressorMixin, MultiOutputMixin, GaussianProcess):
         if by_row is not None or self.noise_function_ is None:
             return like(np.asarray(noise), Z) if is_foreign(Z) else noise
         v = self.noise_function_(Z)[:, None]
-        return v * like(np.asarray(noise), v)
+        return v * like(np.asarray(self.noise_function_.factor * noise), v)
 
     def _missing(self, X: Any, Z: Any) -> Any:  # (n, d), (n, D) -> (n, m)
         """The variance that predictions add."""
