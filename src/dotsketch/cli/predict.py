@@ -193,7 +193,7 @@ def predict_encoded(fitted: Pipeline, encoded: EncodedRows, inputs: Inputs) -> P
     mean, deviation = prediction.mean.copy(), prediction.standard_deviation.copy()
     mean[rows] = means.mean(axis=0)
     deviation[rows] = np.sqrt(variances.mean(axis=0) + means.var(axis=0, ddof=1))
-    return NumberPrediction(mean, deviation)
+    return NumberPrediction(mean, deviation, prediction.tails)
 
 
 def predicted_columns(

@@ -70,19 +70,19 @@ def caption(summary: dict[str, Any]) -> str:
 def comparison_table(summary: dict[str, Any], comparison: Comparison) -> RichTable:
     """The comparison for people, on 80 columns; the recommended model stands in bold."""
     task = summary["data"]["task"]
-    found = RichTable(
+    shown = RichTable(
         caption=caption(summary), caption_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0)
     )
     for position, heading in enumerate(headings(task)):
         style = {"justify": "right", "no_wrap": True} if position else {"overflow": "fold"}
-        found.add_column(heading, **style)
+        shown.add_column(heading, **style)
     best = comparison.best
     for model in comparison.ours:
-        found.add_row(*cells(model, best, task), style="bold green" if model is best else None)
-    found.add_section()
+        shown.add_row(*cells(model, best, task), style="bold green" if model is best else None)
+    shown.add_section()
     for model in comparison.references:
-        found.add_row(*cells(model, best, task))
-    return found
+        shown.add_row(*cells(model, best, task))
+    return shown
 
 
 def report_table(comparison: Comparison, task: str) -> str:

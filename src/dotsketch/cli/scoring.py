@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtri
+
+from ..gp import GAUSSIAN, Tails
 
 INTERVAL = 1.959964  # standard deviations, 95 % of a normal distribution
 
@@ -18,6 +19,7 @@ class NumberPrediction:
 
     mean: np.ndarray
     standard_deviation: np.ndarray
+    tails: Tails = GAUSSIAN
     task = "regression"
 
     @property
@@ -31,12 +33,15 @@ class NumberPrediction:
 
     def at(self, rows: np.ndarray) -> NumberPrediction:
         """Of these rows only."""
-        return NumberPrediction(self.mean[rows], self.standard_deviation[rows])
+        return NumberPrediction(self.mean[rows], self.standard_deviation[rows], self.tails)
 
     def columns(self, levels: Sequence[float] = ()) -> dict[str, np.ndarray]:
         """What is written to a file, with the quantiles at these levels."""
         mean, deviation = self.mean, self.standard_deviation
-        columns = {f"quantile_{p:g}": mean + float(ndtri(p)) * deviation for p in levels}
+        reach = self.tails.quantiles(np.array(levels)) / self.tails.deviation
+        columns = {
+            f"quantile_{p:g}": mean + q * deviation for p, q in zip(levels, reach, strict=True)
+        }
         return {"mean": mean, "standard_deviation": deviation} | columns
 
 
@@ -79,7 +84,8 @@ def predict_rows(gp: Any, X: np.ndarray) -> Prediction:
     """The predictions of a Gaussian process."""
     if hasattr(gp, "predict_proba"):
         return ClassPrediction(gp.predict_proba(X), np.asarray(gp.classes_))
-    return NumberPrediction(*gp.predict(X, return_std=True, include_noise=True))
+    mean, deviation = gp.predict(X, return_std=True, include_noise=True)
+    return NumberPrediction(mean, deviation, getattr(gp, "tails_", GAUSSIAN))
 
 
 @dataclass

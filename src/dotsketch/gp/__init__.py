@@ -20,12 +20,14 @@ from .classification import FeatureGPClassifier
 from .conjugate_gradients import ConjugateGradients
 from .dirichlet import DirichletGPClassifier
 from .exact import ExactGPClassifier, ExactGPRegressor
+from .noise import GAUSSIAN, Tails
 from .posterior import Posterior, SampledFunctions
 from .regression import FeatureGPRegressor
 from .search import Search, best_kernel
 from .sums import SufficientStatistics
 
 __all__ = [
+    "GAUSSIAN",
     "ConjugateGradients",
     "DirichletGPClassifier",
     "ExactGPClassifier",
@@ -36,6 +38,7 @@ __all__ = [
     "SampledFunctions",
     "Search",
     "SufficientStatistics",
+    "Tails",
     "best_kernel",
     "log_marginal_likelihood",
     "posterior_of_sums",

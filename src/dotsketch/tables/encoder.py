@@ -101,13 +101,13 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         columns, problems = [], []
         for name in table.column_names:
             is_category = name in self.categorical
-            known = column.Column(name, self.max_levels, is_category=is_category, impute=True)
+            values = column.Column(name, self.max_levels, is_category=is_category, impute=True)
             try:
-                known.add(table.column(name), 1)
-                known.check_kind()
+                values.add(table.column(name), 1)
+                values.check_kind()
             except column.Problem as problem:
                 problems.append(str(problem))
-            columns.append(known)
+            columns.append(values)
         if problems or not columns:
             raise ValueError(" | ".join(problems) or "The table has no columns.")
         return self.set_columns(columns)
@@ -150,11 +150,11 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         if lacking:
             raise ValueError(f"The table lacks columns that the encoder has seen: {lacking}.")
         blocks, missing, unseen, problems = [], [], [], []
-        for known in self.columns_:
-            reader = column.Column(known.name, 0, **words)
+        for fitted in self.columns_:
+            reader = column.Column(fitted.name, 0, **words)
             try:
-                block, gaps, new = self._block(known, reader, table.column(known.name), first_row)
-                reader.check_missing(gaps, column.Place(known.name, first_row))
+                block, gaps, new = self._block(fitted, reader, table.column(fitted.name), first_row)
+                reader.check_missing(gaps, column.Place(fitted.name, first_row))
             except column.Problem as problem:
                 problems.append(str(problem))
                 continue
@@ -170,22 +170,22 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         return EncodedRows(X, np.stack(missing, axis=1), np.stack(unseen, axis=1))
 
     def _block(
-        self, known: EncodedColumn, reader: Any, values: Any, first_row: int
+        self, fitted: EncodedColumn, reader: Any, values: Any, first_row: int
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # (n, k), (n,), (n,)
         """The numbers of one column, where it has no value, and where it has an unseen one."""
-        if known.kind == "text":
+        if fitted.kind == "text":
             texts = reader.texts(values)
             missing = texts == ""  # never a level
-            block = texts[:, None] == np.array(known.levels, dtype=object)
+            block = texts[:, None] == np.array(fitted.levels, dtype=object)
             return block, missing, ~missing & ~block.any(axis=1)
-        if known.kind == "date":
-            block = reader.date_parts(values, known.format)
+        if fitted.kind == "date":
+            block = reader.date_parts(values, fitted.format)
         else:
             block = reader.numbers(values, first_row)[:, None]
         missing = np.isnan(block[:, 0])
-        block = np.where(missing[:, None], known.means, block)
+        block = np.where(missing[:, None], fitted.means, block)
         if self.standardize:
-            block = (block - known.means) / known.scales
+            block = (block - fitted.means) / fitted.scales
         return block, missing, np.zeros(len(block), dtype=bool)
 
     @property
