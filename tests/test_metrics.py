@@ -4,7 +4,14 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from dotsketch import gaussian_kl, mean_negative_log_likelihood, relative_frobenius_error
+from dotsketch import (
+    FeatureGPRegressor,
+    Gaussian,
+    gaussian_kl,
+    mean_negative_log_likelihood,
+    metrics,
+    relative_frobenius_error,
+)
 from dotsketch.metrics import error_rate, expected_calibration_error, normalized_mean_squared_error
 
 
@@ -163,3 +170,61 @@ def test_calibration_error_by_hand():
     assert expected_calibration_error(y, p, n_bins=1) == pytest.approx(abs(0.75 - 0.75))
     with pytest.raises(ValueError, match="n_bins"):
         expected_calibration_error(y, p, n_bins=0)
+
+
+def test_crps_is_its_integral():
+    y, mean, std = np.array([0.3, -2.0]), np.array([0.0, 1.0]), np.array([1.0, 0.5])
+    t = np.linspace(-12, 12, 200_001)
+    cdf = norm.cdf(t, mean[:, None], std[:, None])
+    expected = np.trapezoid((cdf - (t >= y[:, None])) ** 2, t, axis=1)
+    np.testing.assert_allclose(metrics.crps_gaussian(y, mean, std), expected, rtol=1e-4)
+    density = norm.pdf(t, mean[:, None], std[:, None])
+    np.testing.assert_allclose(metrics.crps_of_density(y, t, density), expected, rtol=1e-4)
+    levels = (np.arange(20_000) + 0.5) / 20_000
+    quantiles = norm.ppf(levels, mean[:, None], std[:, None])
+    np.testing.assert_allclose(metrics.crps_of_quantiles(y, quantiles, levels), expected, rtol=1e-3)
+    with pytest.raises(ValueError, match="must be positive"):
+        metrics.crps_gaussian(y, mean, 0 * std)
+
+
+def test_interval_score_is_that_of_two_quantiles():
+    """Width + 2/α (l − y)₊ + 2/α (y − u)₊ is 2/α times the pinball losses of the two ends."""
+    rng = np.random.default_rng(0)
+    y, low = rng.standard_normal((2, 50))
+    high = low + 1
+
+    def pinball(q, level):
+        return (y - q) * (level - (y < q))
+
+    expected = 2 / 0.2 * (pinball(low, 0.1) + pinball(high, 0.9))
+    np.testing.assert_allclose(metrics.interval_score(y, low, high, 0.8), expected)
+    with pytest.raises(ValueError, match="low must not exceed high"):
+        metrics.interval_score(y, high, low)
+
+
+def test_coverage_and_pit_of_a_right_model(rng):
+    std = rng.uniform(0.1, 2.0, 20_000)
+    y = std * rng.standard_normal(20_000)
+    groups = metrics.coverage_by_width(y, -1.645 * std, 1.645 * std)
+    np.testing.assert_allclose(groups, 0.9, atol=6 * np.sqrt(0.09 / 2000))
+    levels = np.linspace(0.001, 0.999, 999)
+    shares = metrics.pit_histogram(y, std[:, None] * norm.ppf(levels), levels)
+    np.testing.assert_allclose(shares, 0.1, atol=6 * np.sqrt(0.09 / 20_000))
+    narrow = metrics.pit_histogram(y, 0.5 * std[:, None] * norm.ppf(levels), levels)
+    assert narrow[0] > 0.15 > 0.08 > narrow[4]
+
+
+def test_plots_of_a_model(rng):
+    pytest.importorskip("matplotlib")
+    X = rng.uniform(-2, 2, (120, 2))
+    y = np.sin(X[:, 0]) + 0.1 * rng.standard_normal(120)
+    gp = FeatureGPRegressor(Gaussian(lengthscale=1.0)).fit(X, y)
+    curve = metrics.plot_calibration(gp, X, y).get_lines()[1].get_ydata()
+    assert np.all(np.diff(curve) >= 0)
+    assert metrics.plot_predictions(gp, X, y).get_xlabel() == "y"
+    with pytest.raises(ValueError, match="against y"):
+        metrics.plot_predictions(gp, X)
+    one = FeatureGPRegressor(Gaussian(lengthscale=1.0), optimize=True).fit(X[:, :1], y)
+    assert metrics.plot_predictions(one, X[:, :1], y).get_xlabel() == "input"
+    assert "<td" in one.search_._repr_html_()
+    assert len(one.search_.plot().get_lines()[0].get_ydata()) == len(one.search_.steps)

@@ -292,3 +292,40 @@ def plot_calibration(model: Any, X: Any, y: Array, ax: Any = None) -> Any:
     ax.plot(nominal, np.mean(inside, axis=tuple(range(y.ndim))), color="#3b6ea5", marker="o", ms=3)
     ax.set(xlabel="nominal coverage", ylabel="share of rows inside", xlim=(0, 1), ylim=(0, 1))
     return ax
+
+
+def plot_predictions(
+    model: Any, X: Any, y: Array | None = None, *, coverage: float = 0.9, ax: Any = None
+) -> Any:
+    """What a regression predicts for rows X (n, d), with its intervals; the matplotlib axes.
+
+    For one input a curve with its band, and y as points if it is there. For more inputs the
+    predictions against y, which is then needed, with a bar for every interval.
+    """
+    import matplotlib.pyplot as plt
+
+    mean = np.asarray(host(model.predict(X)))
+    low, high = np.asarray(host(model.predict_interval(X, coverage))).T
+    if ax is None:
+        ax = plt.subplots(figsize=(6, 4), layout="constrained")[1]
+    color, label = "#3b6ea5", f"{coverage:.0%} of y"
+    inputs = np.asarray(host(X))
+    if inputs.shape[1] == 1:
+        order = np.argsort(inputs[:, 0])
+        ax.fill_between(
+            inputs[order, 0], low[order], high[order], color=color, alpha=0.2, lw=0, label=label
+        )
+        ax.plot(inputs[order, 0], mean[order], color=color, label="mean")
+        if y is not None:
+            ax.plot(inputs[:, 0], _array("y", y), ".", color="#555555", ms=3)
+        ax.set(xlabel="input", ylabel="y")
+    else:
+        if y is None:
+            raise ValueError("With more than one input, predictions are drawn against y: give it.")
+        y = _array("y", y)
+        ax.vlines(y, low, high, color=color, alpha=0.2, label=label)
+        ax.plot(y, mean, ".", color=color, ms=3, label="mean")
+        ax.plot([y.min(), y.max()], [y.min(), y.max()], color="#9aa5b1", lw=1)
+        ax.set(xlabel="y", ylabel="prediction")
+    ax.legend(frameon=False)
+    return ax

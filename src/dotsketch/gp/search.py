@@ -26,6 +26,7 @@ import numpy as np
 from scipy.optimize import OptimizeResult, minimize
 
 from .._arrays import Array, dense
+from .._support.html import html_table
 from .._support.stored import stored
 from .._support.threads import suited_blas_threads
 from ..kernels import Composite, Kernel
@@ -70,6 +71,33 @@ class Search:
 
     def __str__(self) -> str:
         return "\n".join([HEADER, *map(line_of, self.steps)])
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (
+                f"{step.stage}: {step.kernel!r}",
+                step.n_rows,
+                step.n_landmarks or "exact",
+                f"{step.log_likelihood:.4f}",
+                f"{step.noise_variance:.3g}",
+                f"{step.seconds:.1f}",
+            )
+            for step in self.steps
+        ]
+        return html_table(("step", "rows", "landmarks", "log p/n", "noise", "seconds"), rows)
+
+    def plot(self, ax: Any = None) -> Any:
+        """The log-likelihood per row of every step, in their order; the matplotlib axes."""
+        import matplotlib.pyplot as plt
+
+        if ax is None:
+            ax = plt.subplots(figsize=(6, 0.3 * len(self.steps) + 1), layout="constrained")[1]
+        places = range(len(self.steps))
+        ax.plot([step.log_likelihood for step in self.steps], places, "o", color="#3b6ea5")
+        ax.set_yticks(places, [f"{s.stage}, {type(s.kernel).__name__}" for s in self.steps])
+        ax.set_xlabel("log-likelihood per row (with landmarks a lower one)")
+        ax.invert_yaxis()
+        return ax
 
     def to_pandas(self) -> Any:
         """The steps as a data frame."""

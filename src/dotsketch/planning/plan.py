@@ -15,6 +15,7 @@ import numpy as np
 from sklearn.utils.validation import _get_feature_names
 
 from .._arrays import Array
+from .._support.html import html_table
 from .._support.parameters import positive_integer
 from .._support.progress import progress
 from .._support.stored import stored
@@ -174,7 +175,8 @@ class Plan(Sequence[PlannedCandidate]):
         names = list(dict.fromkeys(name for row in rows for name in row))
         return {name: [row.get(name) for row in rows] for name in names}
 
-    def __repr__(self) -> str:
+    def _table(self) -> list[tuple[str, ...]]:
+        """Its cells, with headings."""
         head = ("candidate", "columns", "rel. error", "± s.e.", "bias", "deviation", "Mop/row")
         table: list[tuple[str, ...]] = [(*head, "source")]
         for row in self._rows:
@@ -193,7 +195,15 @@ class Plan(Sequence[PlannedCandidate]):
             errors = f"{limit.relative_error:.4g}", f"{limit.standard_error:.2g}"
             source = f"spectrum of {limit.n_rows} rows: {limit.lowest:.3g} to {limit.highest:.3g}"
             table.append((str(limit), str(limit.n_components), *errors, "", "", "", source))
-        widths = [max(len(cells[i]) for cells in table) for i in range(len(head))]
+        return table
+
+    def _repr_html_(self) -> str:
+        headings, *rows = self._table()
+        return html_table(headings, rows, "\n".join(self.left_out))
+
+    def __repr__(self) -> str:
+        table = self._table()
+        widths = [max(len(cells[i]) for cells in table) for i in range(len(table[0]) - 1)]
         lines = []
         for label, *numbers, source in table:
             padded = (f"{n:>{width}s}" for n, width in zip(numbers, widths[1:], strict=True))
