@@ -413,7 +413,7 @@ class ExactGPClassifier(ClassifierMixin, GaussianProcess):
                 sizes.append(float(np.sum(counts[held])))
             return float(np.average(values, weights=sizes))
 
-        chosen = choose(self.alpha, self.prior_variance, table.frequencies, loss)
+        chosen = choose(self.alpha, self.prior_variance, table.frequencies, n, loss)
         solved = posteriors(np.arange(n), *chosen)
         return self._assign(
             training.inputs,
