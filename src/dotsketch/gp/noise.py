@@ -3,7 +3,7 @@
     w(y) = f(x) + σ √v(x) ε
 
 - v is exp(g) with a second process g on the same features (Kersting et al., 2007): its targets are
-  log r² + 1.27 of the residuals r of rows that are left out, because the mean of log χ²₁ is −1.27.
+  log r² of the residuals r of rows that are left out, and its level makes these rows most likely.
 - ε is Gaussian, or Student's t where the left-out residuals ask for it.
 - w is the identity or a monotone function of y; densities have its slope as a factor.
 
@@ -33,7 +33,6 @@ from .posterior import Posterior, evaluate
 from .sums import SufficientStatistics
 from .targets import left_out_of_kernels
 
-MEAN_LOG_CHI = -1.2704  # E log χ²₁ = −γ − log 2
 FEW_ROWS = 100  # say too little of v and of the tails: their scale itself is uncertain
 
 
@@ -133,7 +132,7 @@ def noise_of_x(Z: np.ndarray, rows: LeftOut) -> tuple[NoiseFunction, np.ndarray]
     """
     squares = rows.residuals**2
     squares = squares / np.maximum(np.mean(squares, axis=0), np.finfo(float).tiny)
-    t = np.mean(np.log(np.maximum(squares, 1e-6)), axis=1) - MEAN_LOG_CHI
+    t = np.mean(np.log(np.maximum(squares, 1e-6)), axis=1)
     sums = SufficientStatistics.of(Z, t)
     means, ones = sums.means(), np.ones(1)
     noise, prior = likelihood_of_sums(sums, means, ones).best_variances()

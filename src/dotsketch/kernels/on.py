@@ -62,14 +62,14 @@ class On(Composite):
     def named(self, names: Any = None) -> Any:
         if not any(isinstance(j, str) for j in self._list):
             return self
-        known = [] if names is None else list(map(str, names))
-        unknown = [j for j in self._list if isinstance(j, str) and j not in known]
+        names = [] if names is None else list(map(str, names))
+        unknown = [j for j in self._list if isinstance(j, str) and j not in names]
         if unknown:
             raise ValueError(
-                f"{self!r} asks for the inputs {unknown}, and the rows have {known or 'no names'}: "
+                f"{self!r} asks for the inputs {unknown}, and the rows have {names or 'no names'}: "
                 "fit to a data frame with these columns, or give the numbers of the inputs."
             )
-        numbers = [known.index(j) if isinstance(j, str) else int(j) for j in self._list]
+        numbers = [names.index(j) if isinstance(j, str) else int(j) for j in self._list]
         return type(self)(self.kernel, numbers)
 
     def seen(self, X: ArrayT) -> ArrayT:  # (n, d) -> (n, number of inputs)
