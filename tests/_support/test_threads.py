@@ -177,10 +177,10 @@ def test_bands_have_one_thread_of_blas(blas, monkeypatch):
 
 
 def test_small_matrices_have_one_thread_of_blas(blas):
-    with pool.suited_blas_threads(1000), pool.suited_blas_threads(5):
+    with pool.suited_blas_threads(1500), pool.suited_blas_threads(5):
         assert blas.threads == 1
     assert blas.threads == 8
-    with pool.suited_blas_threads(1001):
+    with pool.suited_blas_threads(1501):
         assert blas.threads == 8
 
 

@@ -176,12 +176,13 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
 
 
-def suited_blas_threads(size: int) -> AbstractContextManager[None]:
-    """BLAS keeps to one thread for work on matrices of up to 1000 rows.
+def suited_blas_threads(size: int | None) -> AbstractContextManager[None]:
+    """BLAS keeps to one thread for work on matrices of up to 1500 rows; None are many.
 
     NumPy and SciPy come with a BLAS each, whose threads go on waiting actively for a while: where
     short calls of both alternate, they take the processors from each other. On two processors the
     evidence of 300 rows takes 2.4 times as long with two threads as with one, that of 600 rows
-    1.9 times, of 1000 1.2 times, and of 3000 rows 0.6 times.
+    1.9 times, of 1000 1.2 times, and of 3000 rows 0.6 times. Where other programs use the
+    processors, threads that wait for each other cost far more.
     """
-    return nullcontext() if size > 1000 else single_blas_thread()
+    return nullcontext() if size is None or size > 1500 else single_blas_thread()

@@ -13,6 +13,7 @@ from .._arrays import as_generator, host, like
 from .._support.memory import usable_memory
 from .._support.parameters import check_positive, positive_integer
 from .._support.stored import MOST_COLUMNS, Count, array, stored
+from .._support.threads import suited_blas_threads
 from ..rows import Block, is_collection, split_target
 from .base import (
     GaussianProcess,
@@ -130,7 +131,13 @@ class FeatureGPClassifier(ClassifierMixin, GaussianProcess):
             )
         labels, counts = rows.fold(Counts, partial(counted_labels, None), block_rows=1 << 16)
         table = ClassTable.of(labels, counts, self.class_weight)
-        begun = begin(self, training, partial(searched_features, self))
+        with suited_blas_threads(rows.n_rows):
+            values = self._fitted(training, table)
+        return self._assign(training.inputs, **values)
+
+    def _fitted(self, training: TrainingRows, table: ClassTable) -> dict[str, Any]:
+        """The attributes of a fit."""
+        rows, begun = training.rows, begin(self, training, partial(searched_features, self))
         columns = begun.columns
         # many features are multiplied in single precision: half the time, and far more digits than
         # the iterations find
@@ -151,17 +158,16 @@ class FeatureGPClassifier(ClassifierMixin, GaussianProcess):
             prior = float(self.prior_variance)
         moment = moment_of(fold, columns.n_columns)
         posterior, n_iterations = mode(fold, moment, means, prior, start, verbose=self.verbose)
-        return self._assign(
-            training.inputs,
+        return {
             **begun.attributes,
-            classes_=labels,
-            class_weights_=table.weights,
-            frequencies_=table.frequencies,
-            prior_variance_=prior,
-            posterior_=posterior,
-            n_iterations_=n_iterations,
-            _seed=begun.seed,
-        )
+            "classes_": table.classes,
+            "class_weights_": table.weights,
+            "frequencies_": table.frequencies,
+            "prior_variance_": prior,
+            "posterior_": posterior,
+            "n_iterations_": n_iterations,
+            "_seed": begun.seed,
+        }
 
     def predict(self, X: Any) -> np.ndarray:  # (n, d) -> (n,)
         """The class of the greatest latent mean, which takes no variances."""

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._arrays import as_generator, host, is_foreign, like, namespace
 from .._support.parameters import check_positive, one_of, positive_integer
 from .._support.stored import array, stored
+from .._support.threads import suited_blas_threads
 from ..rows import (
     Block,
     Checkpoint,
@@ -271,7 +272,8 @@ class FeatureGPRegressor(RegressorMixin, MultiOutputMixin, GaussianProcess):
         self._check_parameters()
         X, y = split_target(X, y, target)
         training = TrainingRows.of(type(self), X, y, noise_variance, sample_weight)
-        values = self._best_fit(training, checkpoint)
+        with suited_blas_threads(training.rows.n_rows):
+            values = self._best_fit(training, checkpoint)
         return self._assign(training.inputs, **values)
 
     def partial_fit(
