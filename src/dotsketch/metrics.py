@@ -188,6 +188,10 @@ def crps_gaussian(y: Array, mean: Array, std: Array) -> FloatArray:
     0.2337
     """
     y, mean, std = map(_array, ("y", "mean", "std"), (y, mean, std))
+    if not y.shape == mean.shape == std.shape:
+        raise ValueError(
+            f"y, mean and std must have one shape; got {y.shape}, {mean.shape}, {std.shape}."
+        )
     if not np.all(std > 0):
         raise ValueError("Standard deviations must be positive: add the noise (include_noise).")
     z = (y - mean) / std
@@ -212,6 +216,7 @@ def crps_of_quantiles(y: Array, quantiles: Array, levels: Array) -> FloatArray:
             f"quantiles must be (n, q) for q levels between 0 and 1; got {values.shape} and "
             f"{levels.shape}."
         )
+    _check_ascending("levels", levels)
     losses = 2 * (values - y[..., None]) * ((y[..., None] < values) - levels)
     widths = np.diff(np.concatenate([[0.0], (levels[1:] + levels[:-1]) / 2, [1.0]]))
     return np.asarray(losses @ widths, dtype=float)
@@ -222,10 +227,14 @@ def crps_of_density(y: Array, points: Array, density: Array) -> FloatArray:
     y, points, density = map(_array, ("y", "points", "density"), (y, points, density))
     if density.shape != (len(y), len(points)):
         raise ValueError(f"density must be {(len(y), len(points))}; got {density.shape}.")
+    _check_ascending("points", points)
+    if not np.all(np.sum(density, axis=1) > 0):
+        raise ValueError("A density is zero at all points: take points that hold its mass.")
     steps = 0.5 * (density[:, 1:] + density[:, :-1]) * np.diff(points)
     cdf = np.concatenate([np.zeros((len(y), 1)), np.cumsum(steps, axis=1)], axis=1)
     cdf = np.clip(cdf / cdf[:, -1:], 0, 1)
-    return np.asarray(np.trapezoid((cdf - (points >= y[:, None])) ** 2, points, axis=1))
+    outside = np.maximum(points[0] - y, 0) + np.maximum(y - points[-1], 0)
+    return np.asarray(np.trapezoid((cdf - (points >= y[:, None])) ** 2, points, axis=1) + outside)
 
 
 def interval_score(y: Array, low: Array, high: Array, coverage: float = 0.9) -> FloatArray:
@@ -251,6 +260,8 @@ def coverage_by_width(y: Array, low: Array, high: Array, n_groups: int = 10) -> 
     they are wide: here all groups should have the coverage of the intervals.
     """
     y, low, high = map(_array, ("y", "low", "high"), (y, low, high))
+    if not y.shape == low.shape == high.shape or y.ndim != 1:
+        raise ValueError(f"y, low and high must be (n,); got {y.shape}, {low.shape}, {high.shape}.")
     inside = (y >= low) & (y <= high)
     order = np.argsort(high - low, kind="stable")
     return np.array([np.mean(inside[part]) for part in np.array_split(order, n_groups)])
@@ -266,11 +277,17 @@ def pit_histogram(
     that they are too narrow.
     """
     y, values, levels = map(_array, ("y", "quantiles", "levels"), (y, quantiles, levels))
+    _check_ascending("levels", levels)
     transformed = [
         np.interp(v, row, levels, left=0.0, right=1.0) for v, row in zip(y, values, strict=True)
     ]
     counts, _ = np.histogram(transformed, bins=n_bins, range=(0, 1))
     return counts / len(y)
+
+
+def _check_ascending(name: str, values: FloatArray) -> None:
+    if values.ndim != 1 or not np.all(np.diff(values) > 0):
+        raise ValueError(f"{name} must be ascending numbers (k,).")
 
 
 def plot_calibration(model: Any, X: Any, y: Array, ax: Any = None) -> Any:
@@ -304,8 +321,8 @@ def plot_predictions(
     """
     import matplotlib.pyplot as plt
 
-    mean = np.asarray(host(model.predict(X)))
-    low, high = np.asarray(host(model.predict_interval(X, coverage))).T
+    mean = np.ravel(host(model.predict(X)))
+    low, high = np.asarray(host(model.predict_interval(X, coverage))).reshape(len(mean), 2).T
     if ax is None:
         ax = plt.subplots(figsize=(6, 4), layout="constrained")[1]
     color, label = "#3b6ea5", f"{coverage:.0%} of y"
@@ -322,7 +339,7 @@ def plot_predictions(
     else:
         if y is None:
             raise ValueError("With more than one input, predictions are drawn against y: give it.")
-        y = _array("y", y)
+        y = np.ravel(_array("y", y))
         ax.vlines(y, low, high, color=color, alpha=0.2, label=label)
         ax.plot(y, mean, ".", color=color, ms=3, label="mean")
         ax.plot([y.min(), y.max()], [y.min(), y.max()], color="#9aa5b1", lw=1)

@@ -5,6 +5,7 @@ import pytest
 from scipy.stats import norm
 from scipy.stats import t as student
 from sklearn.base import clone
+from sklearn.frozen import FrozenEstimator
 from sklearn.preprocessing import FunctionTransformer, MinMaxScaler, PowerTransformer
 
 from dotsketch import (
@@ -141,7 +142,8 @@ def test_weighted_rows_are_those_of_noise_by_row():
     X, y = rows_of(rising)
     gp = FeatureGPRegressor(features(), noise_variance="varying").fit(X, y)
     assert gp.noise_function_.weighs_rows
-    v = gp.noise_function_(gp.columns_(X)) * gp.noise_variance_
+    Z = gp.columns_(X)
+    v = gp.noise_function_.typical(Z) * gp.noise_variance_
     other = FeatureGPRegressor(features(), prior_variance=gp.prior_variance_)
     other.fit(X, y, noise_variance=v)
     np.testing.assert_allclose(gp.predict(X), other.predict(X), rtol=1e-8)
@@ -151,7 +153,7 @@ def test_weighted_rows_are_those_of_noise_by_row():
             X,
             return_std=True,
             include_noise=True,
-            noise_variance=gp.noise_function_.factor * v,
+            noise_variance=gp.noise_function_(Z) * gp.noise_variance_,
         )[1],
     )
     left, given = gp.leave_one_out(X, y), other.leave_one_out(X, y, noise_variance=v)
@@ -321,3 +323,90 @@ def test_what_else_is_refused():
     ):
         with pytest.raises(ValueError, match=message):
             call()
+
+
+# -- where a noise function, tails or a warp could go wrong in silence -----------------------------
+
+
+def stds(gp, X):
+    return gp.predict(X, return_std=True, include_noise=True)[1]
+
+
+def test_weights_of_rows_do_not_change_the_noise_of_new_rows():
+    X, y = rows_of(constant)
+    plain = stds(FeatureGPRegressor(features()).fit(X, y), X)
+    light = FeatureGPRegressor(features()).fit(X, y, sample_weight=np.full(len(X), 0.1))
+    batches = (
+        (X[i : i + 100], y[i : i + 100], None, np.full(100, 4.0)) for i in range(0, 600, 100)
+    )
+    heavy = FeatureGPRegressor(features()).fit(batches)
+    for gp in (light, heavy):
+        np.testing.assert_allclose(np.median(stds(gp, X)), np.median(plain), rtol=0.1)
+
+
+def test_a_constant_output_leaves_the_others_alone():
+    X, y = rows_of(constant)
+    both = FeatureGPRegressor(features()).fit(X, np.stack([y, np.full(len(y), 3.0)], axis=1))
+    alone = FeatureGPRegressor(features()).fit(X, y)
+    np.testing.assert_allclose(stds(both, X)[:, 0], stds(alone, X), rtol=1e-6)
+
+
+def test_tails_of_few_rows_end_with_more_rows():
+    X, y = rows_of(constant)
+    frozen = FrozenEstimator(features().fit(X))
+    gp = FeatureGPRegressor(frozen).partial_fit(X[:9], y[:9])
+    assert gp.tails_.degrees == 8
+    assert gp.partial_fit(X[9:20], y[9:20]).tails_.degrees == 19
+    assert gp.partial_fit(X[20:], y[20:]).tails_ == GAUSSIAN
+
+
+def test_a_warp_keeps_to_its_domain():
+    """The square has an inverse on one side only: quantiles ascend, and cover."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2, 2, (600, 1))
+    y = rng.poisson(np.exp(X[:, 0])).astype(float)
+    roots = FunctionTransformer(np.sqrt, np.square)
+    gp = FeatureGPRegressor(features(), target_transform=roots).fit(X, y)
+    assert np.all(np.diff(gp.predict_quantiles(X, [0.01, 0.1, 0.5, 0.9, 0.99])) >= 0)
+    low, high = gp.predict_interval(X, 0.9).T
+    assert np.mean((low <= y) & (y <= high)) > 0.85
+    assert np.all(gp.predict_density(X[:3], [-1.0, -0.5]) == 0)
+
+
+def test_densities_far_from_zero():
+    X, y = rows_of(constant)
+    offset = 1e6
+    warp = FunctionTransformer(lambda v: np.log(v - offset), lambda u: np.exp(u) + offset)
+    gp = FeatureGPRegressor(features(), target_transform=warp).fit(X, offset + np.exp(y))
+    points = np.linspace(1e-3, 20, 4001)
+    masses = np.trapezoid(gp.predict_density(X[:4], offset + points), points, axis=1)
+    np.testing.assert_allclose(masses, 1, rtol=1e-3)
+
+
+def test_noise_by_row_with_a_warp_and_intervals():
+    X, y = rows_of(constant)
+    by_row = np.full(len(X), 0.04)
+    gp = FeatureGPRegressor(features(), target_transform=PowerTransformer(standardize=False))
+    gp.fit(X, np.exp(y), noise_variance=by_row)
+    assert gp.score(X, np.exp(y)) > 0.8
+    assert gp.predict_interval(X[:2], 0.9, "jackknife+", noise_variance=[0.04, 0.04]).shape == (
+        2,
+        2,
+    )
+    with pytest.raises(ValueError, match="must be 2 positive finite numbers"):
+        gp.predict_interval(X[:2], 0.9, "jackknife+", noise_variance=[0.04, 0.04, 9.0])
+
+
+def test_trends_of_other_rows_do_not_merge():
+    X, y = rows_of(constant)
+    frozen = FrozenEstimator(features().fit(X))
+    options = {"trend": "linear", "noise_variance": "constant"}
+    parts = [
+        FeatureGPRegressor(frozen, **options).fit(X[k], y[k])
+        for k in (slice(300), slice(300, None))
+    ]
+    with pytest.raises(ValueError, match="different features"):
+        parts[0].merge(parts[1])
+    X = np.column_stack([X, np.full(len(X), 0.1)])  # not a number of binary digits
+    gp = FeatureGPRegressor(features(), trend="linear").fit(X, y)
+    assert np.all(np.abs(gp.predict(np.array([[0.5, 0.5, 0.1001], [0.5, 0.5, 0.2]]))) < 3)

@@ -131,12 +131,13 @@ class Columns:
 
     def digest(self) -> bytes:
         """A digest of the fitted features: the same features have the same one."""
-        return digest_of(self.features)
+        return hashed(digest_of(self.features), digest_of(self.trend))
 
     def same_as(self, other: Columns) -> bool:
         """Whether both are columns of the same features: of the same parameters and weights."""
         shapes = [(c.joins_parts, c.n_columns, c.is_complex) for c in (self, other)]
         is_one = unfrozen(self.features) is unfrozen(other.features)
+        is_one = is_one and self.trend is other.trend
         return shapes[0] == shapes[1] and (is_one or self.digest() == other.digest())
 
     def kernel(self) -> Any:
@@ -218,8 +219,8 @@ class LinearTrend:
     @classmethod
     def of(cls, X: Any) -> LinearTrend:
         X = np.asarray(dense(X), dtype=np.float64)
-        scales = X.std(axis=0)
-        return cls(X.mean(axis=0), np.where(scales > 0, scales, np.inf) / 10)
+        varies = np.ptp(X, axis=0) > 1e-12 * np.max(np.abs(X), axis=0)
+        return cls(X.mean(axis=0), np.where(varies, X.std(axis=0), np.inf) / 10)
 
     def __call__(self, X: Any) -> Any:  # (n, d) -> (n, d)
         X = dense(X)

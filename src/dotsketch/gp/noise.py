@@ -68,6 +68,9 @@ class LeftOut(NamedTuple):
             )
         return cls(residuals, np.maximum(variances - noise, 0), noise)
 
+    def of_outputs(self, which: np.ndarray) -> LeftOut:  # (m,) bool
+        return LeftOut(*(part[:, which] for part in self))
+
     @property
     def deviations(self) -> np.ndarray:  # -> (n, m)
         """The standard deviations of y."""
@@ -114,7 +117,11 @@ class NoiseFunction:
     factor: float = 1.0  # of new rows: v was learnt from residuals of the rows that it weighs
 
     def __call__(self, Z: Any) -> Any:  # (n, D) -> (n,)
-        """In the array library of the features."""
+        """For new rows, in the array library of the features."""
+        return self.factor * self.typical(Z)
+
+    def typical(self, Z: Any) -> Any:  # (n, D) -> (n,)
+        """That by which rows are weighted."""
         values = evaluate(Z, self.coefficients)[:, 0] + self.level
         xp = namespace(values)
         return xp.exp(xp.clip(values, self.least, self.most))
@@ -183,6 +190,13 @@ class Tails(NamedTuple):
 GAUSSIAN = Tails()
 
 
+def tails_of_few(n_rows: float) -> Tails:
+    """Student's t with n − 1 degrees of freedom, but a Gaussian for many rows."""
+    degrees = max(n_rows - 1.0, 3.0)
+    deviation = float(np.sqrt(degrees / (degrees - 2)))
+    return Tails(degrees, 1.0, deviation) if n_rows < FEW_ROWS else GAUSSIAN
+
+
 def best_tails(rows: LeftOut, is_scale_chosen: bool = True) -> Tails:
     """Student's t where the left-out rows have heavier tails than a Gaussian, by more than chance.
 
@@ -193,9 +207,7 @@ def best_tails(rows: LeftOut, is_scale_chosen: bool = True) -> Tails:
     """
     n = len(rows.residuals)
     if n < FEW_ROWS:
-        degrees = max(n - 1.0, 3.0)
-        few = Tails(degrees, 1.0, float(np.sqrt(degrees / (degrees - 2))))
-        return few if is_scale_chosen else GAUSSIAN
+        return tails_of_few(n) if is_scale_chosen else GAUSSIAN
     values = rows.residuals / rows.deviations
 
     def tails(logarithm: float) -> Tails:
@@ -252,8 +264,11 @@ class Warp:
             far = fitted.transform(ends + np.outer([-1, 1], ends[1] - ends[0]))
             bounds = own
             for wider in (np.asarray(far, dtype=np.float64), wide):
-                if np.all(np.isfinite(wider) & np.isfinite(fitted.inverse_transform(wider))):
-                    bounds = wider
+                back = fitted.transform(
+                    fitted.inverse_transform(np.where(np.isnan(wider), own, wider))
+                )
+                agrees = np.isfinite(wider) & (np.abs(back - wider) <= 1e-6 * (own[1] - own[0]))
+                bounds = np.where(agrees, wider, bounds)  # each side of each output
         if not np.all(np.isfinite(bounds)) or np.any(bounds[0] > bounds[1]):
             raise ValueError(
                 f"target_transform must be an increasing function of y; {transformer!r} gives "
@@ -267,15 +282,26 @@ class Warp:
             raise ValueError("target_transform gives values of y that are not finite numbers.")
         return values
 
+    def extended(self, Y: np.ndarray) -> np.ndarray:  # (k, m) -> (k, m)
+        """w(y) at any points; NaN where it does not exist."""
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            try:
+                return np.asarray(self.transformer.transform(Y), dtype=np.float64)
+            except ValueError:  # of points outside of its domain, such as Box and Cox's
+                if len(Y) == 1:
+                    return np.full(Y.shape, np.nan)
+                return np.concatenate([self.extended(Y[k : k + 1]) for k in range(len(Y))])
+
     def inverse(self, values: np.ndarray) -> np.ndarray:  # (..., m) -> (..., m)
         inside = np.clip(values, *self.bounds).reshape(-1, values.shape[-1])
         return np.asarray(self.transformer.inverse_transform(inside)).reshape(values.shape)
 
     def log_slope(self, Y: np.ndarray) -> np.ndarray:  # (n, m) -> (n, m)
         """log w'(y), by a difference."""
-        step = 1e-6 * (np.abs(Y) + np.std(self.inverse(self.bounds), axis=0))
-        with np.errstate(all="ignore"):
-            rise = self.transformer.transform(Y + step) - self.transformer.transform(Y - step)
+        # a millionth of the spread, if y has so many digits
+        step = 1e-6 * np.ptp(self.inverse(self.bounds), axis=0) + 1e-10 * np.abs(Y)
+        rise = self.extended(Y + step) - self.extended(Y - step)
         slope = np.where(np.isfinite(rise) & (rise > 0), rise / (2 * step), np.finfo(float).tiny)
         return np.asarray(np.log(slope))
 
@@ -320,9 +346,14 @@ class Jackknife:
                 f"With {k} rows left out, jackknife+ has a coverage of {k / (k + 1):.3g} at most; "
                 f"got coverage={coverage}."
             )
-        cross = posterior.covariance(Z, self.features)  # (n, k, m)
-        centres = mean[:, None] - cross * self.pulls
-        reach = self.scores * np.sqrt(variance[:, None] + cross**2 * self.stretches)
-        low = np.partition(centres - reach, k - rank, axis=1)[:, k - rank]
-        high = np.partition(centres + reach, rank - 1, axis=1)[:, rank - 1]
+        parts = []
+        for start in range(0, len(Z), 1024):  # (1024, k, m) at a time
+            rows = slice(start, start + 1024)
+            cross = posterior.covariance(Z[rows], self.features)
+            centres = mean[rows, None] - cross * self.pulls
+            reach = self.scores * np.sqrt(variance[rows, None] + cross**2 * self.stretches)
+            low = np.partition(centres - reach, k - rank, axis=1)[:, k - rank]
+            high = np.partition(centres + reach, rank - 1, axis=1)[:, rank - 1]
+            parts.append((low, high))
+        low, high = map(np.concatenate, zip(*parts, strict=True))
         return low, high

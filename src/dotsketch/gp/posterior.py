@@ -174,6 +174,8 @@ class SampledFunctions:
         values = blocks[0] if len(blocks) == 1 else xp.concat(blocks, axis=0)
         scales, means = like(self.scales, values), like(self.means, values)
         values = values * scales[:, None] + means[:, None]
+        if self.warp is not None and is_foreign(values):
+            raise ValueError("target_transform computes with NumPy only: give NumPy rows.")
         if self.warp is not None:
             values = xp.moveaxis(self.warp.inverse(xp.moveaxis(values, 1, -1)), -1, 1)
         return values[:, 0, :] if self.is_flat else values

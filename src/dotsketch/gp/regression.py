@@ -71,6 +71,7 @@ from .noise import (
     is_better,
     is_gain,
     noise_of_x,
+    tails_of_few,
 )
 from .posterior import SampledFunctions, evaluate
 from .search import Search, best_kernel
@@ -402,10 +403,14 @@ class FeatureGPRegressor(RegressorMixin, MultiOutputMixin, GaussianProcess):
         Z, Y, _, counts = some = model.block(begun.sample)
         is_all = len(Y) == training.rows.n_rows
         rows, learnt, lack = self._left_out(solved, model, begun.sample[0], some, is_all)
-        if self._varies(begun.columns, by_row, len(Y)):
-            function, v = noise_of_x(Z, rows)
+        changes = np.ptp(Y, axis=0) > 1e-12 * np.max(np.abs(Y), axis=0)  # outputs
+        if self._varies(begun.columns, by_row, len(Y)) and np.any(changes):
+            function, v = noise_of_x(Z, rows.of_outputs(changes))
             varied = rows._replace(noise=v[:, None] * rows.noise)
-            constant, varying = (part.log_densities(best_tails(part)) for part in (rows, varied))
+            constant, varying = (
+                part.log_densities(best_tails(part))
+                for part in (rows.of_outputs(changes), varied.of_outputs(changes))
+            )
             if self.noise_variance == "varying" or is_gain(varying - constant):
                 solved["noise_function_"], rows = function, varied
                 if training.rows.repeatable:
@@ -414,17 +419,17 @@ class FeatureGPRegressor(RegressorMixin, MultiOutputMixin, GaussianProcess):
                     path = None if checkpoint is None else f"{checkpoint}.varying"
                     sums = weighted.sums(training.rows, begun.sample[1], path, self.verbose)
                     other = self._solved(sums, weighted, is_flat)
-                    some = weighted.block(begun.sample)
+                    some = Z, Y, 1 / function.typical(Z), counts
                     left, *more = self._left_out(other, weighted, begun.sample[0], some, is_all)
                     left = left._replace(noise=v[:, None] * other["_noise"])
-                    factor = best_factor(left)
+                    factor = best_factor(left.of_outputs(changes))
                     left = left._replace(noise=factor * left.noise)
-                    if is_better(left, rows):
+                    if is_better(left.of_outputs(changes), rows.of_outputs(changes)):
                         solved, (learnt, lack), rows = other, more, left
                         solved["noise_function_"] = replace(function, factor=factor)
         tails = GAUSSIAN
-        if self.noise_variance in ("auto", "varying") and not by_row:
-            tails = best_tails(rows, isinstance(self.prior_variance, str))
+        if self.noise_variance in ("auto", "varying") and not by_row and np.any(changes):
+            tails = best_tails(rows.of_outputs(changes), isinstance(self.prior_variance, str))
         solved["tails_"] = tails
         if counts is None:  # a row of weight w is w rows, which are left out one by one
             few = slice(JACKKNIFE_ROWS)
@@ -460,12 +465,12 @@ class FeatureGPRegressor(RegressorMixin, MultiOutputMixin, GaussianProcess):
         Z, Y, weights, counts = some
         noise = np.ones((1, Y.shape[1])) if solved["_noise"] is None else solved["_noise"][None]
         noise = np.broadcast_to(noise, Y.shape)
-        for divisor in (weights, counts):
-            noise = noise if divisor is None else noise / divisor[:, None]
+        noise = noise if weights is None else noise / weights[:, None]
+        learnt = noise if counts is None else noise / counts[:, None]
         normal = (Y - solved["means_"]) / solved["scales_"]
-        rows = LeftOut.of(solved["posterior_"], Z, normal, noise, is_all)
+        rows = LeftOut.of(solved["posterior_"], Z, normal, learnt, is_all)._replace(noise=noise)
         lack = self._lack(model.columns, X, Z, solved["_noise_holds_lack"], solved["_prior"])
-        return rows, noise, np.zeros(Y.shape) + lack
+        return rows, learnt, np.zeros(Y.shape) + lack
 
     def _check_kernel_of(self, columns: Columns) -> None:
         if self.variance_correction == "posterior" and columns.kernel() is None:
@@ -521,7 +526,8 @@ class FeatureGPRegressor(RegressorMixin, MultiOutputMixin, GaussianProcess):
             raise ValueError(f"posterior={self.posterior!r} needs other columns: fit again.")
         model, same = self._model(), dict[str, Any]()
         if self.noise_variance in ("auto", "varying"):
-            same = {"noise_function_": self.noise_function_, "tails_": self.tails_}
+            tails = self.tails_ if self.tails_.deviation == 1 else tails_of_few(sums.n)
+            same = {"noise_function_": self.noise_function_, "tails_": tails}
         elif model.noise is not None:
             raise ValueError(
                 "The sums have the weights of noise that depends on x: fit again for other noise."
@@ -633,7 +639,10 @@ class FeatureGPRegressor(RegressorMixin, MultiOutputMixin, GaussianProcess):
         if return_cov:
             return self._prediction_with_covariance(X, include_noise, noise_variance)
         if self.warp_ is not None:
-            mean, variance, noise = self._moments(X, noise_variance)
+            # without the noise of these rows, the mean of w⁻¹(f)
+            is_known = self._noise is not None or include_noise
+            mean, variance, noise = self._moments(X, noise_variance, with_noise=is_known)
+            noise = noise if is_known else np.zeros_like(variance)
             mean, deviation = self._unwarped(mean, variance, noise, include_noise)
             return (mean, deviation) if return_std else mean
         mean, variance, noise = self._moments(
@@ -674,12 +683,12 @@ class FeatureGPRegressor(RegressorMixin, MultiOutputMixin, GaussianProcess):
         slopes = np.zeros_like(places)
         if self.warp_ is not None:
             slopes = self.warp_.log_slope(places)
-            places = self.warp_.forward(places)
+            places = self.warp_.extended(places)
         places = ((places - self.means_) / self.scales_).T
         deviation = np.sqrt(variance + noise)[..., None]
         density = self.tails_.log_density((places - mean[..., None]) / deviation)
         density = density - np.log(deviation) + (slopes - np.log(self.scales_)).T
-        return self._shaped(np.exp(density), axis=1)
+        return self._shaped(np.where(np.isfinite(density), np.exp(density), 0.0), axis=1)
 
     def predict_interval(
         self,
@@ -713,7 +722,9 @@ class FeatureGPRegressor(RegressorMixin, MultiOutputMixin, GaussianProcess):
                 'method="jackknife+" needs rows left out: fit with solver="cholesky", all rows at '
                 "once and without sample_weight."
             )
-        bounds = []
+        X, bounds = host(X), []
+        if noise_variance is not None:
+            noise_at(self._noise, noise_variance, np.shape(X)[0])
         for start, (rows, Z) in self._blocks(X):
             stop = start + len(Z)
             own = None if noise_variance is None else np.asarray(noise_variance)[start:stop]
@@ -812,7 +823,9 @@ class FeatureGPRegressor(RegressorMixin, MultiOutputMixin, GaussianProcess):
             at_rows = np.broadcast_to(self._noise_at(Z, own), normal.shape)
             function, noise = self._model().noise, at_rows
             if own is None:
-                noise = self._noise if function is None else self._noise * function(Z)[:, None]
+                noise = (
+                    self._noise if function is None else self._noise * function.typical(Z)[:, None]
+                )
                 noise = np.broadcast_to(noise, normal.shape)
             if is_weighted and np.any(self.posterior_.variance(Z) >= noise):
                 raise ValueError(
@@ -848,6 +861,8 @@ class FeatureGPRegressor(RegressorMixin, MultiOutputMixin, GaussianProcess):
     ) -> tuple[Any, Any, Any]:  # (n, d) -> (n, m), (n, m), (n, m)
         """Means of f, variances of f, and of the noise, in the array library of X."""
         check_is_fitted(self)
+        if noise_variance is not None:  # every row has its own
+            noise_at(self._noise, noise_variance, np.shape(X)[0])
         means, variances, noises = [], [], []
         for start, (rows, Z) in self._blocks(X):
             mean = self.posterior_.mean(Z)
@@ -859,8 +874,6 @@ class FeatureGPRegressor(RegressorMixin, MultiOutputMixin, GaussianProcess):
                 if own is not None:
                     own = np.asarray(own)[start : start + len(Z)]
                 noises.append(self._noise_at(Z, own) + 0 * mean)
-        if noise_variance is not None:  # every row has its own
-            noise_at(self._noise, noise_variance, sum(map(len, means)))
         mean, *others = (_joined(part) if part else None for part in (means, variances, noises))
         return mean, others[0], others[1]
 
@@ -870,7 +883,7 @@ class FeatureGPRegressor(RegressorMixin, MultiOutputMixin, GaussianProcess):
         if by_row is not None or self.noise_function_ is None:
             return like(np.asarray(noise), Z) if is_foreign(Z) else noise
         v = self.noise_function_(Z)[:, None]
-        return v * like(np.asarray(self.noise_function_.factor * noise), v)
+        return v * like(np.asarray(noise), v)
 
     def _missing(self, X: Any, Z: Any) -> Any:  # (n, d), (n, D) -> (n, m)
         """The variance that predictions add."""
@@ -964,7 +977,7 @@ class Model(NamedTuple):
         noise = row_noise(noise, self.by_row, len(Y))
         Z = self.columns(checked(self.inputs, X))
         if self.noise is not None:
-            noise = self.noise(Z)
+            noise = self.noise.typical(Z)
         return Z, Y, None if noise is None else 1 / noise, counts
 
     def add(self, sums: SufficientStatistics, block: Block, first: int) -> SufficientStatistics:
