@@ -130,7 +130,7 @@ class FeatureGPRegressor(RegressorMixin, MultiOutputMixin, GaussianProcess):
         Nyström features and truncated series cannot carry all of k(x, x). "posterior" adds the
         rest, k(x, x) − E k̂(x, x), to the variance of every prediction (Section 5.6 of the paper).
         "auto" does the same for Nyström features; if the noise is chosen, it contains what the
-        training rows lack already, and "auto" adds what a row lacks beyond 99 % of these. None adds
+        training rows lack already, and "auto" adds what a row lacks beyond their mean. None adds
         nothing.
     normalize_y : {"standard", "mean", None}, default="standard"
         "standard" subtracts the mean of every output (all rows count alike) and divides by its
