@@ -349,8 +349,8 @@ class DirichletGPClassifier(ClassifierMixin, GaussianProcess):
     alpha : float or "auto", default="auto"
         Concentration of the Dirichlet distribution. "auto" picks the best of 10⁻⁵, …, 1, downhill
         from 10⁻³, for the log-likelihood of rows that are taken out of the sums: five folds of up
-        to 1,000 rows, or a tenth of more (1,000 at most). Few rows do not choose a small one. With more than 512 columns, 512 of them
-        are drawn for this choice.
+        to 1,000 rows, or a tenth of more (1,000 at most). Few rows do not choose a small one. With
+        more than 512 columns, 512 of them are drawn for this choice.
     prior_variance : float, "auto" or "labels", default="auto"
         Multiplies the kernel; "labels" is the variance of the transformed labels (as the authors).
         "auto" is the best of 0.01, 0.1, …, 10⁴ times that, chosen together with α.
