@@ -10,9 +10,9 @@ import pytest
 from scipy.sparse import csr_array
 from sklearn.exceptions import ConvergenceWarning
 
-from dotsketch import DirichletGPClassifier, FeatureGPRegressor, FourierFeatures, Gaussian
+from dotsketch import FeatureGPRegressor, FourierFeatures, Gaussian
 from dotsketch.gp import ConjugateGradients
-from gp.data import class_data, regression_data
+from gp.data import regression_data
 
 FIXED = {"noise_variance": 0.05, "prior_variance": 1.5}
 
@@ -93,20 +93,6 @@ def test_features_are_kept_or_computed_again():
         for memory in (1 << 29, 1)
     )
     np.testing.assert_array_equal(kept.predict(X), again.predict(X))
-
-
-def test_classes_share_the_passes():
-    X, y = class_data(n=200)
-    fixed = {"alpha": 0.01, "prior_variance": 2.0}
-    direct = DirichletGPClassifier(waves(), solver="cholesky", **fixed).fit(X, y)
-    solver = ConjugateGradients(tolerance=1e-9, rank=60)
-    iterative = DirichletGPClassifier(waves(), solver=solver, **fixed).fit(X, y)
-    for ours, theirs in zip(iterative.predict_latent(X), direct.predict_latent(X), strict=True):
-        np.testing.assert_allclose(ours, theirs, rtol=1e-3, atol=1e-4)
-    chosen = DirichletGPClassifier(waves(), solver="cg").fit(X, y)
-    assert chosen.score(X, y) > 0.8
-    with pytest.raises(ValueError, match="sums over the rows"):
-        iterative.refit()
 
 
 def test_automatic_variances_are_near_those_of_all_rows():

@@ -40,7 +40,7 @@ def failures(estimator):
         FeatureGPRegressor(FEATURES),
         FeatureGPRegressor(FEATURES, solver="cg"),
         DirichletGPClassifier(FEATURES, alpha=0.01),
-        FeatureGPClassifier(FEATURES, n_samples=100),
+        FeatureGPClassifier(FEATURES),
         ExactGPRegressor(Gaussian()),
         ExactGPClassifier(Gaussian(), alpha=0.01),
     ],

@@ -102,7 +102,6 @@ def test_singular_kernel_is_handled():
     X, y = np.ones((30, 2)), np.ones(30)
     with pytest.warns(RuntimeWarning, match="was added"):
         gp = ExactGPRegressor(Polynomial(1), noise_variance=1e-18, normalize_y=None).fit(X, y)
-    assert gp.posteriors_[0].jitter > 0
     np.testing.assert_allclose(gp.predict(X), 1.0, rtol=1e-6)
 
 

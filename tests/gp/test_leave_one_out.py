@@ -92,7 +92,7 @@ def test_rows_in_single_precision(rng):
     gp.fit(X, np.sin(X[:, 0]))
     Z = gp.columns_(X).astype(np.float64)
     rest = 1 - gp.posterior_.variance(Z) / gp.noise_variance_
-    expected = (np.sqrt(gp.noise_variance_ / rest) * gp.scales_)[:, 0]
+    expected = (np.sqrt(gp.noise_variance_ / rest) * gp.outputs_.scales)[:, 0]
     assert rest.min() < 1e-4
     np.testing.assert_allclose(gp.leave_one_out(X, np.sin(X[:, 0]))[1], expected, rtol=1e-8)
 

@@ -67,12 +67,17 @@ def test_rows_left_out_are_those_of_refits(small, is_all):
         np.testing.assert_allclose(rows.variances[i], without.variance(Z[i : i + 1])[0])
 
 
+def left_out_rows(residuals, noise):
+    zero, every = np.zeros_like(residuals), np.full_like(residuals, noise)
+    return LeftOut(residuals, zero, every, every, zero)
+
+
 def test_jackknife_is_that_of_refits(small):
     """Means and variances at new rows without every row, and the ranks of the bounds."""
     Z, Y, noise, new = small
     posterior, new_noise = posterior_of(Z, Y, noise), 0.3
     rows = LeftOut.of(posterior, Z, Y, noise[:, None], False)
-    jackknife = Jackknife.of(Z, rows, noise[:, None], np.zeros((25, 1)))
+    jackknife = Jackknife.of(Z, rows)
     low, high = [], []
     for i in range(25):
         rest = np.arange(25) != i
@@ -93,7 +98,7 @@ def test_jackknife_is_that_of_refits(small):
 def test_tails(rng):
     n = 4000
     heavy = student.rvs(4, size=(n, 1), random_state=rng)
-    rows = LeftOut(heavy / heavy.std(), np.zeros((n, 1)), np.ones((n, 1)))
+    rows = left_out_rows(heavy / heavy.std(), 1.0)
     tails = best_tails(rows)
     assert 2.5 < tails.degrees < 7
     np.testing.assert_allclose(tails.quantiles(np.array([0.95])), norm.ppf(0.95))
@@ -111,7 +116,7 @@ def test_noise_function_is_the_process_of_logarithms(rng):
     X, _ = rows_of(rising)
     Z = features().fit_transform(X)
     residuals = (rising(X) * rng.standard_normal(len(X)))[:, None]
-    rows = LeftOut(residuals, np.zeros_like(residuals), np.full_like(residuals, 0.1))
+    rows = left_out_rows(residuals, 0.1)
     function, unseen = noise_of_x(Z, rows)
     v = function(Z)
     ratios = np.log(v) - 2 * np.log(rising(X))
@@ -125,8 +130,8 @@ def test_noise_function_is_the_process_of_logarithms(rng):
 
 def test_auto_varies_where_the_noise_does():
     chosen = FeatureGPRegressor(features()).fit(*rows_of(rising))
-    assert chosen.noise_function_ is not None
-    assert FeatureGPRegressor(features()).fit(*rows_of(constant)).noise_function_ is None
+    assert chosen.noise_.function is not None
+    assert FeatureGPRegressor(features()).fit(*rows_of(constant)).noise_.function is None
     X, y = rows_of(rising, 2000, seed=1)
     _, std = chosen.predict(X, return_std=True, include_noise=True)
     inner = np.abs(X[:, 0]) < 1.5
@@ -141,9 +146,9 @@ def test_weighted_rows_are_those_of_noise_by_row():
     """The posterior is that of a fit with v(x) as the noise of every row."""
     X, y = rows_of(rising)
     gp = FeatureGPRegressor(features(), noise_variance="varying").fit(X, y)
-    assert gp.noise_function_.weighs_rows
+    assert gp.noise_.function.weighs_rows
     Z = gp.columns_(X)
-    v = gp.noise_function_.typical(Z) * gp.noise_variance_
+    v = gp.noise_.function.typical(Z) * gp.noise_variance_
     other = FeatureGPRegressor(features(), prior_variance=gp.prior_variance_)
     other.fit(X, y, noise_variance=v)
     np.testing.assert_allclose(gp.predict(X), other.predict(X), rtol=1e-8)
@@ -153,7 +158,7 @@ def test_weighted_rows_are_those_of_noise_by_row():
             X,
             return_std=True,
             include_noise=True,
-            noise_variance=gp.noise_function_(Z) * gp.noise_variance_,
+            noise_variance=gp.noise_.function(Z) * gp.noise_variance_,
         )[1],
     )
     left, given = gp.leave_one_out(X, y), other.leave_one_out(X, y, noise_variance=v)
@@ -175,14 +180,14 @@ def test_sources_learn_the_same_noise(source, tmp_path):
     local = FeatureGPRegressor(features(), noise_variance="varying").fit(X, y)
     other = FeatureGPRegressor(features(), noise_variance="varying").fit(*rows)
     for gp in (local, other):
-        assert gp.noise_function_.weighs_rows
+        assert gp.noise_.function.weighs_rows
     np.testing.assert_allclose(local.predict_quantiles(X), other.predict_quantiles(X), rtol=1e-4)
 
 
 def test_an_iterator_has_noise_for_predictions_only():
     X, y = rows_of(rising)
     gp = FeatureGPRegressor(features(), noise_variance="varying").fit(iter([(X, y)]))
-    assert not gp.noise_function_.weighs_rows
+    assert not gp.noise_.function.weighs_rows
     low, high = gp.predict_interval(X, 0.9).T
     assert 0.85 < np.mean((y >= low) & (y <= high)) < 0.95
 
@@ -190,10 +195,10 @@ def test_an_iterator_has_noise_for_predictions_only():
 def test_more_rows_keep_the_noise_function(tmp_path):
     X, y = rows_of(rising)
     gp = FeatureGPRegressor(features()).partial_fit(X[:400], y[:400])
-    function = gp.noise_function_
+    function = gp.noise_.function
     assert function is not None
     gp.partial_fit(X[400:], y[400:])
-    assert gp.noise_function_ is function
+    assert gp.noise_.function is function
     save(gp, tmp_path / "gp")
     copy = load(tmp_path / "gp")
     np.testing.assert_array_equal(copy.predict_quantiles(X), gp.predict_quantiles(X))
@@ -242,10 +247,10 @@ def test_a_warp_gives_moments_of_y():
 def test_auto_warps_skewed_targets_only(tmp_path):
     X, y = rows_of(constant)
     chosen = FeatureGPRegressor(features(), target_transform="auto").fit(X, np.exp(2 * y))
-    assert chosen.warp_ is not None
+    assert chosen.outputs_.warp is not None
     save(chosen, tmp_path / "warped")
     np.testing.assert_array_equal(load(tmp_path / "warped").predict(X), chosen.predict(X))
-    assert FeatureGPRegressor(features(), target_transform="auto").fit(X, y).warp_ is None
+    assert FeatureGPRegressor(features(), target_transform="auto").fit(X, y).outputs_.warp is None
 
 
 def test_rows_with_imputed_values_have_wider_intervals():
@@ -355,9 +360,9 @@ def test_tails_of_few_rows_end_with_more_rows():
     X, y = rows_of(constant)
     frozen = FrozenEstimator(features().fit(X))
     gp = FeatureGPRegressor(frozen).partial_fit(X[:9], y[:9])
-    assert gp.tails_.degrees == 8
-    assert gp.partial_fit(X[9:20], y[9:20]).tails_.degrees == 19
-    assert gp.partial_fit(X[20:], y[20:]).tails_ == GAUSSIAN
+    assert gp.outputs_.tails.degrees == 8
+    assert gp.partial_fit(X[9:20], y[9:20]).outputs_.tails.degrees == 19
+    assert gp.partial_fit(X[20:], y[20:]).outputs_.tails == GAUSSIAN
 
 
 def test_a_warp_keeps_to_its_domain():

@@ -147,7 +147,7 @@ def test_optimize_finds_the_lengthscale():
     tuned = FeatureGPRegressor(features).set_params(optimize=True).fit(X, y)
     assert tuned.log_marginal_likelihood() > plain.log_marginal_likelihood() + 100
     assert 0.5 < tuned.features_.kernel_.lengthscale < 5
-    assert tuned.noise_variance_ * tuned.scales_[0] ** 2 == pytest.approx(0.01, rel=0.3)
+    assert tuned.noise_variance_ * tuned.outputs_.scales[0] ** 2 == pytest.approx(0.01, rel=0.3)
     assert features.kernel.lengthscale == 10.0
 
 

@@ -24,7 +24,7 @@ def test_predictions_follow_the_units(model, scale, shift):
     np.testing.assert_allclose(other, scale * (mean + shift), rtol=1e-5)
     np.testing.assert_allclose(other_std, abs(scale) * std, rtol=1e-4)
     for name in ("noise_variance_", "prior_variance_"):
-        in_units = [getattr(gp, name) * gp.scales_[0] ** 2 for gp in (first, second)]
+        in_units = [getattr(gp, name) * gp.outputs_.scales[0] ** 2 for gp in (first, second)]
         assert in_units[1] == pytest.approx(scale**2 * in_units[0], rel=1e-4)
     assert first.score(X, y) > 0.9
 
@@ -48,7 +48,7 @@ def test_constant_targets(model, n, value):
     gp = MODELS[model]().fit(X[:n], np.full(n, value))
     mean, std = gp.predict(X, return_std=True)
     np.testing.assert_allclose(mean, value, atol=1e-12)
-    assert gp.scales_[0] == 1
+    assert gp.outputs_.scales[0] == 1
     assert (gp.noise_variance_, gp.prior_variance_) == (1, 1)
     assert np.all(np.isfinite(std))
     assert np.all(std > 0.01)

@@ -166,12 +166,8 @@ def test_steps_before_the_kernel_are_fitted():
 
 def test_features_without_one_kernel_are_refused():
     X, y = waves(n=60)
-    for features in (
-        StandardScaler(),
-        make_pipeline(NystromFeatures(Gaussian()), NystromFeatures(Gaussian())),
-    ):
-        with pytest.raises(ValueError, match="searches the parameters of one kernel"):
-            FeatureGPRegressor(features, optimize=True).fit(X, y)
+    with pytest.raises(ValueError, match="searches the parameters of one kernel"):
+        FeatureGPRegressor(StandardScaler(), optimize=True).fit(X, y)
     from sklearn.gaussian_process.kernels import RBF
 
     with pytest.raises(ValueError, match="kernels of this library"):

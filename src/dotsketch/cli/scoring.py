@@ -85,7 +85,7 @@ def predict_rows(gp: Any, X: np.ndarray) -> Prediction:
     if hasattr(gp, "predict_proba"):
         return ClassPrediction(gp.predict_proba(X), np.asarray(gp.classes_))
     mean, deviation = gp.predict(X, return_std=True, include_noise=True)
-    return NumberPrediction(mean, deviation, getattr(gp, "tails_", GAUSSIAN))
+    return NumberPrediction(mean, deviation, gp.outputs_.tails)
 
 
 @dataclass

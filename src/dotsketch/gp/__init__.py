@@ -7,11 +7,12 @@ them are thin: `fit` is a straight function of values, assigned at its end.
 
 - `sums`: what rows say about coefficients, as values that merge; `packed`: Hermitian matrices
 - `algebra`: posterior and evidence, of sums, of a kernel matrix, of landmarks; `spectrum`
-- `posterior`: mean, variance, covariance, samples, functions; `columns`: fitted features as columns
+- `columns`: fitted features as columns; `posterior`: mean, variance, covariance, samples of f
 - `search`, `class_search`: the parameters of the kernel
 - `conjugate_gradients`: the posterior by passes over the rows; `softmax`: the likelihood of labels
-- `base`, `classes`: what the estimators share
 - `noise`: noise that depends on x, tails, warped targets, intervals of left-out rows
+- `outputs`: from f to y; `predictions`, `classes`: what regressors and classifiers predict
+- `base`: rows that are validated once, the beginning and the end of a `fit`
 - `regression`, `classification`, `dirichlet`, `exact`: the estimators
 """
 
@@ -20,8 +21,9 @@ from .classification import FeatureGPClassifier
 from .conjugate_gradients import ConjugateGradients
 from .dirichlet import DirichletGPClassifier
 from .exact import ExactGPClassifier, ExactGPRegressor
-from .noise import GAUSSIAN, Tails
-from .posterior import Posterior, SampledFunctions
+from .noise import GAUSSIAN, Noise, Tails
+from .outputs import Outputs, SampledFunctions
+from .posterior import Posterior
 from .regression import FeatureGPRegressor
 from .search import Search, best_kernel
 from .sums import SufficientStatistics
@@ -34,6 +36,8 @@ __all__ = [
     "ExactGPRegressor",
     "FeatureGPClassifier",
     "FeatureGPRegressor",
+    "Noise",
+    "Outputs",
     "Posterior",
     "SampledFunctions",
     "Search",

@@ -361,18 +361,20 @@ def left_out(
 
 
 def left_out_of_kernel(
-    K: np.ndarray, Y: np.ndarray, noise: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:  # (n, n), (n, m), (n,) -> (n, m), (n,)
-    """The same for all training rows from C = K + diag σ²: residuals [C⁻¹y]_i/[C⁻¹]_ii.
+    K: np.ndarray, priors: np.ndarray, Y: np.ndarray, noise: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:  # (n, n), (m,), (n, m), (n, m) -> (n, m), (n, m)
+    """The same for all training rows from C = s K + diag σ²: residuals [C⁻¹y]_i/[C⁻¹]_ii.
 
     Nothing cancels here where the noise is far below the variance of f.
     """
-    C = np.array(K, order="F")
-    C[np.diag_indices(len(C))] += noise
-    factor, _ = factorise(PackedMatrix.of(C))
-    inverse = factor.inverse()
-    diagonal = np.sum(np.abs(inverse) ** 2, axis=0)
-    return factor.solve(Y).real / diagonal[:, None], 1 / diagonal
+    residuals, variances = np.empty(Y.shape), np.empty(Y.shape)
+    for j, prior in enumerate(priors):
+        C = np.array(prior * K, order="F")
+        C[np.diag_indices(len(C))] += noise[:, j]
+        factor, _ = factorise(PackedMatrix.of(C))
+        variances[:, j] = 1 / np.sum(np.abs(factor.inverse()) ** 2, axis=0)
+        residuals[:, j] = factor.solve(Y[:, j : j + 1])[:, 0].real * variances[:, j]
+    return residuals, variances
 
 
 # -- evidence with its derivatives, for a search ---------------------------------------------------

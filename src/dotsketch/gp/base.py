@@ -1,16 +1,15 @@
 """What the Gaussian processes share: rows that are validated once, targets, and one assignment.
 
-An estimator is a thin shell. `fit` computes values and hands all of them to `_assign` at its end:
-an exception or an interrupt before that leaves the estimator as it was.
+An estimator is a thin shell. `fit` computes values and hands all of them to `assign` at its end: an
+exception or an interrupt before that leaves the estimator as it was.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Annotated, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.base import BaseEstimator
 from sklearn.utils import check_array, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import (
@@ -20,80 +19,61 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from .._arrays import Array, as_generator, host, is_foreign, is_sparse
+from .._arrays import Array, as_generator, host, is_foreign
 from .._support.parameters import one_of
-from .._support.stored import array
 from ..features import check_foreign, is_valid
 from ..kernels import Gaussian, Kernel, Matern
 from ..rows import Block, Rows, is_collection, is_on_disk, is_stream
-from .columns import Columns, KernelPlace, described_features, is_default, last_map
+from .columns import Columns, described_features, is_default, with_kernel, with_names
 from .search import Search
 from .sums import positive_rows
 
 DTYPES = [np.float64, np.float32]
 SAMPLE_ROWS = 10_000  # features of rows that are not in memory are fitted to a sample of these
-LACK_ROWS = 500  # training rows on which the variance that features lack is measured
 LARGEST = 1e140  # whose square is a number of double precision
 
 
-class GaussianProcess(BaseEstimator):
-    """The one base class: tags, the assignment at the end of a fit, the kernel and its inputs."""
+# -- what estimators are made of ------------------------------------------------------------------
 
-    random_state: Any
-    verbose: bool
-    n_features_in_: int
-    kernel_: Any
-    search_: Search | None
-    input_scales_: Annotated[np.ndarray, array("f", "d")]
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
+def assign(estimator: Any, inputs: Any, **values: Any) -> Any:
+    """Replace everything that an earlier fit has left, in one step that nothing interrupts."""
+    names = ("n_features_in_", "feature_names_in_")
+    seen = {name: getattr(inputs, name) for name in names if hasattr(inputs, name)}
+    # scikit-learn has private attributes of its own; ours are always assigned together
+    private = {name: value for name, value in vars(estimator).items() if name.startswith("_")}
+    estimator.__dict__ = {**estimator.get_params(deep=False), **private, **seen, **values}
+    return estimator
 
-    @property
-    def features_(self) -> Any:
-        """The fitted feature map."""
-        return self.columns_.features
 
-    def _assign(self, inputs: Any, **values: Any) -> Any:
-        """Replace everything that an earlier fit has left, in one step that nothing interrupts."""
-        names = ("n_features_in_", "feature_names_in_")
-        seen = {name: getattr(inputs, name) for name in names if hasattr(inputs, name)}
-        # scikit-learn has private attributes of its own; ours are always assigned together
-        private = {name: value for name, value in vars(self).items() if name.startswith("_")}
-        self.__dict__ = {**self.get_params(deep=False), **private, **seen, **values}
-        return self
+def relevances(model: Any) -> np.ndarray:  # -> (d,)
+    """How fast the function may vary along every input: 1/lengthscale, summing to one.
 
-    @property
-    def relevances_(self) -> np.ndarray:  # -> (d,)
-        """How fast the function may vary along every input: 1/lengthscale, summing to one.
+    Lengthscales are taken in units of the standard deviations of the inputs. One common lengthscale
+    gives the same relevance to all. An input of large relevance need not matter much for
+    predictions; one of small relevance does not matter.
+    """
+    values = getattr(model.kernel_, "lengthscale", None)
+    if values is None:
+        raise AttributeError(f"{model.kernel_!r} has no lengthscale, and so no relevances.")
+    inverse = model.columns_.input_scales / np.asarray(host(values), dtype=float)
+    return inverse / (np.sum(inverse) or 1.0)
 
-        Lengthscales are taken in units of the standard deviations of the inputs where these are
-        known (`input_scales_`). One common lengthscale gives the same relevance to all. An input of
-        large relevance need not matter much for predictions; one of small relevance does not
-        matter.
-        """
-        values = getattr(self.kernel_, "lengthscale", None)
-        if values is None:
-            raise AttributeError(f"{self.kernel_!r} has no lengthscale, and so no relevances.")
-        inverse = self.input_scales_ / np.asarray(host(values), dtype=float)
-        return inverse / (np.sum(inverse) or 1.0)
 
-    def plot_relevances(self, ax: Any = None, *, n_inputs: int = 30) -> Any:
-        """Bars of `relevances_`, the greatest `n_inputs` of them; the matplotlib axes."""
-        import matplotlib.pyplot as plt
+def plot_relevances(model: Any, ax: Any = None, *, n_inputs: int = 30) -> Any:
+    """Bars of `relevances_`, the greatest `n_inputs` of them; the matplotlib axes."""
+    import matplotlib.pyplot as plt
 
-        relevances = self.relevances_
-        order = np.argsort(relevances, kind="stable")[::-1][:n_inputs][::-1]
-        names = getattr(self, "feature_names_in_", None)
-        if names is None or len(names) != len(relevances):
-            names = [f"input {k}" for k in range(len(relevances))]
-        if ax is None:
-            ax = plt.subplots(figsize=(5, 0.6 + 0.25 * len(order)), layout="constrained")[1]
-        ax.barh([str(names[k]) for k in order], relevances[order], color="#3b6ea5")
-        ax.set_xlabel("relevance (1 / lengthscale, summing to 1)")
-        return ax
+    values = model.relevances_
+    order = np.argsort(values, kind="stable")[::-1][:n_inputs][::-1]
+    names = getattr(model, "feature_names_in_", None)
+    if names is None or len(names) != len(values):
+        names = [f"input {k}" for k in range(len(values))]
+    if ax is None:
+        ax = plt.subplots(figsize=(5, 0.6 + 0.25 * len(order)), layout="constrained")[1]
+    ax.barh([str(names[k]) for k in order], values[order], color="#3b6ea5")
+    ax.set_xlabel("relevance (1 / lengthscale, summing to 1)")
+    return ax
 
 
 # -- rows ------------------------------------------------------------------------------------------
@@ -286,48 +266,38 @@ class Begun(NamedTuple):
 
     columns: Columns
     sample: Block  # validated random rows, in random order: X, y, noise, sample weight
+    search: Search | None
     seed: int
     rng: np.random.Generator
-    attributes: dict[str, Any]  # of the model
 
 
 def begin(
     estimator: Any,
     training: TrainingRows,
-    search: Callable[[Any, Block, np.random.Generator], tuple[Any, Search]],
+    search: Callable[[Any, Block, np.random.Generator], Search],
 ) -> Begun:
     """Describe the features, search their kernel if that is asked for, and fit them.
 
-    `search(features, sample, rng)` gives features of the best kernel, and what was tried.
+    `search(features, sample, rng)` finds the best kernel.
     """
     seed = int(as_generator(estimator.random_state).integers(2**31 - 1))
     rng = np.random.default_rng(seed)
     sample = training.sample(SAMPLE_ROWS, rng)
     fitting, sample = training.fitting(sample), shuffled(sample, rng)
-    features, tried = described_features(estimator.features, fitting[0], seed), None
-    names = getattr(training.inputs, "feature_names_in_", None)
-    features = KernelPlace.of(features).with_names(names)
-    if wants_search(estimator.optimize, estimator.features):
-        features, tried = search(features, sample, rng)
-    joins = getattr(estimator, "posterior", "real") == "real"
-    has_trend = getattr(estimator, "trend", None) is not None
+    features = described_features(estimator.features, fitting[0], seed)
+    features = with_names(features, getattr(training.inputs, "feature_names_in_", None))
+    result = None
+    if wants_search(estimator.optimize, is_default(estimator.features)):
+        result = search(features, sample, rng)
+        features = with_kernel(features, result.kernel)
     columns = Columns.fit(
-        features, *fitting, sample[0][:LACK_ROWS], joins_parts=joins, has_trend=has_trend
+        features,
+        *fitting,
+        sample[0],
+        joins_parts=getattr(estimator, "posterior", "real") == "real",
+        has_trend=getattr(estimator, "trend", None) is not None,
     )
-    kernel = columns.kernel()
-    attributes = {
-        "columns_": columns,
-        "search_": tried,
-        "input_scales_": input_scales(last_map(columns.features, sample[0])[1]),
-        **({} if kernel is None else {"kernel_": kernel}),
-    }
-    return Begun(columns, sample, seed, rng, attributes)
-
-
-def kept(model: Any, *names: str) -> dict[str, Any]:
-    """What a model keeps where its features stay: the attributes of `begin`, and others."""
-    shared = ("columns_", "search_", "input_scales_", "kernel_", *names)
-    return {name: getattr(model, name) for name in shared if hasattr(model, name)}
+    return Begun(columns, sample, result, seed, rng)
 
 
 def check_optimize(value: Any) -> None:
@@ -335,14 +305,14 @@ def check_optimize(value: Any) -> None:
         one_of("optimize", value, ("auto", True, False))
 
 
-def wants_search(optimize: Any, features: Any) -> bool:
+def wants_search(optimize: Any, is_default: bool) -> bool:
     """Whether a model searches: as asked, or if it chooses its kernel itself ("auto")."""
-    return is_default(features) if isinstance(optimize, str) else bool(optimize)
+    return is_default if isinstance(optimize, str) else bool(optimize)
 
 
-def search_alternatives(features: Any, kernel: Any) -> tuple[Kernel, ...]:
+def alternatives_of(kernel: Any, is_default: bool) -> tuple[Kernel, ...]:
     """Other smoothness, where nobody has named a kernel."""
-    if not is_default(features) or not isinstance(kernel, Matern):
+    if not is_default or not isinstance(kernel, Matern):
         return ()
     scale = kernel.lengthscale
     return (
@@ -350,25 +320,3 @@ def search_alternatives(features: Any, kernel: Any) -> tuple[Kernel, ...]:
         Matern(2.5, lengthscale=scale),
         Gaussian(lengthscale=scale),
     )
-
-
-def searchable(place: KernelPlace, X: Array) -> tuple[Kernel, Array]:
-    """The kernel of features, and the rows that it sees; an error where there is none to search."""
-    kernel = place.kernel
-    rows = None if kernel is None else place.rows(X)
-    if kernel is None or rows is None:
-        raise ValueError(
-            "optimize=True searches the parameters of one kernel of this library, which these "
-            f"features do not have: {place.features!r}. Use optimize=False, or features of one "
-            "kernel (in a pipeline, as its last step)."
-        )
-    return kernel, rows
-
-
-def input_scales(X: Any) -> np.ndarray:  # (n, d) -> (d,)
-    """Standard deviations of the inputs; 0 for constant ones. Sparse inputs have one scale."""
-    if is_sparse(X):
-        return np.ones(X.shape[1])
-    X = np.asarray(X, dtype=np.float64)
-    varies = np.ptp(X, axis=0) > 1e-12 * np.max(np.abs(X), axis=0)
-    return np.where(varies, X.std(axis=0), 0.0)

@@ -16,24 +16,22 @@ import numpy as np
 from .._arrays import Array
 from ..features import NystromFeatures
 from ..rows import Block
-from .base import labels_of, search_alternatives, searchable
-from .columns import KernelPlace
+from .base import alternatives_of, labels_of
+from .columns import is_default, searchable
 from .search import Search, SearchStep, best_kernel, levelled, line_of
 from .softmax import SEARCH_COLUMNS, LabelledBlock, chosen_prior
 
 JUDGED_ROWS = 6000  # of which a fifth is held out; few rows are all held out in turn
 
 
-def searched_features(
+def search_classes(
     estimator: Any, features: Any, sample: Block, rng: np.random.Generator
-) -> tuple[Any, Search]:
-    """The features with the kernel that predicts rows held out best, and what was tried."""
-    place = KernelPlace.of(features)
-    kernel, X = searchable(place, sample[0])
-    alternatives = search_alternatives(estimator.features, kernel)
+) -> Search:
+    """The search for the kernel of features that predicts rows held out best."""
+    kernel, X = searchable(features, sample[0])
+    alternatives = alternatives_of(kernel, is_default(estimator.features))
     y, verbose = labels_of(sample[1]), estimator.verbose
-    search = best_class_kernel(kernel, X, y, alternatives, rng, verbose)
-    return place.with_kernel(search.kernel), search
+    return best_class_kernel(kernel, X, y, alternatives, rng, verbose)
 
 
 def best_class_kernel(

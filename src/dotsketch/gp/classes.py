@@ -1,19 +1,152 @@
-"""What classifiers share: labels, weights of classes, probabilities of latent functions, folds."""
+"""What classifiers share: predictions from latent functions, weights of classes, folds.
+
+A fitted classifier is three values: `columns_`, a function from rows to columns; `posterior_`,
+which says what the latent function of every class is at columns; and `prior_means_` of these.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from scipy.special import ndtri
 from scipy.stats import qmc
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.validation import check_is_fitted
 
-from .._arrays import is_foreign, like, namespace
-from ..rows import lazy
-from .base import without_sums
+from .._arrays import as_generator, host, is_foreign, like, namespace
+from .._support.parameters import positive_integer
+from .._support.stored import array
+from ..rows import Block, is_collection, lazy
+from .base import column_blocks, input_names, labels_of, plot_relevances, relevances, without_sums
+from .outputs import Outputs, SampledFunctions, joined
 
 FOLDED_ROWS = 1000  # up to here every row is held out once; beyond, one fold is enough
+
+
+class ClassificationProcess(ClassifierMixin, BaseEstimator):
+    """The one base class of classifiers: how they predict. `fit` is theirs."""
+
+    variance_correction: str | None = "auto"
+    columns_: Any
+    posterior_: Any
+    classes_: Annotated[np.ndarray, array("biufUO", "C")]
+    class_weights_: Annotated[np.ndarray, array("f", "C")]
+    prior_means_: Annotated[np.ndarray, array("f", "C")]
+    _seed: int
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    relevances_ = property(relevances)
+    plot_relevances = plot_relevances
+
+    @property
+    def features_(self) -> Any:
+        """The fitted feature map."""
+        return self.columns_.features
+
+    @property
+    def kernel_(self) -> Any:
+        """The kernel; of features in a pipeline, that of its last step; None if they name none."""
+        return self.columns_.kernel
+
+    @property
+    def prior_variance_(self) -> float:
+        """What multiplies the kernel."""
+        return float(self.posterior_.prior_variances[0])
+
+    def predict(self, X: Any) -> np.ndarray:  # (n, d) -> (n,)
+        """The class of the greatest latent mean, which takes no variances.
+
+        The greatest of `predict_proba` can be another class where variances differ.
+        """
+        check_is_fitted(self)
+        if is_collection(X):
+            return self._lazily("predict", X)
+        means = [host(self._latent(*block, False)[0]) for block in column_blocks(self, X)]
+        return self.classes_[np.concatenate(means).argmax(axis=1)]
+
+    def predict_latent(self, X: Any) -> tuple[np.ndarray, np.ndarray]:  # (n, d) -> (n, C), (n, C)
+        """Mean and standard deviation of the latent function of every class."""
+        check_is_fitted(self)
+        if is_collection(X):
+            return self._lazily("predict_latent", X)
+        latent = (self._latent(*block) for block in column_blocks(self, X))
+        mean, variance = (np.concatenate([*map(host, part)]) for part in zip(*latent, strict=True))
+        return mean, np.sqrt(variance)
+
+    def predict_proba(self, X: Any) -> Any:  # (n, d) -> (n, C)
+        """Probabilities of the classes: the softmax averaged over the latent functions.
+
+        Rows of PyTorch and JAX give results of the same library, with gradients to X.
+        """
+        check_is_fitted(self)
+        if is_collection(X):
+            return self._lazily("predict_proba", X)
+        blocks = column_blocks(self, X)
+        return joined([expected_softmax(*self._latent(*block), self._seed) for block in blocks])
+
+    def _latent(
+        self, rows: Any, Z: Any, with_variance: bool = True
+    ) -> tuple[Any, Any]:  # (n, d), (n, D) -> (n, C), (n, C)
+        """Means and variances of the latent functions."""
+        mean = self.posterior_.mean(Z)
+        mean = mean + like(self.prior_means_, mean)
+        if not with_variance:
+            return mean, None
+        variance = self.posterior_.variance(Z) + self.columns_.added_variance(
+            rows, Z, self.variance_correction, True, self.posterior_.prior_variances
+        )
+        return mean, variance if is_foreign(variance) else np.maximum(variance, 0)
+
+    def _lazily(self, method: str, X: Any) -> Any:
+        """What a method returns of a Dask collection: collections."""
+        call = getattr(without_sums(self), method)
+        classes = [str(label) for label in self.classes_.tolist()]
+        if method == "predict":
+            return lazy(call, X, dtypes=[self.classes_.dtype], names=[None])[0]
+        if method == "predict_proba":
+            return lazy(call, X, dtypes=[np.float64], names=[classes])[0]
+        names = [[f"{name}_{c}" for c in classes] for name in ("mean", "std")]
+        return lazy(call, X, dtypes=2 * [np.float64], names=names)
+
+
+def sample_functions(
+    model: Any, n_functions: int = 1, random_state: Any = None
+) -> SampledFunctions:
+    """Latent functions of all classes drawn from their posteriors: `f(X)` (n, C, n_functions).
+
+    As `FeatureGPRegressor.sample_functions`; a softmax over the classes gives probabilities.
+    """
+    check_is_fitted(model)
+    n = positive_integer("n_functions", n_functions)
+    draws = model.posterior_.sample(n, as_generator(random_state))
+    outputs = Outputs.plain(model.prior_means_)
+    return SampledFunctions(model.columns_, draws, outputs, input_names(model))
+
+
+class Counts(NamedTuple):
+    """How often every label occurs."""
+
+    labels: Any = ()
+    counts: Any = ()
+
+    def __add__(self, other: Any) -> Counts:
+        labels = [*np.asarray(self.labels).tolist(), *np.asarray(other.labels).tolist()]
+        check_one_kind(labels)
+        values, places = np.unique(np.array(labels), return_inverse=True)
+        weights = np.concatenate([np.ravel(self.counts), np.ravel(other.counts)]).astype(float)
+        return Counts(values, np.bincount(places, weights=weights, minlength=len(values)))
+
+    def add(self, block: Block, first: int) -> Counts:
+        """With the labels of one more block of rows."""
+        labels, places = np.unique(labels_of(block[1]), return_inverse=True)
+        weights = block[3] if len(block) > 3 else None
+        return self + Counts(labels, np.bincount(places, weights=weights))
 
 
 def check_one_kind(labels: Sequence[Any]) -> None:
@@ -148,15 +281,3 @@ def downhill(
                 beside = (moved(best, axis, step) for step in (-1, 1))
                 nearest = next((place for place in beside if value(place) < value(best)), best)
     return best
-
-
-def lazy_classes(model: Any, method: str, X: Any) -> Any:
-    """What a method of a classifier returns of a Dask collection: collections."""
-    call = getattr(without_sums(model), method)
-    classes = [str(label) for label in model.classes_.tolist()]
-    if method == "predict":
-        return lazy(call, X, dtypes=[model.classes_.dtype], names=[None])[0]
-    if method == "predict_proba":
-        return lazy(call, X, dtypes=[np.float64], names=[classes])[0]
-    names = [[f"{name}_{c}" for c in classes] for name in ("mean", "std")]
-    return lazy(call, X, dtypes=2 * [np.float64], names=names)

@@ -3,38 +3,24 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
-from sklearn.base import ClassifierMixin
-from sklearn.utils.validation import check_is_fitted
 
-from .._arrays import as_generator, host, like
 from .._support.memory import usable_memory
-from .._support.parameters import check_positive, positive_integer
-from .._support.stored import MOST_COLUMNS, Count, array, stored
+from .._support.parameters import check_positive
+from .._support.stored import stored
 from .._support.threads import suited_blas_threads
-from ..rows import Block, is_collection, split_target
-from .base import (
-    GaussianProcess,
-    TrainingRows,
-    begin,
-    check_optimize,
-    checked,
-    column_blocks,
-    input_names,
-    labels_of,
-)
-from .class_search import searched_features
-from .classes import ClassTable, expected_softmax, lazy_classes
+from ..rows import Block, split_target
+from .base import TrainingRows, assign, begin, check_optimize, checked, labels_of
+from .class_search import search_classes
+from .classes import ClassificationProcess, ClassTable, Counts, sample_functions
 from .columns import Columns, check_features
-from .dirichlet import Counts, counted_labels
-from .posterior import SampledFunctions
 from .softmax import SEARCH_ROWS, LabelledBlock, chosen_prior, mode, moment_of
 
 
 @stored
-class FeatureGPClassifier(ClassifierMixin, GaussianProcess):
+class FeatureGPClassifier(ClassificationProcess):
     """Gaussian process classification with the kernel of a feature map.
 
     Every class has a latent Gaussian process, and the softmax of all of them gives probabilities.
@@ -52,8 +38,6 @@ class FeatureGPClassifier(ClassifierMixin, GaussianProcess):
         or a fifth of more (of 20,000 at most, and with 512 columns at most).
     class_weight : dict, "balanced" or None, default=None
         How often each row of a class counts.
-    n_samples : int, default=128
-        Draws of the latent functions that probabilities are averaged over (Sobol points).
     optimize : "auto", True or False, default="auto"
         Whether the parameters of the kernel are searched. A regression on the columns [y = c] finds
         candidates, like `FeatureGPRegressor`; these and the kernel as it was predict rows held out
@@ -67,6 +51,7 @@ class FeatureGPClassifier(ClassifierMixin, GaussianProcess):
     ----------
     classes_ : array (C,)
     prior_variance_ : float
+    prior_means_ : (C,), the logarithms of the frequencies of the classes
     posterior_ : Posterior of the coefficients, one output for every class
     n_iterations_ : int
     features_, kernel_, relevances_, search_ : as for `FeatureGPRegressor`; log-likelihoods of the
@@ -85,18 +70,12 @@ class FeatureGPClassifier(ClassifierMixin, GaussianProcess):
     array([[1., 0., 0.]])
     """
 
-    classes_: Annotated[np.ndarray, array("biufUO", "C")]
-    class_weights_: Annotated[np.ndarray, array("f", "C")]
-    frequencies_: Annotated[np.ndarray, array("f", "C")]
-    n_samples: Annotated[int, Count(MOST_COLUMNS)]
-
     def __init__(
         self,
         features: Any = "auto",
         *,
         prior_variance: float | str = "auto",
         class_weight: Any = None,
-        n_samples: int = 128,
         optimize: bool | str = "auto",
         random_state: Any = 0,
         verbose: bool = False,
@@ -104,10 +83,11 @@ class FeatureGPClassifier(ClassifierMixin, GaussianProcess):
         self.features = features
         self.prior_variance = prior_variance
         self.class_weight = class_weight
-        self.n_samples = n_samples
         self.optimize = optimize
         self.random_state = random_state
         self.verbose = verbose
+
+    sample_functions = sample_functions
 
     def fit(
         self, X: Any, y: Any = None, sample_weight: Any = None, *, target: Any = None
@@ -119,25 +99,24 @@ class FeatureGPClassifier(ClassifierMixin, GaussianProcess):
         """
         check_features(self.features)
         check_positive("prior_variance", self.prior_variance, "auto")
-        positive_integer("n_samples", self.n_samples)
         check_optimize(self.optimize)
         X, y = split_target(X, y, target)
         training = TrainingRows.of(type(self), X, y, None, sample_weight, labels=True)
-        rows = training.rows
-        if not rows.repeatable:
+        if not training.rows.repeatable:
             raise ValueError(
                 "FeatureGPClassifier reads the rows many times, and an iterator gives them once: "
                 "pass a function that returns a fresh iterator, or use DirichletGPClassifier."
             )
-        labels, counts = rows.fold(Counts, partial(counted_labels, None), block_rows=1 << 16)
-        table = ClassTable.of(labels, counts, self.class_weight)
-        with suited_blas_threads(rows.n_rows):
-            values = self._fitted(training, table)
-        return self._assign(training.inputs, **values)
+        with suited_blas_threads(training.rows.n_rows):
+            values = self._fitted(training)
+        return assign(self, training.inputs, **values)
 
-    def _fitted(self, training: TrainingRows, table: ClassTable) -> dict[str, Any]:
+    def _fitted(self, training: TrainingRows) -> dict[str, Any]:
         """The attributes of a fit."""
-        rows, begun = training.rows, begin(self, training, partial(searched_features, self))
+        rows = training.rows
+        labels, counts = rows.fold(Counts, Counts.add, block_rows=1 << 16)
+        table = ClassTable.of(labels, counts, self.class_weight)
+        begun = begin(self, training, partial(search_classes, self))
         columns = begun.columns
         # many features are multiplied in single precision: half the time, and far more digits than
         # the iterations find
@@ -159,67 +138,15 @@ class FeatureGPClassifier(ClassifierMixin, GaussianProcess):
         moment = moment_of(fold, columns.n_columns)
         posterior, n_iterations = mode(fold, moment, means, prior, start, verbose=self.verbose)
         return {
-            **begun.attributes,
+            "columns_": columns,
+            "search_": begun.search,
             "classes_": table.classes,
             "class_weights_": table.weights,
-            "frequencies_": table.frequencies,
-            "prior_variance_": prior,
+            "prior_means_": means,
             "posterior_": posterior,
             "n_iterations_": n_iterations,
             "_seed": begun.seed,
         }
-
-    def predict(self, X: Any) -> np.ndarray:  # (n, d) -> (n,)
-        """The class of the greatest latent mean, which takes no variances."""
-        check_is_fitted(self)
-        if is_collection(X):
-            return lazy_classes(self, "predict", X)
-        blocks = [host(self.posterior_.mean(Z)) for _, Z in column_blocks(self, X)]
-        means = np.concatenate(blocks) + np.log(self.frequencies_)
-        return self.classes_[means.argmax(axis=1)]
-
-    def predict_latent(self, X: Any) -> tuple[np.ndarray, np.ndarray]:  # (n, d) -> (n, C), (n, C)
-        """Mean and standard deviation of the latent function of every class."""
-        check_is_fitted(self)
-        if is_collection(X):
-            return lazy_classes(self, "predict_latent", X)
-        means, variances = zip(*map(self._latent, column_blocks(self, X)), strict=True)
-        mean, variance = (np.concatenate([*map(host, part)]) for part in (means, variances))
-        return mean, np.sqrt(variance)
-
-    def predict_proba(self, X: Any) -> Any:  # (n, d) -> (n, C)
-        """Probabilities of the classes: the softmax averaged over the latent functions.
-
-        Rows of PyTorch and JAX give results of the same library, with gradients to X.
-        """
-        check_is_fitted(self)
-        if is_collection(X):
-            return lazy_classes(self, "predict_proba", X)
-        blocks = [
-            expected_softmax(*self._latent(block), self._seed, int(self.n_samples))
-            for block in column_blocks(self, X)
-        ]
-        return blocks[0] if len(blocks) == 1 else np.concatenate(blocks)
-
-    def sample_functions(self, n_functions: int = 1, random_state: Any = None) -> SampledFunctions:
-        """Latent functions of all classes drawn from their posteriors: `f(X)` (n, C, n_functions).
-
-        As `FeatureGPRegressor.sample_functions`; a softmax over the classes gives probabilities.
-        """
-        check_is_fitted(self)
-        n = positive_integer("n_functions", n_functions)
-        draws = self.posterior_.sample(n, as_generator(random_state))
-        means = np.log(self.frequencies_)
-        return SampledFunctions(
-            self.columns_, draws, means, np.ones_like(means), False, input_names(self)
-        )
-
-    def _latent(self, block: tuple[Any, Any]) -> tuple[Any, Any]:
-        """Means and variances (n, C) of the latent functions."""
-        rows, Z = block
-        mean, variance = self.posterior_.mean(Z), self.posterior_.variance(Z)
-        lack = self.prior_variance_ * self.columns_.missing(rows, Z)
-        return mean + like(np.log(self.frequencies_), mean), variance + lack[:, None]
 
 
 def labelled_block(

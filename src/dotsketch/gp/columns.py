@@ -27,6 +27,7 @@ from ..kernels import Kernel, Matern, median_distance
 from ..rows import Rows
 
 BLOCK_BYTES = 1 << 26  # of features that are in memory at a time: larger blocks gain no speed
+LACK_ROWS = 500  # on which the lack of variance is measured: its mean share to a few percent
 # With 4096 columns a fit to 40,000 rows takes twice as long, for 2 to 20 % less error on UCI sets
 DEFAULT_COLUMNS = 2048
 
@@ -43,9 +44,12 @@ class Columns:
     joins_parts: bool
     n_columns: Annotated[int, Count(MOST_COLUMNS, least=1)]
     is_complex: bool  # whether the columns are complex
+    input_scales: Annotated[
+        np.ndarray, array("f", "d")
+    ]  # standard deviations, as the kernel sees X
+    trend: LinearTrend | None = None
     usual_lack: float = 0.0  # the mean share of k(x, x) that training rows lack
     vanishing_level: float | None = None  # mean k(x, x) of features that carry almost nothing of it
-    trend: LinearTrend | None = None
 
     @classmethod
     def fit(
@@ -53,25 +57,25 @@ class Columns:
     ) -> Columns:
         """A clone of the features fitted to rows X (n, d); some transformers look at y.
 
-        What the features lack is measured on `some` random rows of them.
+        `some` are random rows of them, in random order.
         """
         fitted = clone(features).fit(X, y)
+        fitted.transform(some[:1])  # frozen features may have been fitted to other inputs
         trend = LinearTrend.of(some) if has_trend else None
-        columns = cls(fitted, joins_parts, 1, False, trend=trend)
-        probe = columns._joined(some[:1], fitted.transform(some[:1]))
-        columns = replace(
-            columns, n_columns=probe.shape[1], is_complex=bool(np.iscomplexobj(probe))
-        )
+        scales = input_scales(last_map(fitted, some)[1])
+        columns = cls(fitted, joins_parts, 1, False, scales, trend)
+        some = some[:LACK_ROWS]
         with np.errstate(over="ignore", invalid="ignore"):  # sums have an error of their own
             Z = columns(some)
-            prior, lack = columns.prior_diagonal(some), columns.deficit(some, Z)
+            columns = replace(columns, n_columns=Z.shape[1], is_complex=bool(np.iscomplexobj(Z)))
+            lack, prior = columns.lack(some, Z)
             squares = np.abs(columns.without_trend(Z)) ** 2
             carried = float(np.mean(np.sum(squares, axis=1, dtype=np.float64)))
         if prior is None or not np.all(np.isfinite(lack)):
             return columns
-        prior = np.asarray(prior, dtype=np.float64)
         level = float(np.mean(prior))
-        if carried < 0.01 * level:
+        is_vanishing = carried < 0.01 * level
+        if is_vanishing:
             warnings.warn(
                 f"The features carry {carried / level:.1g} of the prior variance k(x, x) of the "
                 "training rows, so they can learn almost nothing. Usual causes are a lengthscale "
@@ -82,8 +86,7 @@ class Columns:
             )
         shares = lack / np.maximum(prior, np.finfo(float).tiny)
         usual = min(float(np.mean(shares)), 1 - 1e-6)
-        vanishing = level if carried < 0.01 * level else None
-        return replace(columns, usual_lack=usual, vanishing_level=vanishing)
+        return replace(columns, usual_lack=usual, vanishing_level=level if is_vanishing else None)
 
     def __call__(self, X: Any) -> Any:  # (n, d) -> (n, n_columns)
         """The columns of validated rows: on the host, or in the foreign array library of X."""
@@ -136,72 +139,68 @@ class Columns:
     def same_as(self, other: Columns) -> bool:
         """Whether both are columns of the same features: of the same parameters and weights."""
         shapes = [(c.joins_parts, c.n_columns, c.is_complex) for c in (self, other)]
-        is_one = unfrozen(self.features) is unfrozen(other.features)
-        is_one = is_one and self.trend is other.trend
-        return shapes[0] == shapes[1] and (is_one or self.digest() == other.digest())
+        return shapes[0] == shapes[1] and self.digest() == other.digest()
 
+    @property
     def kernel(self) -> Any:
         """The kernel that the features approximate, or None if they name none."""
         return getattr(last_map(self.features)[0], "kernel_", None)
 
-    def prior_diagonal(self, X: Any) -> Any:  # (n, d) -> (n,)
-        """k(x, x) in the array library of X, or None if the features name no kernel."""
-        last, X = last_map(self.features, X)
-        kernel: Any = getattr(last, "kernel_", None)
-        return kernel.diag(X) if hasattr(kernel, "diag") else None
+    def lack(self, X: Any, Z: Any) -> tuple[Any, Any]:  # (n, d), (n, n_columns) -> (n,), (n,)
+        """k(x, x) − E k̂(x, x) ≥ 0, which the features do not carry, and the prior variance k(x, x).
 
-    def deficit(self, X: Any, Z: Any) -> Any:  # (n, d), (n, n_columns) -> (n,)
-        """k(x, x) − E k̂(x, x) ≥ 0: the prior variance that the features do not carry.
-
-        A transformer that is not a `FeatureMap` has no expectation: |z(x)|² stands in. Zero if the
-        features name no kernel.
+        A transformer that is not a `FeatureMap` has no expectation: |z(x)|² stands in. Features
+        that name no kernel lack nothing, and have None in place of k(x, x).
         """
-        prior, Z = self.prior_diagonal(X), self.without_trend(Z)
         last, seen = last_map(self.features, X)
-        if is_foreign(Z):
-            xp = namespace(Z)
-            if prior is None:
-                return xp.zeros_like(xp.real(Z[:, 0]) if self.is_complex else Z[:, 0])
-            if getattr(last, "lacks_variance", False):
-                lack = prior - xp.sum(Z * Z, axis=1)
-                return xp.where(lack > 0, lack, xp.zeros_like(lack))
+        kernel: Any = getattr(last, "kernel_", None)
+        Z = self.without_trend(Z)
+        xp = namespace(Z)
+        if not hasattr(kernel, "diag"):
+            return xp.zeros_like(xp.abs(Z[:, 0])), None
+        prior: Any = kernel.diag(seen)
+        if is_foreign(Z) and not getattr(last, "lacks_variance", False):
             values = np.asarray(host(prior)) - last.expected_diagonal(host(seen), host(Z))
             if np.any(values > 1e-6 * np.asarray(host(prior))):
                 raise ValueError(
                     "The variance that these features lack has no gradient: set "
                     "variance_correction=None, or give NumPy rows."
                 )
-            return xp.zeros_like(prior)
-        if prior is None:
-            return np.zeros(len(Z))
+            return xp.zeros_like(prior), prior
+        if is_foreign(Z):
+            lack = prior - xp.sum(Z * Z, axis=1)
+            return xp.where(lack > 0, lack, xp.zeros_like(lack)), prior
         if isinstance(last, FeatureMap):
             expected = last.expected_diagonal(seen, Z)
         else:
             expected = np.asarray(np.sum(np.abs(Z) ** 2, axis=1, dtype=np.float64))
-        return np.maximum(np.asarray(prior, dtype=np.float64) - expected, 0)
+        prior = np.asarray(prior, dtype=np.float64)
+        return np.maximum(prior - expected, 0), prior
 
-    def missing(
-        self, X: Any, Z: Any, *, in_noise: bool = True
-    ) -> Any:  # (n, d), (n, n_columns) -> (n,)
-        """What Nyström features lack of k(x, x) at a row beyond the training rows.
+    def added_variance(
+        self, X: Any, Z: Any, correction: str | None, in_noise: bool, priors: np.ndarray
+    ) -> Any:  # (n, d), (n, n_columns), (m,) -> (n, m), or 0
+        """What predictions add to the variance of the columns, for every prior variance.
 
-        Of other features the lack counts only where they carry less than 1 % of k(x, x), so that no
-        variance is 0 in silence. Noise that was chosen contains what the training rows lack. So
-        this is k(x, x) (u − v)/(1 − v) where the share u that the row lacks is above v, the mean
-        share of the training rows: little near the data, all of k(x, x) far from them. All of the
-        lack, v = 0, if the noise was given and contains none of it (`in_noise`).
+        "posterior" is all of k(x, x) − E k̂(x, x), None nothing. With "auto" noise that was chosen
+        (`in_noise`) contains what the training rows lack of Nyström features; so this is
+        k(x, x) (u − v)/(1 − v) where the share u that the row lacks is above v, the mean share of
+        the training rows: little near the data, all of k(x, x) far from them. All of the lack,
+        v = 0, if the noise was given. Of other features the lack counts only where they carry less
+        than 1 % of k(x, x), so that no variance is 0 in silence.
         """
-        lack, prior = self.deficit(X, Z), self.prior_diagonal(X)
-        if prior is None:
-            return lack
-        xp = namespace(lack)
-        if not getattr(last_map(self.features)[0], "lacks_variance", False):
-            return xp.where(lack > 0.99 * prior, lack, xp.zeros_like(lack))
-        if self.usual_lack == 0 or not in_noise:
-            return lack
-        beyond = (lack - self.usual_lack * prior) / (1 - self.usual_lack)
-        beyond = xp.where(beyond > 0, beyond, xp.zeros_like(beyond))
-        return xp.where(beyond < prior, beyond, prior)
+        if correction is None:
+            return 0.0
+        lack, prior = self.lack(X, Z)
+        if correction == "auto" and prior is not None:
+            zero = 0 * lack
+            where = namespace(lack).where
+            if not getattr(last_map(self.features)[0], "lacks_variance", False):
+                lack = where(lack > 0.99 * prior, lack, zero)
+            elif in_noise and self.usual_lack > 0:
+                lack = (lack - self.usual_lack * prior) / (1 - self.usual_lack)
+                lack = where(lack > 0, where(lack < prior, lack, prior), zero)
+        return lack[:, None] * like(np.ascontiguousarray(priors), lack)
 
 
 @stored
@@ -219,8 +218,8 @@ class LinearTrend:
     @classmethod
     def of(cls, X: Any) -> LinearTrend:
         X = np.asarray(dense(X), dtype=np.float64)
-        varies = np.ptp(X, axis=0) > 1e-12 * np.max(np.abs(X), axis=0)
-        return cls(X.mean(axis=0), np.where(varies, X.std(axis=0), np.inf) / 10)
+        deviations = input_scales(X)
+        return cls(X.mean(axis=0), np.where(deviations > 0, deviations, np.inf) / 10)
 
     def __call__(self, X: Any) -> Any:  # (n, d) -> (n, d)
         X = dense(X)
@@ -319,6 +318,16 @@ def described_features(features: Any, X: Array, seed: int) -> Any:  # (n, d)
     return NystromFeatures(kernel, n_components=min(n_columns, X.shape[0]), random_state=seed)
 
 
+def input_scales(X: Any) -> np.ndarray:  # (n, d) -> (d,)
+    """Standard deviations of the inputs; 0 for constant ones. Sparse inputs have one scale."""
+    if is_sparse(X):
+        return np.ones(X.shape[1])
+    X = np.asarray(X, dtype=np.float64)
+    # constant up to rounding
+    varies = np.ptp(X, axis=0) > 1e-12 * np.max(np.abs(X), axis=0)
+    return np.where(varies, X.std(axis=0), 0.0)
+
+
 def default_kernel(X: Array) -> Matern:  # (n, d)
     """A Matérn kernel of the median distance between rows whose inputs are of unit variance.
 
@@ -329,65 +338,63 @@ def default_kernel(X: Array) -> Matern:  # (n, d)
     if is_sparse(X):
         return Matern(1.5)
     X = np.asarray(X[:, :], dtype=np.float64)
-    deviations = X.std(axis=0)
-    varies = np.ptp(X, axis=0) > 1e-12 * np.max(np.abs(X), axis=0)
+    deviations = input_scales(X)
+    varies = deviations > 0
     if not np.any(varies):
         return Matern(1.5, lengthscale=1.0)
     deviations = np.where(varies, deviations, np.median(deviations[varies]))
     return Matern(1.5, lengthscale=deviations * median_distance(X / deviations))
 
 
-@dataclass(frozen=True)
-class KernelPlace:
-    """Where the kernel of features stands: the name of the parameter, and the steps before it."""
+# -- the kernel of unfitted features, also as the last step of a pipeline --------------------------
 
-    features: Any
-    name: str | None  # None if there is not exactly one kernel that rows or steps lead to
 
-    @classmethod
-    def of(cls, features: Any) -> KernelPlace:
-        parameters = features.get_params() if hasattr(features, "get_params") else {}
-        names = [name for name, value in parameters.items() if isinstance(value, Kernel)]
-        outermost = [n for n in names if not any(n.startswith(f"{m}__") for m in names)]
-        return cls(features, outermost[0] if len(outermost) == 1 else None)
+def last_step(features: Any) -> Any:
+    while isinstance(features, Pipeline):
+        features = features.steps[-1][1]
+    return features
 
-    @property
-    def kernel(self) -> Any:
-        return None if self.name is None else self.features.get_params()[self.name]
 
-    def rows(self, X: Array) -> Array | None:  # (n, d) -> (n, d')
-        """What the kernel sees of rows X if the steps of pipelines before it are fitted to them.
+def kernel_of(features: Any) -> Any:
+    """The kernel of unfitted features, or None if they have none of this library."""
+    last = last_step(features)
+    kernel = None if isinstance(last, FrozenEstimator) else getattr(last, "kernel", None)
+    return kernel if isinstance(kernel, Kernel) else None
 
-        None if the kernel stands in another transformer, which may show it anything.
-        """
-        model = self.features
-        for step in str(self.name).split("__")[:-1]:
-            if not isinstance(model, Pipeline):
-                return None
-            before = model[: [name for name, _ in model.steps].index(step)]
-            X = clone(before).fit_transform(X) if len(before.steps) else X
-            model = model.named_steps[step]
-        return X
 
-    def with_names(self, names: Any) -> Any:
-        """Unfitted features whose kernel has numbers for the names of its inputs (`Kernel.on`).
+def with_kernel(features: Any, kernel: Kernel) -> Any:
+    """Unfitted features with another kernel."""
+    features = clone(features)
+    last_step(features).set_params(kernel=kernel)
+    return features
 
-        They are the names of the rows, if the steps before the kernel keep one column for each.
-        """
-        if self.kernel is None or isinstance(self.features, FrozenEstimator):
-            return self.features
-        model = self.features
-        for step in str(self.name).split("__")[:-1]:
-            if not isinstance(model, Pipeline):
-                names = None
-                break
-            before = model.steps[: [name for name, _ in model.steps].index(step)]
-            if not all(isinstance(part, OneToOneFeatureMixin) for _, part in before):
-                names = None
-            model = model.named_steps[step]
-        kernel = self.kernel.named(names)
-        return self.features if kernel is self.kernel else self.with_kernel(kernel)
 
-    def with_kernel(self, kernel: Kernel) -> Any:
-        """Unfitted features with another kernel."""
-        return clone(self.features).set_params(**{str(self.name): kernel})
+def with_names(features: Any, names: Any) -> Any:
+    """Unfitted features whose kernel has numbers for the names of its inputs (`Kernel.on`).
+
+    They are the names of the rows, if the steps before the kernel keep one column for each.
+    """
+    kernel, step = kernel_of(features), features
+    if kernel is None:
+        return features
+    while isinstance(step, Pipeline):
+        if not all(isinstance(part, OneToOneFeatureMixin) for _, part in step.steps[:-1]):
+            names = None
+        step = step.steps[-1][1]
+    named = kernel.named(names)
+    return features if named is kernel else with_kernel(features, named)
+
+
+def searchable(features: Any, X: Array) -> tuple[Kernel, Array]:  # (n, d) -> (n, d')
+    """The kernel of unfitted features, and what it sees of rows X; ValueError if there is none."""
+    kernel, step = kernel_of(features), features
+    if kernel is None:
+        raise ValueError(
+            "optimize=True searches the parameters of one kernel of this library, which these "
+            f"features do not have: {features!r}. Use optimize=False, or features of one kernel "
+            "(in a pipeline, as its last step)."
+        )
+    while isinstance(step, Pipeline):
+        X = clone(step[:-1]).fit_transform(X) if len(step.steps) > 1 else X
+        step = step.steps[-1][1]
+    return kernel, X

@@ -1,19 +1,25 @@
 """Block conjugate gradients that pass over the rows, for many columns.
 
-Every output (or class) s has a system B_s v = ZᵀW_s y with B_s = ZᵀW_sZ + I/s. It is solved for the
-mean of the coefficients, together with draws
+With the weights W of the rows, every output s has a system with its own noise σ_s² and prior
+variance. All have the same matrix, and a shift of their own:
 
-    B δ = ṽ/s + ZᵀW^½ξ,    ṽ ~ N(0, s I),  ξ ~ N(0, I)
+    A_s v_s = ZᵀW y_s,   A_s = ZᵀWZ + λ_s I,   λ_s = σ_s² / prior variance.
 
-whose right-hand side has the covariance B: δ ~ N(0, B⁻¹) is a draw of the posterior around its mean
-(Matheron's rule in the space of the coefficients). One pass over the rows multiplies all columns.
+It is solved for the mean v_s of the coefficients, together with draws
 
-The preconditioner is a randomised Nyström approximation of fixed rank (Frangella, Tropp and Udell,
-2023): U spans the leading eigenvectors of ZᵀWZ on some rows, and with the exact core UᵀB_sU
+    A_s δ = √λ_s ε + ZᵀW^½ ξ,    ε, ξ ~ N(0, I)
 
-    P⁻¹ = U (UᵀBU)⁻¹ Uᵀ + (I − UUᵀ) / (λ_r + 1/s).
+whose right-hand side has the covariance A_s: σ_s δ ~ N(0, σ_s² A_s⁻¹) is a draw of the posterior
+around its mean (Matheron's rule in the space of the coefficients). One pass over the rows
+multiplies all columns of all outputs.
 
-Columns of one system share their search directions (O'Leary, 1980). Passes multiply in single
+The preconditioner is a randomised Nyström approximation of fixed rank r (Frangella, Tropp and
+Udell, 2023): U spans the leading eigenvectors of ZᵀWZ on some rows, turned so that it makes this
+matrix diagonal, UᵀZᵀWZU = diag θ, and
+
+    P⁻¹ = U diag(1 / (θ + λ_s)) Uᵀ + (I − UUᵀ) / (θ_r + λ_s).
+
+Columns of one output share their search directions (O'Leary, 1980). Passes multiply in single
 precision; residuals are computed anew in double precision when they have fallen a thousandfold, and
 before a solution counts (iterative refinement).
 """
@@ -35,10 +41,13 @@ from .._support.stored import array, stored
 from .._support.threads import run_strips, single_blas_thread, threads_for_features
 from ..rows import Block, Checkpoint, Rows, digest
 from .columns import Columns
-from .packed import PackedFactor, PackedMatrix
 from .posterior import evaluate
 
 SOLVERS = ("auto", "cholesky", "cg")
+NO_SUMS = (
+    '{} needs sums over the rows, which solver="cg" does not compute: use solver="cholesky", or '
+    "call fit with all rows."
+)
 MOST_DIRECT = 8192  # columns: "auto" iterates beyond, where sums take more than 0.25 GB
 BASIS_ROWS = 10_000  # that the subspace is found on: it need not be exact
 # Relative residual of draws: what is left changes variances by less than 1 %, beside the 25 % that
@@ -51,7 +60,7 @@ class RowBlock(NamedTuple):
 
     features: np.ndarray  # Z (b, D)
     targets: np.ndarray  # (b, S)
-    weights: np.ndarray  # (b, S)
+    weights: np.ndarray  # (b,)
 
 
 @stored
@@ -125,51 +134,41 @@ def chosen_solver(solver: Any, rows: Rows, columns: Columns) -> ConjugateGradien
 @stored
 @dataclass(frozen=True, eq=False)
 class SampledPosterior:
-    """Coefficients with the mean v_s (D, S) and the covariance B_s⁻¹, in two parts.
+    """Coefficients with the mean v_s (D, S) and the covariance σ_s² A_s⁻¹, in two parts.
 
-    For any U, with core = UᵀBU = L Lᵀ,
+    With c_s = (θ + λ_s) / σ_s² for the eigenvalues θ in the subspace of U,
 
-        B⁻¹ = U core⁻¹ Uᵀ + Cov(δ'),    δ' = δ − U core⁻¹ Uᵀ B δ,   δ ~ N(0, B⁻¹)
+        σ_s² A_s⁻¹ = U diag(1/c_s) Uᵀ + Cov(δ'),    δ' = δ − U diag(1/(θ + λ_s)) Uᵀ A_s δ.
 
-    The first part is exact. The second is estimated from k independent draws of δ',
-    with a relative standard error of √(2/k). It vanishes if the columns of U span the space.
+    The first part is exact. The second is estimated from k independent draws of δ', with a relative
+    standard error of √(2/k). It vanishes if the columns of U span the space.
     """
 
     coefficients: Annotated[np.ndarray, array("f", "D", "S")]  # v
     basis: Annotated[np.ndarray, array("f", "D", "r")]  # U, single precision
-    cores: tuple[PackedFactor, ...]  # L of every system
+    precisions: Annotated[np.ndarray, array("f", "S", "r")]  # c
     rest: Annotated[np.ndarray, array("f", "D", "S", "k")]  # draws of δ', single precision
+    prior_variances: Annotated[np.ndarray, array("f", "S")]
 
-    def __post_init__(self) -> None:
-        (D, S), r = self.coefficients.shape, self.basis.shape[1]
-        if len(self.basis) != D or self.rest.shape[:2] != (D, S) or not self.rest.shape[2]:
-            raise ValueError("Coefficients, basis and draws of a posterior do not fit each other.")
-        if len(self.cores) != S or any(core.size != r for core in self.cores):
-            raise ValueError(f"{S} cores of {r} rows are expected beside this basis.")
+    def check_stored(self) -> None:
+        if not self.rest.shape[2] or not np.all(self.precisions > 0):
+            raise ValueError("A sampled posterior needs draws and positive precisions.")
 
     def mean(self, Z: Any) -> Any:  # (n, D) -> (n, S)
         """E f(x)."""
         return evaluate(Z, self.coefficients)
 
     def variance(self, Z: Any) -> Any:  # (n, D) -> (n, S)
-        """Var f(x) = |L⁻¹ Uᵀz|² + mean (zᵀδ')², in the array library of Z."""
-        if is_foreign(Z):
-            xp, (D, S, k) = namespace(Z), self.rest.shape
-            maps = [self.basis @ core.inverse().T for core in self.cores]
-            parts = [xp.sum((Z @ like(half, Z)) ** 2, axis=1) for half in maps]
-            draws = xp.reshape(Z @ like(self.rest.reshape(D, S * k), Z), (-1, S, k))
-            return xp.stack(parts, axis=1) + xp.mean(draws**2, axis=2)
-        along = (np.asarray(Z, dtype=np.float32) @ self.basis).astype(np.float64)
-        exact = np.stack([core.half_squares(along) for core in self.cores], axis=1)
-        return exact + np.mean(self._rest(Z) ** 2, axis=2)
+        """Var f(x) = Σ (u_jᵀz)² / c_j + mean (zᵀδ')², in the array library of Z."""
+        along, rest = self._parts(Z)
+        xp = namespace(along)
+        return along**2 @ like(1 / self.precisions.T, along) + xp.mean(rest**2, axis=2)
 
     def covariance(self, Z: np.ndarray) -> np.ndarray:  # (n, D) -> (n, n, S)
         """The same for pairs of rows."""
-        along = (np.asarray(Z, dtype=np.float32) @ self.basis).astype(np.float64)
-        halves = [core.half_solve(along.T) for core in self.cores]
-        exact = np.stack([half.T @ half for half in halves], axis=2)
-        rest = self._rest(Z)
-        return exact + np.einsum("isk,jsk->ijs", rest, rest) / rest.shape[2]
+        along, rest = self._parts(Z)
+        exact = np.einsum("ir,jr,sr->ijs", along, along, 1 / self.precisions, optimize=True)
+        return exact + np.einsum("isk,jsk->ijs", rest, rest, optimize=True) / rest.shape[2]
 
     def sample(self, n: int, rng: np.random.Generator) -> np.ndarray:  # -> (D, S, n)
         """Draws of v: new ones in the subspace, and a random rotation of the draws of δ'.
@@ -177,17 +176,22 @@ class SampledPosterior:
         Up to k draws are independent; more share the same k draws of δ'.
         """
         k, draws = self.rest.shape[2], []
-        for s, core in enumerate(self.cores):
-            inner = core.half_solve(rng.standard_normal((core.size, n)), adjoint=True)
+        for s, precisions in enumerate(self.precisions):
+            inner = rng.standard_normal((len(precisions), n)) / np.sqrt(precisions)[:, None]
             turns = [np.linalg.qr(rng.standard_normal((k, k)))[0] for _ in range(-(-n // k))]
-            turn = np.concatenate(turns, axis=1)[:, :n].astype(np.float32)
-            draws.append(self.basis @ inner.astype(np.float32) + self.rest[:, s] @ turn)
+            turn = np.concatenate(turns, axis=1)[:, :n]
+            draws.append(self.basis @ inner + self.rest[:, s] @ turn)
         return self.coefficients[:, :, None] + np.stack(draws, axis=1)
 
-    def _rest(self, Z: np.ndarray) -> np.ndarray:  # (n, D) -> (n, S, k)
-        D, S, k = self.rest.shape
-        values = np.asarray(Z, dtype=np.float32) @ self.rest.reshape(D, S * k)
-        return values.astype(np.float64).reshape(len(Z), S, k)
+    def _parts(self, Z: Any) -> tuple[Any, Any]:  # (n, D) -> (n, r), (n, S, k)
+        """Uᵀz and zᵀδ', products of single precision."""
+        draws = self.rest.reshape(len(self.rest), -1)
+        if is_foreign(Z):
+            along, rest = Z @ like(self.basis, Z), Z @ like(draws, Z)
+        else:
+            low = np.asarray(Z, dtype=np.float32)
+            along, rest = (low @ self.basis).astype(float), (low @ draws).astype(float)
+        return along, namespace(rest).reshape(rest, (-1, *self.rest.shape[1:]))
 
 
 @dataclass(eq=False)
@@ -201,9 +205,10 @@ class Iteration:
     start_norms: np.ndarray  # (S, 1 + k)
     norms: np.ndarray  # (S, 1 + k): of residuals, relative to those of the right-hand sides
     exact_norms: np.ndarray  # the same when residuals were last computed exactly
-    basis: np.ndarray  # U (D, r), single precision
-    cores: np.ndarray  # (S, r (r + 1) / 2): Cholesky factors of UᵀBU
-    tail: np.ndarray  # (S,): λ_r + 1/s
+    basis: np.ndarray  # U (D, r)
+    values: np.ndarray  # θ (r,)
+    last: np.ndarray  # θ_r: 0 if U spans the space
+    shifts: np.ndarray  # λ (S,)
     history: np.ndarray  # (n_iterations + 1,): the largest relative norm of a mean
 
     def arrays(self) -> dict[str, Any]:
@@ -217,45 +222,50 @@ class Iteration:
 
     def preconditioned(self, R: np.ndarray, s: int) -> np.ndarray:  # (D, c) -> (D, c)
         """P⁻¹ R of system s."""
-        along = self.basis.T.astype(np.float64) @ R
-        inner = PackedFactor(self.cores[s]).solve(along) - along / self.tail[s]
-        return R / self.tail[s] + self.basis @ inner
+        outside = 1 / (self.last + self.shifts[s])
+        inside = 1 / (self.values + self.shifts[s]) - outside
+        return outside * R + self.basis @ (inside[:, None] * (self.basis.T @ R))
+
+    def active(self, limits: np.ndarray) -> np.ndarray:  # -> (S, 1 + k), bool
+        """Columns to solve: a mean until its exact residual is small, draws of a system at once."""
+        active = self.norms > limits
+        active[:, 0] |= self.exact_norms[:, 0] > limits[:, 0]
+        active[:, 1:] |= active[:, 1:].any(axis=1, keepdims=True)
+        return active
 
 
 def solve_by_passes(
     rows: Rows,
     block: Callable[[Block], RowBlock],
     n_columns: int,
+    noise: np.ndarray,
     priors: np.ndarray,
     solver: ConjugateGradients,
     *,
     seed: int,
     checkpoint: Checkpoint | None = None,
     verbose: bool = False,
-) -> tuple[SampledPosterior, np.ndarray]:  # (S,)
+) -> tuple[SampledPosterior, np.ndarray]:  # (S,), (S,)
     """The posterior of every system, and the relative residual after 0, 1, … iterations.
 
-    `block` computes the features, targets and weights of a block of rows; prior variances are
-    those of the systems. A checkpoint is written after every iteration.
+    `block` computes the features, targets and weights of a block of rows; noise and prior variances
+    are those of the systems. A checkpoint is written after every iteration.
     """
-    # features of a block in single precision stay near the caches
-    block_rows = int(np.clip((1 << 24) // (4 * n_columns), 64, 4096))
-    passes = Passes(rows, block, n_columns, block_rows, solver.memory, verbose)
-    precisions = 1 / np.asarray(priors, dtype=np.float64)
+    passes = Passes(rows, block, n_columns, solver.memory, verbose)
     state = None
     if checkpoint is not None:
-        state = checkpoint.begin(digest(rows, block_rows))
+        state = checkpoint.begin(digest(rows, passes.block_rows))
     if state is None:
-        state = _start(passes, precisions, solver, seed)
+        state = _start(passes, noise / priors, solver, seed)
     if checkpoint is not None:
         checkpoint.write(state)
     limits = np.full(state.norms.shape, max(solver.tolerance, DRAW_TOLERANCE))
     limits[:, 0] = solver.tolerance
-    while len(state.history) <= solver.max_iterations and _active(state, limits).any():
-        _step(passes, state, precisions, limits)
+    while len(state.history) <= solver.max_iterations and state.active(limits).any():
+        _step(passes, state, limits)
         if checkpoint is not None:
             checkpoint.write(state)
-    if _active(state, limits).any():
+    if state.active(limits).any():
         warnings.warn(
             f"The conjugate gradients stopped after {solver.max_iterations} iterations with a "
             f"relative residual of {state.history[-1]:.1e}, above the tolerance of "
@@ -263,33 +273,39 @@ def solve_by_passes(
             "preconditioner or more iterations: solver=ConjugateGradients(rank=…, "
             'max_iterations=…); or solver="cholesky".',
             ConvergenceWarning,
-            stacklevel=4,
+            stacklevel=6,
         )
-    cores = tuple(map(PackedFactor, state.cores))
-    rest = np.empty((n_columns, len(cores), solver.n_samples), dtype=np.float32)
-    for s, core in enumerate(cores):
-        # δ − U (UᵀBU)⁻¹ Uᵀ Bδ: the part of a draw that the subspace does not explain
-        coarse = core.solve(state.basis.T.astype(np.float64) @ state.right[:, s, 1:])
-        rest[:, s] = state.solution[:, s, 1:] - state.basis @ coarse
-    means = np.ascontiguousarray(state.solution[:, :, 0])
-    return SampledPosterior(means, state.basis, cores, rest), state.history
+    totals = state.values + state.shifts[:, None]  # (S, r)
+    rest = np.empty((n_columns, len(noise), solver.n_samples), dtype=np.float32)
+    for s, total in enumerate(totals):
+        # the part of a draw that the subspace does not explain
+        explained = state.basis @ (state.basis.T @ state.right[:, s, 1:] / total[:, None])
+        rest[:, s] = np.sqrt(noise[s]) * (state.solution[:, s, 1:] - explained)
+    posterior = SampledPosterior(
+        np.ascontiguousarray(state.solution[:, :, 0]),
+        state.basis.astype(np.float32),
+        totals / noise[:, None],
+        rest,
+        priors,
+    )
+    return posterior, state.history
 
 
 class Passes:
-    """Products with ZᵀW_sZ that hold neither this matrix nor, unless it fits, all of Z."""
+    """Products with M = ZᵀWZ that hold neither this matrix nor, unless it fits, all of Z."""
 
     def __init__(
         self,
         rows: Rows,
         block: Callable[[Block], RowBlock],
         n_columns: int,
-        block_rows: int,
         memory: int,
         verbose: bool = False,
     ):
-        self.rows, self.block, self.n_columns = rows, block, n_columns
-        self.block_rows, self.verbose = block_rows, verbose
-        options = {"block_rows": block_rows, "row_bytes": 4 * n_columns}
+        self.rows, self.block, self.n_columns, self.verbose = rows, block, n_columns, verbose
+        # features of a block in single precision stay near the caches
+        self.block_rows = int(np.clip((1 << 24) // (4 * n_columns), 64, 4096))
+        options = {"block_rows": self.block_rows, "row_bytes": 4 * n_columns}
         self._single = rows.mapped(partial(_as_type, block, np.float32), memory=memory, **options)
         self._double = rows.mapped(partial(_as_type, block, np.float64), memory=0, **options)
 
@@ -330,39 +346,29 @@ class Passes:
         return total.T
 
     def products(
-        self, V: np.ndarray, owners: np.ndarray, what: str, *, exact: bool = False
-    ) -> np.ndarray:  # (D, c), (c,) -> (D, c)
-        """ZᵀW_sZ V; column j has the weights of system owners[j]."""
+        self, V: np.ndarray, what: str, *, exact: bool = False
+    ) -> np.ndarray:  # (D, c) -> (D, c)
+        """M V."""
         scales = np.max(np.abs(V), axis=0)  # small numbers keep their digits in single precision
         scales = np.where(scales > 0, scales, 1.0)
         scaled = (V / scales).astype(np.float64 if exact else np.float32)
 
         def right(block: RowBlock, first: int) -> np.ndarray:
-            return (block.features @ scaled) * block.weights[:, owners]
+            return (block.features @ scaled) * block.weights[:, None]
 
         return self.adjoint(right, V.shape[1], what, exact=exact) * scales
 
-    def cores(self, basis: np.ndarray, n_systems: int) -> list[PackedMatrix]:  # (D, r)
-        """UᵀZᵀW_sZU of every system.
-
-        Weights that all systems have in common are summed once. What a system adds to them is often
-        on few rows: those of its class.
-        """
-        r = basis.shape[1]
+    def core(self, basis: np.ndarray) -> np.ndarray:  # (D, r) -> (r, r)
+        """UᵀMU, squares of columns of single precision: it is never far from positive."""
+        low = basis.astype(np.float32)
 
         def add(total: np.ndarray, block: RowBlock, first: int) -> np.ndarray:
-            T = (block.features @ basis).astype(np.float64)
-            least = block.weights.min(axis=1, keepdims=True)
-            own = np.concatenate([least, block.weights - least], axis=1).astype(np.float64)
-            for packed, weights in zip(total, own.T, strict=True):
-                some = np.flatnonzero(weights)
-                if len(some):
-                    scaled = T[some] * np.sqrt(weights[some])[:, None]
-                    PackedMatrix(packed).add_outer_products(scaled)
+            T = (block.features @ low).astype(np.float64)
+            total += (T * block.weights[:, None]).T @ T
             return total
 
-        total = self._single.fold(partial(np.zeros, (n_systems + 1, r * (r + 1) // 2)), add)
-        return [PackedMatrix(total[0] + own) for own in total[1:]]
+        total: np.ndarray = self._single.fold(partial(np.zeros, 2 * (low.shape[1],)), add)
+        return total
 
 
 def _as_type(block: Callable[[Block], RowBlock], dtype: Any, columns: Block) -> RowBlock:
@@ -370,105 +376,72 @@ def _as_type(block: Callable[[Block], RowBlock], dtype: Any, columns: Block) -> 
         return RowBlock(*(np.asarray(part, dtype=dtype) for part in block(columns)))
 
 
-def _start(
-    passes: Passes, precisions: np.ndarray, solver: ConjugateGradients, seed: int
-) -> Iteration:
+def _start(passes: Passes, shifts: np.ndarray, solver: ConjugateGradients, seed: int) -> Iteration:
     """Preconditioner, right-hand sides, and the first solutions: draws of the prior."""
     rng = np.random.default_rng(seed)
-    (S,), D, k = precisions.shape, passes.n_columns, solver.n_samples
+    (S,), D, k = shifts.shape, passes.n_columns, solver.n_samples
     basis, last = _subspace(passes, min(solver.rank, D), rng)
-    gram = basis.T.astype(np.float64) @ basis
-    cores, whole = [], PackedMatrix.of(gram)
-    for moment, precision in zip(passes.cores(basis, S), precisions, strict=True):
-        moment.add_multiple(precision, whole)
-        factor = moment.cholesky()
-        if factor is None:
-            raise ValueError(
-                "The system is not positive definite to rounding: use a larger noise variance or a "
-                "smaller prior variance."
-            )
-        cores.append(factor.values)
-    prior = rng.standard_normal((D, S, k)) / np.sqrt(precisions)[:, None]
+    values, turn = np.linalg.eigh(passes.core(basis))
+    prior = rng.standard_normal((D, S, k)) / np.sqrt(shifts)[:, None]
 
     def right(block: RowBlock, first: int) -> np.ndarray:  # -> (b, S (1 + k))
         """W y and W^½ ξ; ξ of a row follows from its number."""
-        noise = np.random.default_rng([seed, first]).standard_normal((len(block.weights), S, k))
-        drawn = np.sqrt(block.weights)[:, :, None] * noise
-        means = (block.targets * block.weights)[:, :, None]
-        return np.concatenate([means, drawn], axis=2).reshape(len(means), -1)
+        weights = block.weights[:, None, None]
+        noise = np.random.default_rng([seed, first]).standard_normal((len(weights), S, k))
+        parts = weights * block.targets[:, :, None], np.sqrt(weights) * noise
+        return np.concatenate(parts, axis=2).reshape(len(weights), -1)
 
     sides = passes.adjoint(right, S * (1 + k), "right-hand sides", exact=True)
     sides = np.ascontiguousarray(sides).reshape(D, S, 1 + k)
-    sides[:, :, 1:] += prior * precisions[:, None]
+    sides[:, :, 1:] += prior * shifts[:, None]
+    ones = np.ones((S, 1 + k))
     state = Iteration(
         np.concatenate([np.zeros((D, S, 1)), prior], axis=2),
-        sides.copy(),
-        np.zeros_like(sides),
-        sides,
-        np.ones((S, 1 + k)),
-        np.ones((S, 1 + k)),
-        np.ones((S, 1 + k)),
-        basis,
-        np.stack(cores),
-        last + precisions,
-        np.zeros(0),
+        *(sides, np.zeros_like(sides), sides),
+        *(ones, ones, ones),
+        *(basis @ turn, np.maximum(values, 0), np.array(last), shifts, np.zeros(0)),
     )
-    for s in range(S):
-        squares = np.sum(sides[:, s] * state.preconditioned(sides[:, s], s), axis=0)
-        state.start_norms[s] = np.sqrt(np.maximum(squares, 0))
-    _refresh(passes, state, precisions)
+    squares = [np.sum(sides[:, s] * state.preconditioned(sides[:, s], s), axis=0) for s in range(S)]
+    state.start_norms = np.sqrt(np.maximum(squares, 0))
+    _refresh(passes, state)
     state.history = np.array([state.norms[:, 0].max()])
     return state
 
 
 def _subspace(
     passes: Passes, rank: int, rng: np.random.Generator
-) -> tuple[np.ndarray, float]:  # -> (D, r), λ_r
-    """Leading eigenvectors of ZᵀWZ, with the largest weights of any system; the last eigenvalue.
+) -> tuple[np.ndarray, float]:  # -> (D, r), θ_r
+    """Orthonormal leading eigenvectors of M, and the last eigenvalue.
 
-    A randomised Nyström approximation on a sample of the rows: with Y = A Ω and ΩᵀY = C Cᵀ, the
+    A randomised Nyström approximation on a sample of the rows: with Y = M Ω and ΩᵀY = C Cᵀ, the
     left singular vectors of Y C⁻ᵀ.
     """
     D = passes.n_columns
     if rank == D:
-        return np.eye(D, dtype=np.float32), 0.0
+        return np.eye(D), 0.0
     n = passes.rows.n_rows
     rows = passes.rows if n is None else Rows.of(*passes.rows.sample(BASIS_ROWS, rng))
     share = 1.0 if n is None or not rows.n_rows else n / rows.n_rows
-    sample = Passes(rows, passes.block, D, passes.block_rows, 0)
-    test = np.linalg.qr(rng.standard_normal((D, rank)).astype(np.float32))[0]
-
-    def right(block: RowBlock, first: int) -> np.ndarray:
-        return (block.features @ test) * block.weights.max(axis=1, keepdims=True)
-
-    image = share * sample.adjoint(right, rank, "subspace")
+    test = np.linalg.qr(rng.standard_normal((D, rank)))[0]
+    image = share * Passes(rows, passes.block, D, 0).products(test, "subspace")
     shift = float(np.finfo(np.float32).eps * np.linalg.norm(image))  # for a Cholesky factor
     image = image + shift * test
-    inner = test.T.astype(np.float64) @ image
+    inner = test.T @ image
     values, vectors = np.linalg.eigh((inner + inner.T) / 2)
     kept = values > 10 * shift
     if not np.any(kept):
-        return np.eye(D, 1, dtype=np.float32), shift
+        return np.eye(D, 1), shift
     half = image @ (vectors[:, kept] / np.sqrt(values[kept]))
-    squares, turns = np.linalg.eigh(half.T @ half)
-    basis = half @ (turns / np.sqrt(squares))
-    return np.ascontiguousarray(basis, dtype=np.float32), max(float(squares[0]) - shift, 0.0)
+    basis, singular, _ = np.linalg.svd(half, full_matrices=False)
+    return basis, max(float(singular[-1]) ** 2 - shift, 0.0)
 
 
-def _active(state: Iteration, limits: np.ndarray) -> np.ndarray:  # -> (S, 1 + k), bool
-    """Columns that are not solved: a mean by an exact residual only, draws of a system together."""
-    active = state.norms > limits
-    active[:, 0] |= state.exact_norms[:, 0] > limits[:, 0]
-    active[:, 1:] |= active[:, 1:].any(axis=1, keepdims=True)
-    return active
-
-
-def _refresh(passes: Passes, state: Iteration, precisions: np.ndarray) -> None:
+def _refresh(passes: Passes, state: Iteration) -> None:
     """Residuals from the rows in double precision; search directions start again."""
     D, S, c = state.solution.shape
-    flat, owners = state.solution.reshape(D, S * c), np.repeat(np.arange(S), c)
-    products = passes.products(flat, owners, "residuals", exact=True).reshape(D, S, c)
-    state.residual = state.right - products - state.solution * precisions[:, None]
+    flat = state.solution.reshape(D, S * c)
+    products = passes.products(flat, "residuals", exact=True).reshape(D, S, c)
+    state.residual = state.right - products - state.solution * state.shifts[:, None]
     for s in range(S):
         state.directions[:, s] = state.preconditioned(state.residual[:, s], s)
         squares = np.sum(state.residual[:, s] * state.directions[:, s], axis=0)
@@ -480,18 +453,17 @@ def _relative(squares: np.ndarray, norms: np.ndarray) -> np.ndarray:
     return np.sqrt(np.maximum(squares, 0)) / np.where(norms > 0, norms, 1.0)
 
 
-def _step(passes: Passes, state: Iteration, precisions: np.ndarray, limits: np.ndarray) -> None:
+def _step(passes: Passes, state: Iteration, limits: np.ndarray) -> None:
     """One iteration: one pass over the rows, and another where residuals are computed anew.
 
-    A step with directions P, which PᵀBP makes conjugate, is
+    A step with directions P, which PᵀAP makes conjugate, is
 
-        V ← V + P PᵀR,    R ← R − BP PᵀR,    P ← P⁻¹R − P (BP)ᵀ P⁻¹R.
+        V ← V + P PᵀR,    R ← R − AP PᵀR,    P ← P⁻¹R − P (AP)ᵀ P⁻¹R.
     """
-    active = _active(state, limits)
-    systems, columns = np.nonzero(active)
+    systems, columns = np.nonzero(state.active(limits))
     directions = state.directions[:, systems, columns]
     label = f"iteration {len(state.history)}, residual {state.history[-1]:.1e}"
-    products = passes.products(directions, systems, label) + directions * precisions[systems]
+    products = passes.products(directions, label) + directions * state.shifts[systems]
     # Short calls of NumPy's BLAS and of SciPy's alternate: their threads would fight
     with single_blas_thread():
         for s in np.unique(systems):
@@ -511,12 +483,12 @@ def _step(passes: Passes, state: Iteration, precisions: np.ndarray, limits: np.n
     if np.all((means <= limits[:, 0]) | (means <= 1e-3 * state.exact_norms[:, 0])) or np.any(
         means > 10 * state.exact_norms[:, 0]
     ):
-        _refresh(passes, state, precisions)
+        _refresh(passes, state)
     state.history = np.append(state.history, state.norms[:, 0].max())
 
 
 def _conjugate(P: np.ndarray, Q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:  # (D, a), (D, a)
-    """Combinations of directions P with PᵀBP = I, and of Q = BP; dependent ones are left out."""
+    """Combinations of directions P with PᵀAP = I, and of Q = AP; dependent ones are left out."""
     C = P.T @ Q
     lengths = np.sqrt(np.maximum(C.diagonal(), 0))
     scales = np.divide(1.0, lengths, out=np.zeros_like(lengths), where=lengths > 0)

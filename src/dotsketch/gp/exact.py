@@ -1,7 +1,7 @@
 """Exact Gaussian processes: the reference that the approximations are measured by.
 
-The same interface as the estimators on features, with the Gram matrix of all rows: memory grows
-with n² and time with n³, so a few thousand rows are the limit.
+The same interface as the estimators on features: the columns of an exact process are the kernel
+with all training rows. Memory grows with n² and time with n³, so a few thousand rows are the limit.
 """
 
 from __future__ import annotations
@@ -11,81 +11,105 @@ from functools import partial
 from typing import Annotated, Any
 
 import numpy as np
-from sklearn.base import ClassifierMixin, MultiOutputMixin, RegressorMixin, clone
+from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from .._arrays import Array, as_generator, host
 from .._support.parameters import check_positive, one_of, positive_integer
 from .._support.stored import array, stored
 from ..kernels import Kernel
-from .algebra import factorise, likelihood_of_kernel, log_density
+from .algebra import factorise, left_out_of_kernel, likelihood_of_kernel, log_density
 from .base import (
-    GaussianProcess,
     TrainingRows,
+    alternatives_of,
+    assign,
     check_optimize,
-    input_scales,
     labels_of,
     row_noise,
-    search_alternatives,
     targets,
     test_rows,
+    wants_search,
 )
 from .class_search import best_class_kernel
-from .classes import ClassTable, expected_softmax, folds, mean_loss
-from .columns import default_kernel
+from .classes import ClassificationProcess, ClassTable, folds, mean_loss
+from .columns import BLOCK_BYTES, default_kernel, input_scales
 from .dirichlet import DirichletLabels, choose
+from .noise import Noise
+from .outputs import NORMALIZATIONS, Outputs, chosen_variances
 from .packed import PackedFactor, PackedMatrix
-from .search import best_kernel
-from .targets import (
-    NORMALIZATIONS,
-    Targets,
-    chosen_variances,
-    gaussian_quantiles,
-    left_out_of_kernels,
-    noise_at,
-    number_of,
-)
+from .predictions import RegressionProcess
+from .search import Search, best_kernel
+
+
+@stored
+@dataclass(frozen=True, eq=False)
+class ExactColumns:
+    """k(x, X) for all training rows X."""
+
+    kernel: Any
+    rows: Annotated[Any, array("f", "n", "d", sparse=True)]
+    input_scales: Annotated[np.ndarray, array("f", "d")]
+
+    def __call__(self, X: Any) -> np.ndarray:  # (n*, d) -> (n*, n)
+        return np.asarray(self.kernel(host(X).astype(np.float64), self.rows), dtype=np.float64)
+
+    @property
+    def block_rows(self) -> int:
+        """Rows of a block: 64 MB of columns."""
+        return max(BLOCK_BYTES // (8 * self.rows.shape[0]), 64)
+
+    def added_variance(
+        self, X: Any, Z: Any, correction: Any, in_noise: bool, priors: np.ndarray
+    ) -> np.ndarray:  # -> (n*, m)
+        """s k(x, x): the variance of the posterior is what is subtracted from it."""
+        return np.asarray(self.kernel.diag(host(X).astype(np.float64)))[:, None] * priors
+
+    def covariance(self, X: Any) -> np.ndarray:  # (n*, d) -> (n*, n*)
+        return np.asarray(self.kernel(host(X).astype(np.float64)), dtype=np.float64)
 
 
 @stored
 @dataclass(frozen=True, eq=False)
 class ExactPosterior:
-    """f ~ GP(0, s k) after targets (n,) with noise variances (n,): C = s K + diag σ² = L Lᵀ."""
+    """f_j ~ GP(0, s_j k) after targets with noise variances: C_j = s_j K + diag σ_j² = L_j L_jᵀ."""
 
-    factor: PackedFactor  # L
-    coefficients: Annotated[np.ndarray, array("f", "n")]  # C⁻¹ y
-    prior_variance: float
-    square: float  # yᵀ C⁻¹ y
-    jitter: float
+    coefficients: Annotated[np.ndarray, array("f", "n", "m")]  # C⁻¹ y
+    factors: tuple[PackedFactor, ...]  # L
+    prior_variances: Annotated[np.ndarray, array("f", "m")]
 
     @classmethod
     def of(
-        cls, K: np.ndarray, y: np.ndarray, noise: np.ndarray, prior_variance: float
-    ) -> ExactPosterior:  # (n, n), (n,), (n,)
-        C = prior_variance * PackedMatrix.of(K.T)  # K is symmetric: its transpose is no copy
-        C.add_to_diagonal(noise)
-        factor, jitter = factorise(C)
-        solved = factor.solve(y[:, None])[:, 0]
-        return cls(factor, solved, float(prior_variance), float(y @ solved), jitter)
+        cls, K: np.ndarray, Y: np.ndarray, noise: np.ndarray, priors: Any
+    ) -> ExactPosterior:  # (n, n), (n, m), (n, m), (m,)
+        factors, coefficients = [], []
+        for y, own, prior in zip(Y.T, noise.T, priors, strict=True):
+            C = float(prior) * PackedMatrix.of(K.T)  # K is symmetric: its transpose is no copy
+            C.add_to_diagonal(own)
+            factors.append(factorise(C)[0])
+            coefficients.append(factors[-1].solve(y[:, None]))
+        return cls(np.hstack(coefficients), tuple(factors), np.array(priors, dtype=np.float64))
 
-    def mean(self, cross: np.ndarray) -> np.ndarray:  # k(x, X) (n*, n) -> (n*,)
-        return self.prior_variance * (cross @ self.coefficients)
+    def mean(self, cross: np.ndarray) -> np.ndarray:  # k(x, X) (n*, n) -> (n*, m)
+        return cross @ (self.coefficients * self.prior_variances)
 
-    def half(self, cross: np.ndarray) -> np.ndarray:  # (n*, n) -> (n, n*)
-        """s L⁻¹ k(X, x)."""
-        return self.prior_variance * self.factor.half_solve(cross.T)
+    def variance(self, cross: np.ndarray) -> np.ndarray:  # (n*, n) -> (n*, m)
+        """−s² |L⁻¹ k(X, x)|²: what the training rows take away from s k(x, x)."""
+        squares = [factor.half_squares(cross) for factor in self.factors]
+        return -np.stack(squares, axis=1) * self.prior_variances**2
 
-    def variance(self, cross: np.ndarray, diagonal: np.ndarray) -> np.ndarray:  # -> (n*,)
-        explained = np.sum(self.half(cross) ** 2, axis=0)
-        return np.maximum(self.prior_variance * diagonal - explained, 0)
+    def covariance(self, cross: np.ndarray) -> np.ndarray:  # (n*, n) -> (n*, n*, m)
+        """The same for pairs of rows."""
+        halves = [factor.half_solve(cross.T) for factor in self.factors]
+        return -np.stack([half.T @ half for half in halves], axis=2) * self.prior_variances**2
 
-    def log_likelihood(self) -> float:
-        n = len(self.coefficients)
-        return float(log_density(self.factor.log_determinant(), self.square, n))
+    def log_likelihood(self, Y: np.ndarray) -> float:  # (n, m)
+        squares = np.sum(Y * self.coefficients, axis=0)
+        determinants = np.array([factor.log_determinant() for factor in self.factors])
+        return float(np.sum(log_density(determinants, squares, len(Y))))
 
 
 @stored
-class ExactGPRegressor(RegressorMixin, MultiOutputMixin, GaussianProcess):
+class ExactGPRegressor(RegressionProcess):
     """Exact Gaussian process regression.
 
     Parameters
@@ -105,7 +129,7 @@ class ExactGPRegressor(RegressorMixin, MultiOutputMixin, GaussianProcess):
 
     Attributes
     ----------
-    kernel_, noise_variance_, prior_variance_, posteriors_, means_, scales_, relevances_, search_
+    kernel_, noise_variance_, prior_variance_, posterior_, outputs_, relevances_, search_
 
     Examples
     --------
@@ -117,12 +141,6 @@ class ExactGPRegressor(RegressorMixin, MultiOutputMixin, GaussianProcess):
     >>> gp.predict(np.array([[1.5]])).round(2)
     array([1.])
     """
-
-    X_train_: Annotated[Any, array("f", "n", "d", sparse=True)]
-    means_: Annotated[np.ndarray, array("f", "m")]
-    scales_: Annotated[np.ndarray, array("f", "m")]
-    _noise: Annotated[Any, array("f", "m")]  # None if given by row
-    _prior: Annotated[Any, array("f", "m")]
 
     def __init__(
         self,
@@ -155,132 +173,54 @@ class ExactGPRegressor(RegressorMixin, MultiOutputMixin, GaussianProcess):
         training = TrainingRows.of(type(self), X, y, noise_variance, sample_weight)
         X, y, by_row, counts = all_rows(training)
         Y, is_flat = targets(y)
-        noise = row_noise(by_row, by_row is not None, len(Y))
         means = np.average(Y, axis=0, weights=counts)
         deviations = np.sqrt(np.average((Y - means) ** 2, axis=0, weights=counts))
-        normal = Targets.of(means, deviations, self.normalize_y, is_flat)
-        Y = (Y - normal.means) / normal.scales
-        kernel, search = named(self.kernel, training.inputs), None
-        if isinstance(kernel, str):
-            kernel = default_kernel(X)
-        if wants_kernel_search(self.optimize, self.kernel):
-            fixed = noise
-            if noise is None and not isinstance(self.noise_variance, str):
-                fixed = np.full(len(Y), float(self.noise_variance))
-            search = best_kernel(
-                kernel,
-                X,
-                Y,
-                noise=fixed,
-                alternatives=search_alternatives(
-                    "auto" if kernel is not self.kernel else None, kernel
-                ),
-                rng=as_generator(self.random_state),
-                verbose=self.verbose,
-            )
-            kernel = search.kernel
-        kernel = resolved(kernel, X)
-        K = gram(kernel, X)
-        shared, priors = chosen_variances(
+        outputs = Outputs.of(means, deviations, self.normalize_y, is_flat)
+        Y = outputs.normal(Y)
+        noise = row_noise(by_row, by_row is not None, len(Y))
+        fixed = noise
+        if noise is None and not isinstance(self.noise_variance, str):
+            fixed = np.full(len(Y), float(self.noise_variance))
+
+        def search(kernel: Kernel, alternatives: Any) -> Search:
+            rng = as_generator(self.random_state)
+            options = {"alternatives": alternatives, "rng": rng, "verbose": self.verbose}
+            return best_kernel(kernel, X, Y, noise=fixed, **options)
+
+        kernel, result = chosen_kernel(self, training, X, search)
+        K = np.asarray(kernel(X), dtype=np.float64)
+        variances, priors = chosen_variances(
             partial(likelihood_of_kernel, K, Y, noise, counts),
-            self.noise_variance,
+            self.noise_variance if noise is None else 1.0,
             self.prior_variance,
-            noise is not None,
-            normal,
+            outputs,
         )
-        rows = [np.full(len(Y), s2) if noise is None else noise for s2 in shared]
-        posteriors = [
-            ExactPosterior.of(K, y, own / counts, s)
-            for y, own, s in zip(Y.T, rows, priors, strict=True)
-        ]
-        copies = [log_density_of_copies(own, counts) for own in rows]
-        density = sum(p.log_likelihood() + c for p, c in zip(posteriors, copies, strict=True))
-        units = float(np.sum(counts) * np.sum(np.log(normal.scales)))
-        return self._assign(
+        by_output = np.broadcast_to(variances if noise is None else noise[:, None], Y.shape)
+        posterior = ExactPosterior.of(K, Y, by_output / counts[:, None], priors)
+        density = posterior.log_likelihood(Y) + log_density_of_copies(by_output, counts)
+        return assign(
+            self,
             training.inputs,
-            kernel_=kernel,
-            search_=search,
-            X_train_=X,
-            input_scales_=input_scales(X),
-            means_=normal.means,
-            scales_=normal.scales,
-            _noise=None if noise is not None else shared,
-            _prior=priors,
-            posteriors_=posteriors,
-            _flat=is_flat,
+            columns_=ExactColumns(kernel, X, input_scales(X)),
+            search_=result,
+            posterior_=posterior,
+            noise_=Noise(None if noise is not None else variances, False),
+            outputs_=outputs,
+            jackknife_=None,
             _is_weighted=bool(np.any(counts != 1)),
-            _log_likelihood=float(density - units),
+            _log_likelihood=density - float(np.sum(counts) * np.sum(np.log(outputs.scales))),
         )
-
-    @property
-    def noise_variance_(self) -> Any:
-        """The noise variance, or (m,) for several outputs; None if it was given by row."""
-        return None if self._noise is None else number_of(self._noise)
-
-    @property
-    def prior_variance_(self) -> Any:
-        """What multiplies the kernel, or (m,) for several outputs."""
-        return number_of(self._prior)
-
-    def predict(
-        self,
-        X: Any,
-        return_std: bool = False,
-        return_cov: bool = False,
-        *,
-        include_noise: bool = False,
-        noise_variance: Any = None,
-    ) -> Any:
-        """Mean of f, and its standard deviation or covariance; see `FeatureGPRegressor.predict`."""
-        check_is_fitted(self)
-        if return_std and return_cov:
-            raise RuntimeError("At most one of return_std or return_cov can be requested.")
-        X = double_rows(test_rows(self, host(X)))
-        cross = gram(self.kernel_, X, self.X_train_)
-        mean = np.stack([p.mean(cross) for p in self.posteriors_], axis=1)
-        mean = self._shaped(mean * self.scales_ + self.means_)
-        if noise_variance is not None and not include_noise:
-            raise ValueError("noise_variance is the noise of y: set include_noise=True, too.")
-        noise = noise_at(self._noise, noise_variance, len(cross)) if include_noise else 0.0
-        if return_std:
-            diagonal = np.asarray(self.kernel_.diag(X))
-            variance = np.stack([p.variance(cross, diagonal) for p in self.posteriors_], axis=1)
-            return mean, self._shaped(np.sqrt(variance + noise) * self.scales_)
-        if return_cov:
-            covariance = self._covariance(X, cross)
-            places = np.arange(len(cross))
-            covariance[places, places] += noise
-            return mean, self._shaped(covariance * self.scales_**2)
-        return mean
-
-    def predict_quantiles(
-        self,
-        X: Any,
-        quantiles: Any = (0.025, 0.5, 0.975),
-        *,
-        include_noise: bool = True,
-        noise_variance: Any = None,
-    ) -> np.ndarray:  # (n, d) -> (n, q) or (n, m, q)
-        """Quantiles of y, or of f without the noise; see `FeatureGPRegressor`."""
-        options = {"include_noise": include_noise, "noise_variance": noise_variance}
-        mean, std = self.predict(X, return_std=True, **options)
-        return gaussian_quantiles(mean, std, quantiles)
 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0) -> np.ndarray:
         """Draws of f at the rows of X, (n, n_samples) or (n, m, n_samples)."""
         check_is_fitted(self)
         n, rng = positive_integer("n_samples", n_samples), as_generator(random_state)
-        X = double_rows(test_rows(self, host(X)))
-        cross = gram(self.kernel_, X, self.X_train_)
-        covariance = self._covariance(X, cross)
-        draws = []
-        for j, posterior in enumerate(self.posteriors_):
-            values, vectors = np.linalg.eigh(covariance[:, :, j])
-            root = vectors * np.sqrt(np.maximum(values, 0))
-            noise = rng.standard_normal((len(root), n))
-            draws.append(root @ noise + posterior.mean(cross)[:, None])
-        samples = np.stack(draws, axis=1) * self.scales_[:, None] + self.means_[:, None]
-        return samples[:, 0] if self._flat else samples
+        X = test_rows(self, host(X))
+        cross = self.columns_(X)
+        values, vectors = np.linalg.eigh(np.moveaxis(self._covariance(X, cross), 2, 0))
+        roots = vectors * np.sqrt(np.maximum(values, 0))[:, None]  # (m, n*, n*)
+        draws = np.moveaxis(roots @ rng.standard_normal((*values.shape, n)), 0, 1)
+        return self.outputs_.values(draws + self.posterior_.mean(cross)[:, :, None])
 
     def log_marginal_likelihood(self) -> float:
         """log p(y) of the training targets at the fitted variances, in units of y."""
@@ -296,35 +236,27 @@ class ExactGPRegressor(RegressorMixin, MultiOutputMixin, GaussianProcess):
         noise_variance are those of `fit`, without weights; see `FeatureGPRegressor.leave_one_out`.
         """
         check_is_fitted(self)
-        X, (Y, _) = double_rows(test_rows(self, host(X))), targets(y)
-        if X.shape != self.X_train_.shape or abs(X - self.X_train_).max() > 0:
+        X, trained = test_rows(self, host(X)).astype(np.float64), self.columns_.rows
+        if X.shape != trained.shape or abs(X - trained).max() > 0:
             raise ValueError(
                 "leave_one_out of an exact process needs all rows that it was fitted to."
             )
         if self._is_weighted:
             raise ValueError("leave_one_out of an exact process is for rows without sample_weight.")
-        by_row = row_noise(noise_variance, self._noise is None, len(Y))
-        noise = np.broadcast_to(noise_at(self._noise, by_row, len(Y)), Y.shape)
-        K, normal = gram(self.kernel_, X), (Y - self.means_) / self.scales_
-        residuals, variance = left_out_of_kernels(K, self._prior, normal, noise)
-        deviations = np.sqrt(variance) * self.scales_
-        return self._shaped(Y - self.scales_ * residuals), self._shaped(deviations)
+        Y = self.outputs_.normal(targets(y)[0])
+        by_row = row_noise(noise_variance, self.noise_.variances is None, len(Y))
+        noise = np.broadcast_to(self.noise_.at(Y, by_row), Y.shape)
+        K = self.columns_.covariance(X)
+        residuals, variance = left_out_of_kernel(K, self.posterior_.prior_variances, Y, noise)
+        return self.outputs_.moments(Y - residuals, variance, None, False)
 
-    def _covariance(self, X: Array, cross: np.ndarray) -> np.ndarray:  # -> (n, n, m)
-        K = gram(self.kernel_, X)
-        halves = [p.half(cross) for p in self.posteriors_]
-        parts = [
-            p.prior_variance * K - half.T @ half
-            for p, half in zip(self.posteriors_, halves, strict=True)
-        ]
-        return np.stack(parts, axis=2)
-
-    def _shaped(self, values: np.ndarray) -> np.ndarray:
-        return values[..., 0] if self._flat else values
+    def _covariance(self, rows: Any, Z: Any) -> np.ndarray:  # (n, d), (n, D) -> (n, n, m)
+        prior = self.columns_.covariance(rows)[:, :, None] * self.posterior_.prior_variances
+        return prior + self.posterior_.covariance(Z)
 
 
 @stored
-class ExactGPClassifier(ClassifierMixin, GaussianProcess):
+class ExactGPClassifier(ClassificationProcess):
     """Exact Gaussian process classification by Dirichlet labels, one factorisation for every class.
 
     Parameters
@@ -341,10 +273,6 @@ class ExactGPClassifier(ClassifierMixin, GaussianProcess):
     >>> bool(ExactGPClassifier(Gaussian(), alpha=0.01).fit(X, y).score(X, y) > 0.95)
     True
     """
-
-    X_train_: Annotated[Any, array("f", "n", "d", sparse=True)]
-    classes_: Annotated[np.ndarray, array("biufUO", "C")]
-    class_weights_: Annotated[np.ndarray, array("f", "C")]
 
     def __init__(
         self,
@@ -377,27 +305,18 @@ class ExactGPClassifier(ClassifierMixin, GaussianProcess):
         table = ClassTable.of(classes, np.bincount(codes, weights=counts), self.class_weight)
         seed = int(as_generator(self.random_state).integers(2**31 - 1))
         rng = np.random.default_rng(seed)
-        kernel, search = named(self.kernel, training.inputs), None
-        if isinstance(kernel, str):
-            kernel = default_kernel(X)
-        if wants_kernel_search(self.optimize, self.kernel):
-            alternatives = search_alternatives(
-                "auto" if kernel is not self.kernel else None, kernel
-            )
-            search = best_class_kernel(kernel, X, y, alternatives, rng, self.verbose)
-            kernel = search.kernel
-        kernel = resolved(kernel, X)
-        K, n = gram(kernel, X), len(codes)
 
-        def posteriors(rows: np.ndarray, labels: DirichletLabels, prior: float) -> list[Any]:
-            """Those of all classes, from the training rows with these numbers."""
-            own = K[np.ix_(rows, rows)]
-            return [
-                ExactPosterior.of(
-                    own, *class_targets(table, labels, codes[rows], counts[rows], c), prior
-                )
-                for c in range(len(classes))
-            ]
+        def search(kernel: Kernel, alternatives: Any) -> Search:
+            return best_class_kernel(kernel, X, y, alternatives, rng, self.verbose)
+
+        kernel, result = chosen_kernel(self, training, X, search)
+        K, n = np.asarray(kernel(X), dtype=np.float64), len(codes)
+
+        def solved(rows: np.ndarray, labels: DirichletLabels, prior: float) -> ExactPosterior:
+            """From the training rows with these numbers."""
+            Y, noise = labels.targets(codes[rows])
+            noise = noise / (table.weights[codes[rows]] * counts[rows])[:, None]
+            return ExactPosterior.of(K[np.ix_(rows, rows)], Y, noise, len(classes) * [prior])
 
         parts = list(folds(n, rng))
 
@@ -405,59 +324,28 @@ class ExactGPClassifier(ClassifierMixin, GaussianProcess):
             values, sizes = [], []
             for held in parts:
                 rest = np.setdiff1d(np.arange(n), held)
-                solved = posteriors(rest if len(rest) else held, labels, prior)
-                cross = K[np.ix_(held, rest if len(rest) else held)]
-                mean = np.stack([p.mean(cross) for p in solved], axis=1) + labels.means
-                variance = np.stack([p.variance(cross, np.diag(K)[held]) for p in solved], axis=1)
-                values.append(mean_loss(mean, variance, codes[held], counts[held]))
+                rest = rest if len(rest) else held
+                posterior, cross = solved(rest, labels, prior), K[np.ix_(held, rest)]
+                variance = prior * np.diag(K)[held, None] + posterior.variance(cross)
+                mean = posterior.mean(cross) + labels.means
+                values.append(mean_loss(mean, np.maximum(variance, 0), codes[held], counts[held]))
                 sizes.append(float(np.sum(counts[held])))
             return float(np.average(values, weights=sizes))
 
-        chosen = choose(self.alpha, self.prior_variance, table.frequencies, n, loss)
-        solved = posteriors(np.arange(n), *chosen)
-        return self._assign(
+        labels, prior = choose(self.alpha, self.prior_variance, table.frequencies, n, loss)
+        return assign(
+            self,
             training.inputs,
-            kernel_=kernel,
-            search_=search,
-            X_train_=X,
-            input_scales_=input_scales(X),
+            columns_=ExactColumns(kernel, X, input_scales(X)),
+            search_=result,
+            posterior_=solved(np.arange(n), labels, prior),
+            prior_means_=labels.means,
             classes_=classes,
             class_weights_=table.weights,
-            alpha_=chosen.labels.alpha,
-            labels_=chosen.labels,
-            prior_variance_=chosen.prior_variance,
-            posteriors_=solved,
+            alpha_=labels.alpha,
+            labels_=labels,
             _seed=seed,
         )
-
-    def predict(self, X: Any) -> np.ndarray:  # (n, d) -> (n,)
-        """The class of the greatest latent mean."""
-        check_is_fitted(self)
-        return self.classes_[self.predict_latent(X)[0].argmax(axis=1)]
-
-    def predict_latent(self, X: Any) -> tuple[np.ndarray, np.ndarray]:  # (n, d) -> (n, C), (n, C)
-        """Mean and standard deviation of the latent function of every class."""
-        check_is_fitted(self)
-        X = double_rows(test_rows(self, host(X)))
-        cross, diagonal = gram(self.kernel_, X, self.X_train_), np.asarray(self.kernel_.diag(X))
-        mean = np.stack([p.mean(cross) for p in self.posteriors_], axis=1) + self.labels_.means
-        variance = np.stack([p.variance(cross, diagonal) for p in self.posteriors_], axis=1)
-        return mean, np.sqrt(variance)
-
-    def predict_proba(self, X: Any) -> np.ndarray:  # (n, d) -> (n, C)
-        """Probabilities of the classes: the softmax averaged over the latent functions."""
-        mean, deviation = self.predict_latent(X)
-        return expected_softmax(mean, deviation**2, self._seed)
-
-
-def class_targets(
-    table: ClassTable, labels: DirichletLabels, codes: np.ndarray, counts: np.ndarray, c: int
-) -> tuple[np.ndarray, np.ndarray]:  # (n,), (n,) -> (n,), (n,)
-    """Targets and noise variances of the latent function of class c."""
-    inside = codes == c
-    values = np.where(inside, labels.inside, labels.outside) - labels.means[c]
-    noise = np.where(inside, labels.inside_variance, labels.outside_variance)
-    return values, noise / table.weights[codes] / counts
 
 
 def check_kernel(kernel: Any) -> None:
@@ -467,22 +355,23 @@ def check_kernel(kernel: Any) -> None:
         raise TypeError(f'kernel must be "auto" or a kernel, such as Gaussian(); got {kernel!r}.')
 
 
-def wants_kernel_search(optimize: Any, kernel: Any) -> bool:
-    """Whether a model searches: as asked, or if it chooses its kernel itself ("auto")."""
-    if isinstance(optimize, str):
-        return isinstance(kernel, str)
-    if optimize and not isinstance(kernel, (str, Kernel)):
-        raise ValueError(
-            "optimize=True searches the parameters of kernels of this library; fit the parameters "
-            f"of {kernel!r} yourself, or use optimize=False."
-        )
-    return bool(optimize)
-
-
-def named(kernel: Any, inputs: Any) -> Any:
-    """The kernel with numbers for the names of its inputs (`Kernel.on`)."""
-    names = getattr(inputs, "feature_names_in_", None)
-    return kernel.named(names) if isinstance(kernel, Kernel) else kernel
+def chosen_kernel(
+    model: Any, training: TrainingRows, X: Array, search: Any
+) -> tuple[Any, Search | None]:
+    """The resolved kernel, searched if that is asked for, and what was tried."""
+    is_default, result = isinstance(model.kernel, str), None
+    kernel = default_kernel(X) if is_default else model.kernel
+    if isinstance(kernel, Kernel):
+        kernel = kernel.named(getattr(training.inputs, "feature_names_in_", None))
+    if wants_search(model.optimize, is_default):
+        if not isinstance(kernel, Kernel):
+            raise ValueError(
+                "optimize=True searches the parameters of kernels of this library; fit the "
+                f"parameters of {kernel!r} yourself, or use optimize=False."
+            )
+        result = search(kernel, alternatives_of(kernel, is_default))
+        kernel = result.kernel
+    return clone(kernel.resolve(X) if isinstance(kernel, Kernel) else kernel), result
 
 
 def all_rows(training: TrainingRows) -> tuple[Array, Any, Any, np.ndarray]:
@@ -494,27 +383,13 @@ def all_rows(training: TrainingRows) -> tuple[Array, Any, Any, np.ndarray]:
     n_rows = int(training.rows.n_rows or 0)
     X, y, noise, counts = training.sample(n_rows, np.random.default_rng(0))
     counts = np.ones(X.shape[0]) if counts is None else np.asarray(counts, dtype=np.float64)
-    return double_rows(X), y, noise, counts
+    return X.astype(np.float64), y, noise, counts
 
 
-def log_density_of_copies(noise: np.ndarray, counts: np.ndarray) -> float:  # (n,), (n,)
+def log_density_of_copies(noise: np.ndarray, counts: np.ndarray) -> float:  # (n, m), (n,)
     """log of the density of w copies of every row over that of one row with the noise σ²/w.
 
     |s K + σ²| of the copies is |s K + σ²/w| Π w σ^(2(w − 1)), and yᵀC⁻¹y is the same.
     """
-    return -0.5 * float(np.sum((counts - 1) * np.log(2 * np.pi * noise) + np.log(counts)))
-
-
-def gram(kernel: Any, X: Array, Y: Array | None = None) -> np.ndarray:  # -> (n, n) or (n, m)
-    """The Gram matrix in double precision."""
-    return np.asarray(kernel(X) if Y is None else kernel(X, Y), dtype=np.float64)
-
-
-def resolved(kernel: Any, X: Array) -> Any:
-    """A copy of the kernel with parameters that depend on data set from X."""
-    return clone(kernel.resolve(X) if hasattr(kernel, "resolve") else kernel)
-
-
-def double_rows(X: Any) -> Any:
-    """Rows in double precision, dense or sparse."""
-    return X.astype(np.float64)
+    copies = (counts - 1)[:, None] * np.log(2 * np.pi * noise) + np.log(counts)[:, None]
+    return -0.5 * float(np.sum(copies))

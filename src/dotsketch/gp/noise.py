@@ -1,4 +1,4 @@
-"""What y is about f: noise that depends on x, heavier tails than a Gaussian's, warped targets.
+"""The noise of y around f: as a function of x, with heavier tails than Gaussian; warped targets.
 
     w(y) = f(x) + σ √v(x) ε
 
@@ -25,13 +25,12 @@ from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PowerTransformer, StandardScaler
 
-from .._arrays import namespace
+from .._arrays import is_foreign, like, namespace
 from .._support.stored import array, stored
 from ..metrics import crps_gaussian
-from .algebra import left_out, likelihood_of_sums, posterior_of_sums
+from .algebra import left_out, left_out_of_kernel, likelihood_of_sums, posterior_of_sums
 from .posterior import Posterior, evaluate
-from .sums import SufficientStatistics
-from .targets import left_out_of_kernels
+from .sums import SufficientStatistics, positive_rows
 
 FEW_ROWS = 100  # say too little of v and of the tails: their scale itself is uncertain
 
@@ -40,11 +39,13 @@ FEW_ROWS = 100  # say too little of v and of the tails: their scale itself is un
 
 
 class LeftOut(NamedTuple):
-    """Rows that are predicted from all others."""
+    """Rows that are predicted from all others, in units of the model; (n, m) each."""
 
-    residuals: np.ndarray  # (n, m)
-    variances: np.ndarray  # (n, m), of f without the row
-    noise: np.ndarray  # (n, m), of y when it is predicted
+    residuals: np.ndarray
+    variances: np.ndarray  # of f without the row
+    noise: np.ndarray  # of y when it is predicted
+    learnt: np.ndarray  # the noise that the row was learnt with
+    lack: np.ndarray  # the variance of f that predictions add
 
     @classmethod
     def of(
@@ -52,21 +53,26 @@ class LeftOut(NamedTuple):
         posterior: Posterior,
         Z: np.ndarray,
         Y: np.ndarray,
-        noise: np.ndarray,
+        learnt: np.ndarray,
         is_all: bool,
+        *,
+        noise: Any = None,
+        lack: Any = 0.0,
     ) -> LeftOut:  # (n, D), (n, m), (n, m)
-        """Of training rows in units of the model; `is_all` if there are no others."""
+        """Of training rows; `is_all` if there are no others."""
         Z = np.asarray(Z, dtype=posterior.coefficients.dtype)
         if is_all and len(Z) <= Z.shape[1]:
             # as many columns as rows: 1 − v/σ² would be a small difference of large numbers
-            residuals, variances = left_out_of_kernels(
-                Z @ Z.conj().T, posterior.prior_variances, Y, noise
+            residuals, variances = left_out_of_kernel(
+                Z @ Z.conj().T, posterior.prior_variances, Y, learnt
             )
         else:
             residuals, variances = left_out(
-                Y - posterior.mean(Z), np.minimum(posterior.variance(Z), noise), noise
+                Y - posterior.mean(Z), np.minimum(posterior.variance(Z), learnt), learnt
             )
-        return cls(residuals, np.maximum(variances - noise, 0), noise)
+        of_y = learnt if noise is None else noise
+        variances = np.maximum(variances - learnt, 0)
+        return cls(residuals, variances, of_y, learnt, np.zeros(Y.shape) + lack)
 
     def of_outputs(self, which: np.ndarray) -> LeftOut:  # (m,) bool
         return LeftOut(*(part[:, which] for part in self))
@@ -99,6 +105,31 @@ def is_better(rows: LeftOut, others: LeftOut) -> bool:
 
 
 # -- noise as a function of x ----------------------------------------------------------------------
+
+
+@stored
+@dataclass(frozen=True, eq=False)
+class Noise:
+    """The variances of the noise in units of the model: σ² of every output, times v(x)."""
+
+    variances: Annotated[Any, array("f", "m")]  # None if they were given by row
+    is_chosen: bool  # and so contains what the features lack at the training rows
+    function: NoiseFunction | None = None
+
+    def at(self, Z: Any, by_row: Any = None) -> Any:  # (n, D), (n,) -> (n, m), (n, 1) or (m,)
+        """Those of rows to predict, in the array library of their columns."""
+        if by_row is not None:
+            positive_rows("noise_variance by row", by_row, len(Z))
+            by_row = np.asarray(by_row, dtype=np.float64)[:, None]
+        elif self.variances is None:
+            raise ValueError(
+                "The noise was given by row in fit: give that of these rows as noise_variance=."
+            )
+        values = self.variances if by_row is None else by_row
+        if by_row is None and self.function is not None:
+            v = self.function(Z)[:, None]
+            return v * like(values, v)
+        return like(values, Z) if is_foreign(Z) else values
 
 
 @stored
@@ -326,13 +357,13 @@ class Jackknife:
     scores: Annotated[np.ndarray, array("f", "k", "m")]  # |r_i| in standard deviations of y
 
     @classmethod
-    def of(cls, Z: np.ndarray, rows: LeftOut, noise: np.ndarray, lack: np.ndarray) -> Jackknife:
-        """From rows left out, the noise they were learnt with, and the variance they lack."""
+    def of(cls, Z: np.ndarray, rows: LeftOut) -> Jackknife:  # (k, D)
+        """From the columns of rows that are left out."""
         return cls(
             Z,
-            rows.residuals / noise,
-            (noise + rows.variances) / noise**2,
-            np.abs(rows.residuals) / np.sqrt(rows.noise + rows.variances + lack),
+            rows.residuals / rows.learnt,
+            (rows.learnt + rows.variances) / rows.learnt**2,
+            np.abs(rows.residuals) / np.sqrt(rows.noise + rows.variances + rows.lack),
         )
 
     def interval(

@@ -1,7 +1,7 @@
 """What a Gaussian process knows after the data, as values that hold no rows.
 
 f_j(x) = Re z(x)ᴴ v_j for outputs (or classes) j, with coefficients v_j ~ N(0, s_j I) before the
-data. A `Posterior` is their distribution; `SampledFunctions` are functions drawn from it.
+data. A `Posterior` is their distribution.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import numpy as np
 
 from .._arrays import Array, is_foreign, like, namespace
 from .._support.stored import array, stored
-from .columns import Columns
 from .packed import PackedFactor
 
 
@@ -114,68 +113,3 @@ def _foreign_squares(factor: PackedFactor, Z: Array) -> Array:  # (n, D) -> (n,)
         return xp.sum(halves[0] ** 2 + halves[1] ** 2, axis=1)
     half = Z @ like(inverse.real if np.iscomplexobj(inverse) else inverse, Z)
     return xp.sum(half * half, axis=1)
-
-
-@stored
-@dataclass(frozen=True, eq=False)
-class SampledFunctions:
-    """Functions x ↦ mean + scale · Re z(x)ᴴ v with coefficients v drawn from a posterior.
-
-    `f(X)` evaluates all of them at rows X (n, d): an array (n, k) of k functions, or (n, m, k) for
-    m outputs. X may be an array of NumPy, a sparse matrix, a data frame, or an array of PyTorch or
-    JAX (with gradients to X), which is also what comes back. The functions hold their coefficients
-    and the fitted features and nothing else of the process, so that they are small;
-    `dotsketch.save` and pickle keep them.
-
-    Gaussian processes make them: see `FeatureGPRegressor.sample_functions`.
-
-    >>> import numpy as np
-    >>> from dotsketch import FeatureGPRegressor, FourierFeatures, Gaussian
-    >>> X = np.linspace(0, 3, 50)[:, None]
-    >>> features = FourierFeatures(Gaussian(lengthscale=1.0), n_components=40, random_state=0)
-    >>> gp = FeatureGPRegressor(features).fit(X, np.sin(X[:, 0]))
-    >>> f = gp.sample_functions(3, random_state=0)
-    >>> f(X).shape
-    (50, 3)
-    >>> bool(np.allclose(f(X[:5]), f(X)[:5]))
-    True
-    """
-
-    columns: Columns
-    coefficients: Annotated[np.ndarray, array("fc", "D", "m", "k")]
-    means: Annotated[np.ndarray, array("f", "m")]
-    scales: Annotated[np.ndarray, array("f", "m")]
-    is_flat: bool  # whether there is one output, without an axis
-    input_names: tuple[str, ...] | None = None  # that rows of a data frame must have
-    warp: Any = None  # `noise.Warp`: the functions are those of w(y)
-
-    def __post_init__(self) -> None:
-        outputs = {np.shape(self.means), np.shape(self.scales)}
-        if (
-            self.coefficients.ndim != 3
-            or outputs != {self.coefficients.shape[1:2]}
-            or (len(self.coefficients) != self.columns.n_columns)
-        ):
-            raise ValueError("Coefficients, means and scales of functions do not fit each other.")
-
-    @property
-    def n_functions(self) -> int:
-        """The number of functions."""
-        return self.coefficients.shape[2]
-
-    def __call__(self, X: Any) -> Array:  # (n, d) -> (n, k) or (n, m, k)
-        """The values of all functions at the rows of X."""
-        names = list(getattr(X, "columns", self.input_names or ()))
-        if self.input_names is not None and tuple(map(str, names)) != self.input_names:
-            raise ValueError(f"The inputs must be {list(self.input_names)}; got {names}.")
-        X = X.to_numpy() if hasattr(X, "to_numpy") else X
-        blocks = [evaluate(Z, self.coefficients) for _, Z in self.columns.blocks(X)]
-        xp = namespace(blocks[0])
-        values = blocks[0] if len(blocks) == 1 else xp.concat(blocks, axis=0)
-        scales, means = like(self.scales, values), like(self.means, values)
-        values = values * scales[:, None] + means[:, None]
-        if self.warp is not None and is_foreign(values):
-            raise ValueError("target_transform computes with NumPy only: give NumPy rows.")
-        if self.warp is not None:
-            values = xp.moveaxis(self.warp.inverse(xp.moveaxis(values, 1, -1)), -1, 1)
-        return values[:, 0, :] if self.is_flat else values
