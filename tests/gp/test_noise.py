@@ -107,7 +107,7 @@ def test_tails(rng):
     normal = rows._replace(residuals=rng.standard_normal((n, 1)))
     assert best_tails(normal) == GAUSSIAN
     few = LeftOut(*(part[:8] for part in normal))
-    assert best_tails(few) == Tails(7.0, 1.0, np.sqrt(7 / 5))
+    assert best_tails(few) == Tails(7.0, np.sqrt(8 / 7), np.sqrt(8 / 5))
     assert best_tails(few, is_scale_chosen=False) == GAUSSIAN
 
 

@@ -132,7 +132,8 @@ class FeatureGPClassifier(ClassificationProcess):
         means, start = np.log(table.frequencies), None
         if isinstance(self.prior_variance, str):
             some = labelled(training.sample(SEARCH_ROWS, begun.rng))
-            prior, _, start = chosen_prior(some, means, begun.rng)
+            choice = chosen_prior(some, means, begun.rng)
+            prior, start = choice.prior_variance, choice.start
         else:
             prior = float(self.prior_variance)
         moment = moment_of(fold, columns.n_columns)

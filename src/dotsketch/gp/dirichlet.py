@@ -39,7 +39,8 @@ from .classes import (
     check_one_kind,
     check_two_classes,
     downhill,
-    mean_loss,
+    log_normal,
+    row_losses,
     sample_functions,
 )
 from .columns import Columns, check_features
@@ -297,8 +298,8 @@ def choose(
     """The labels for α and the prior variance: given, or the best of a grid for rows held out.
 
     `loss(labels, prior_variance)` is the mean negative log-likelihood of these rows. Every decade
-    of α below 1 has a prior probability of 1/e of the one before: few rows, whose choice is chance,
-    do not make a classifier overconfident, and for many it does not matter.
+    of α below 1 has a prior probability of 1/e of the one before, and the prior variance that of
+    `log_normal`.
     """
     alphas = ALPHAS if isinstance(alpha, str) else (float(alpha),)
     multiples = PRIORS if prior_variance == "auto" else (1.0,)
@@ -312,7 +313,9 @@ def choose(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # of values that are not chosen
         place = downhill(
-            lambda i, j: loss(*place_of(i, j)) - np.log10(alphas[i]) / n_rows,
+            lambda i, j: (
+                loss(*place_of(i, j)) - (np.log10(alphas[i]) + log_normal(multiples[j])) / n_rows
+            ),
             (len(alphas), len(multiples)),
             START,
         )
@@ -534,16 +537,16 @@ class DirichletGPClassifier(ClassificationProcess):
 
         def loss(labels: DirichletLabels, prior: float) -> float:
             parts.extend([] if parts else sums.folds())
-            values, sizes = [], []
+            losses, weights = [], []
             for rest, Z, y, counts in parts:
                 posterior = solve(rest.systems(labels, table.weights, prior))
                 # variances of single precision take half the time, and are right to 1e-4
                 low = np.asarray(Z, np.complex64 if np.iscomplexobj(Z) else np.float32)
                 mean = posterior.mean(Z) + labels.means
                 codes = np.searchsorted(classes, y)
-                values.append(mean_loss(mean, posterior.variance(low), codes, counts))
-                sizes.append(float(np.sum(counts)))
-            return float(np.average(values, weights=sizes))
+                losses.append(row_losses(mean, posterior.variance(low), codes))
+                weights.append(counts)
+            return float(np.average(np.concatenate(losses), weights=np.concatenate(weights)))
 
         labels, prior = choose(
             self.alpha, self.prior_variance, table.frequencies, float(np.sum(counts)), loss

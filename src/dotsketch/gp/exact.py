@@ -31,7 +31,7 @@ from .base import (
     wants_search,
 )
 from .class_search import best_class_kernel
-from .classes import ClassificationProcess, ClassTable, folds, mean_loss
+from .classes import ClassificationProcess, ClassTable, folds, row_losses
 from .columns import BLOCK_BYTES, default_kernel, input_scales
 from .dirichlet import DirichletLabels, choose
 from .noise import Noise
@@ -321,16 +321,16 @@ class ExactGPClassifier(ClassificationProcess):
         parts = list(folds(n, rng))
 
         def loss(labels: DirichletLabels, prior: float) -> float:
-            values, sizes = [], []
+            losses, weights = [], []
             for held in parts:
                 rest = np.setdiff1d(np.arange(n), held)
                 rest = rest if len(rest) else held
                 posterior, cross = solved(rest, labels, prior), K[np.ix_(held, rest)]
                 variance = prior * np.diag(K)[held, None] + posterior.variance(cross)
                 mean = posterior.mean(cross) + labels.means
-                values.append(mean_loss(mean, np.maximum(variance, 0), codes[held], counts[held]))
-                sizes.append(float(np.sum(counts[held])))
-            return float(np.average(values, weights=sizes))
+                losses.append(row_losses(mean, np.maximum(variance, 0), codes[held]))
+                weights.append(counts[held])
+            return float(np.average(np.concatenate(losses), weights=np.concatenate(weights)))
 
         labels, prior = choose(self.alpha, self.prior_variance, table.frequencies, n, loss)
         return assign(

@@ -221,24 +221,29 @@ class Tails(NamedTuple):
 GAUSSIAN = Tails()
 
 
-def tails_of_few(n_rows: float) -> Tails:
-    """Student's t with n − 1 degrees of freedom, but a Gaussian for many rows."""
-    degrees = max(n_rows - 1.0, 3.0)
-    deviation = float(np.sqrt(degrees / (degrees - 2)))
-    return Tails(degrees, 1.0, deviation) if n_rows < FEW_ROWS else GAUSSIAN
+def tails_of_few(n_rows: float, n_determined: float = 1.0) -> Tails:
+    """Student's t with ν = n − γ degrees of freedom, but a Gaussian for many rows.
+
+    With σ² and s of a common factor whose prior is flat in logarithms, and p parameters that the
+    rows determine, y has n − p degrees of freedom, and its variance is that of the greatest
+    likelihood times n/ν.
+    """
+    degrees = max(n_rows - n_determined, 3.0)
+    scale = float(np.sqrt(max(n_rows / degrees, 1.0)))
+    tails = Tails(degrees, scale, scale * float(np.sqrt(degrees / (degrees - 2))))
+    return tails if n_rows < FEW_ROWS else GAUSSIAN
 
 
-def best_tails(rows: LeftOut, is_scale_chosen: bool = True) -> Tails:
+def best_tails(rows: LeftOut, is_scale_chosen: bool = True, n_determined: float = 1.0) -> Tails:
     """Student's t where the left-out rows have heavier tails than a Gaussian, by more than chance.
 
     The variance stays that of the model, which is the mean square of the residuals, and so do
     intervals of 90 %: what outliers add to the variance is not taken away from these. A scale that
-    is estimated from few rows has tails of its own: with σ² and s of a common factor whose prior is
-    flat in logarithms, y has n − 1 degrees of freedom.
+    is estimated from few rows has tails of its own: see `tails_of_few`.
     """
     n = len(rows.residuals)
     if n < FEW_ROWS:
-        return tails_of_few(n) if is_scale_chosen else GAUSSIAN
+        return tails_of_few(n, n_determined) if is_scale_chosen else GAUSSIAN
     values = rows.residuals / rows.deviations
 
     def tails(logarithm: float) -> Tails:
@@ -357,13 +362,13 @@ class Jackknife:
     scores: Annotated[np.ndarray, array("f", "k", "m")]  # |r_i| in standard deviations of y
 
     @classmethod
-    def of(cls, Z: np.ndarray, rows: LeftOut) -> Jackknife:  # (k, D)
-        """From the columns of rows that are left out."""
+    def of(cls, Z: np.ndarray, rows: LeftOut, widening: float = 1.0) -> Jackknife:  # (k, D)
+        """From the columns of rows that are left out, whose residuals are widened."""
         return cls(
             Z,
             rows.residuals / rows.learnt,
             (rows.learnt + rows.variances) / rows.learnt**2,
-            np.abs(rows.residuals) / np.sqrt(rows.noise + rows.variances + rows.lack),
+            widening * np.abs(rows.residuals) / np.sqrt(rows.noise + rows.variances + rows.lack),
         )
 
     def interval(

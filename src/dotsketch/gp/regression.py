@@ -59,7 +59,7 @@ from .noise import (
 from .outputs import NORMALIZATIONS, Outputs, SampledFunctions, chosen_variances
 from .posterior import evaluate
 from .predictions import RegressionProcess
-from .search import Search, best_kernel
+from .search import Search, best_kernel, determined
 from .sums import SufficientStatistics
 
 CORRECTIONS = ("auto", "posterior", None)
@@ -374,11 +374,15 @@ class FeatureGPRegressor(RegressionProcess):
         outputs, jackknife = solved.outputs, None
         has_tails = self.noise_variance in ("auto", "varying") and not model.by_row
         if has_tails and np.any(varies):
-            tails = best_tails(rows.of_outputs(varies), isinstance(self.prior_variance, str))
+            is_scale_chosen = isinstance(self.prior_variance, str)
+            tails = best_tails(rows.of_outputs(varies), is_scale_chosen, determined(begun.search))
             outputs = replace(outputs, tails=tails)
         if some.counts is None:  # a row of weight w is w rows, which are left out one by one
             few = slice(JACKKNIFE_ROWS)
-            jackknife = Jackknife.of(some.Z[few], LeftOut(*(part[few] for part in rows)))
+            # rows are left out of the coefficients, but have taken part in the choice of the kernel
+            widening = tails_of_few(len(Y), determined(begun.search)).scale
+            left = LeftOut(*(part[few] for part in rows))
+            jackknife = Jackknife.of(some.Z[few], left, widening)
         total = rows._replace(variances=rows.variances + rows.lack)
         densities = total.log_densities(outputs.tails) - float(np.sum(np.log(outputs.scales)))
         if warp is not None:
@@ -538,7 +542,7 @@ class FeatureGPRegressor(RegressionProcess):
         solved = self._solved(sums, model)
         if self.noise_variance in ("auto", "varying"):
             tails = self.outputs_.tails
-            tails = tails if tails.deviation == 1 else tails_of_few(sums.n)
+            tails = tails if tails.deviation == 1 else tails_of_few(sums.n, determined(self.search_))
             solved = solved.with_noise(self.noise_.function)
             solved = solved._replace(outputs=replace(solved.outputs, tails=tails))
         elif model.noise is not None:

@@ -23,7 +23,7 @@ from scipy.optimize import OptimizeResult, minimize
 from .._support.progress import progress
 from .._support.threads import suited_blas_threads
 from .algebra import factorise
-from .classes import downhill, folds, mean_loss
+from .classes import downhill, folds, log_normal, row_losses
 from .packed import PackedMatrix
 from .posterior import Posterior, evaluate
 from .sums import sampled_columns
@@ -199,7 +199,7 @@ class Choice(NamedTuple):
     """The prior variance under which rows held out are most likely."""
 
     prior_variance: float
-    loss: float  # the mean negative log-likelihood of these rows
+    losses: np.ndarray  # (n,): the negative log-likelihoods of these rows
     start: np.ndarray  # (D, C): coefficients to start from
 
 
@@ -209,7 +209,7 @@ def chosen_prior(
     """The prior variance for rows in memory, by cross-validation where they are few.
 
     With 512 columns at most, downhill from 100 divided by the mean of |z|², in half decades; every
-    mode starts from the nearest one.
+    mode starts from the nearest one. A latent variance of one is the most probable before the data.
     """
     Z, codes, weights = block
     energies = np.einsum("i,ij,ij->j", weights, Z, Z, dtype=np.float64)
@@ -226,12 +226,14 @@ def chosen_prior(
         )
         fold = fold_of(train)
         parts.append((fold, moment_of(fold, len(places)), test))
+    counts = np.concatenate([test.weights for _, _, test in parts])
     modes: dict[int, list[Posterior]] = {}
+    of_rows: dict[int, list[np.ndarray]] = {}
     losses: dict[int, float] = {}
 
     def loss(j: int) -> float:
         nearest = min(modes, key=lambda k: abs(k - j), default=None)
-        modes[j], values, sizes = [], [], []
+        modes[j], of_rows[j] = [], []
         for number, (fold, moment, test) in enumerate(parts):
             start = None if nearest is None else modes[nearest][number].coefficients
             posterior, _ = mode(
@@ -246,9 +248,9 @@ def chosen_prior(
             modes[j].append(posterior)
             latent = evaluate(test.features, posterior.coefficients) + means
             variance = posterior.variance(test.features)
-            values.append(mean_loss(latent.astype(float), variance, test.codes, test.weights))
-            sizes.append(float(np.sum(test.weights)))
-        losses[j] = float(np.average(values, weights=sizes))
+            of_rows[j].append(row_losses(latent.astype(float), variance, test.codes))
+        likelihood = float(np.average(np.concatenate(of_rows[j]), weights=counts))
+        losses[j] = likelihood - log_normal(MULTIPLES[j]) / len(codes)
         return losses[j]
 
     with warnings.catch_warnings():
@@ -257,7 +259,8 @@ def chosen_prior(
     start = np.zeros((block.features.shape[1], len(means)))
     start[places] = modes[place][0].coefficients * factors[:, None]
     exponent = _lowest_point(losses, place)
-    return Choice(MULTIPLES[place] / level * STEP**exponent, losses[place], start)
+    prior = MULTIPLES[place] / level * STEP**exponent
+    return Choice(prior, np.concatenate(of_rows[place]), start)
 
 
 def _lowest_point(losses: dict[int, float], place: int) -> float:
