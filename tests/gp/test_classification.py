@@ -90,39 +90,58 @@ def test_partial_fits_are_a_fit():
 def test_class_sums_merge_in_any_order(rng):
     Z, y = rng.standard_normal((60, 4)), rng.integers(0, 3, 60)
 
-    def sums(rows, first):
-        total = dirichlet.ClassSums.zeros(4, float, 7, [])
-        total.update(Z[rows], y[rows], first)
+    def sums(rows):
+        total = dirichlet.ClassSums.zeros(4, float, [])
+        total.update(Z[rows], y[rows])
         return total
 
-    whole = sums(slice(None), 0)
-    first, second = sums(slice(25), 0), sums(slice(25, None), 25)
-    for merged in (first + second, second + first):
-        assert merged.held.n_rows == 60
-        np.testing.assert_array_equal(merged.held.numbers, whole.held.numbers)
-        for label, statistics in whole.by_label.items():
-            np.testing.assert_allclose(merged.by_label[label].gram(), statistics.gram())
+    whole, first, second = sums(slice(None)), sums(slice(25)), sums(slice(25, None))
     restored = dirichlet.ClassSums.restored(
         {name: np.asarray(value) for name, value in whole.arrays().items()}
     )
-    np.testing.assert_array_equal(restored.held.features, whole.held.features)
+    for merged in (first + second, second + first, restored):
+        for label, statistics in whole.by_label.items():
+            np.testing.assert_allclose(merged.by_label[label].gram(), statistics.gram())
     with pytest.raises(ValueError, match="must not mix strings and numbers"):
-        whole.update(Z, y.astype(str), 60)
+        whole.update(Z, y.astype(str))
 
 
-def test_folds_leave_rows_out_of_the_sums(rng):
-    """Every row of few is held out once, and the sums are those of the others."""
-    Z, y = rng.standard_normal((40, 4)), rng.integers(0, 2, 40)
-    total = dirichlet.ClassSums.zeros(4, float, 3, [])
-    total.update(Z, y, 0)
-    seen = []
-    for rest, held, labels, _ in total.folds():
-        seen.append(held)
-        for label, statistics in rest.by_label.items():
-            gram = Z[y == label].T @ Z[y == label]
-            own = held[labels == label]
-            np.testing.assert_allclose(statistics.gram(), gram - own.T @ own, atol=1e-10)
-    assert sorted(np.concatenate(seen)[:, 0]) == sorted(Z[:, 0])
+@pytest.mark.parametrize("n", [1, 4, 40, 1001])
+def test_rows_held_out(rng, n):
+    """Every row of few is held out once; one in five of many; a single row stands in for itself."""
+    codes = rng.integers(0, 2, n)
+    rows = classes.HeldOut.of(codes, np.arange(n) + 1.0, rng)
+    held = np.concatenate([held for _, held in rows.folds])
+    assert len(np.unique(held)) == len(held) == (n if n == 40 else max(n // 5, 1))
+    np.testing.assert_array_equal(rows.counts, held + 1)
+    for rest, own in rows.folds:
+        assert n == 1 or sorted([*rest, *own]) == list(range(n))
+    mean = rng.standard_normal((len(held), 2))
+    ends = np.cumsum([len(own) for _, own in rows.folds])
+
+    def predict(k, factor):
+        part = mean[ends[k] - len(rows.folds[k][1]) : ends[k]]
+        return factor * part, 0 * part
+
+    expected = logsumexp(2 * mean, axis=1) - 2 * mean[np.arange(len(held)), codes[held]]
+    np.testing.assert_allclose(rows.losses(predict, 2.0), expected)
+    assert rows.mean(expected) == pytest.approx(np.average(expected, weights=held + 1))
+
+
+def test_what_was_chosen_stays():
+    """α and the prior variance are chosen by the first rows; a number that is set replaces them."""
+    X, y = class_data()
+    frozen = FrozenEstimator(gaussian_features().fit(X))
+    chosen = DirichletGPClassifier(frozen).fit(X, y)
+    alpha, prior = chosen.alpha_, chosen.prior_variance_
+    other = DirichletGPClassifier(frozen, alpha=0.1).fit(X[::2], y[::2])
+    merged = chosen.merge(other)
+    assert (merged.alpha_, merged.prior_variance_) == (alpha, pytest.approx(prior, rel=0.5))
+    assert merged.partial_fit(X, y).alpha_ == merged.refit().alpha_ == alpha
+    assert merged.refit(alpha=0.3).alpha_ == 0.3
+    fixed = DirichletGPClassifier(frozen, alpha=alpha, prior_variance=prior).fit(X, y)
+    again = DirichletGPClassifier(frozen).fit(X, y).refit()
+    np.testing.assert_allclose(again.predict_proba(X), fixed.predict_proba(X), rtol=1e-9)
 
 
 # -- the softmax -----------------------------------------------------------------------------------

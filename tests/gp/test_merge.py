@@ -58,16 +58,13 @@ def test_classifiers_of_parts():
     names = np.array(["ant", "bee", "cat"])[y]
 
     def fit(rows):
-        gp = DirichletGPClassifier(
-            frozen(X), alpha=0.1, prior_variance="labels"
-        )  # nothing is chosen: rows held out have other numbers in parts
+        gp = DirichletGPClassifier(frozen(X), alpha=0.1, prior_variance="labels")
         return gp.fit(X[rows], names[rows])
 
     merged, whole = fit(y < 2).merge(fit(y > 0)), fit(np.r_[: len(y), np.flatnonzero(y == 1)])
     np.testing.assert_array_equal(merged.classes_, ["ant", "bee", "cat"])
     np.testing.assert_allclose(merged.predict_proba(X), whole.predict_proba(X), rtol=1e-9)
-    assert merged.class_sums_.held.n_rows == 90 + np.sum(y == 1)
-    assert merged.refit("auto").alpha_ > 0
+    assert merged.refit("auto").alpha_ == 0.1
 
 
 def test_classes_that_were_named_stay():

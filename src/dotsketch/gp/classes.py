@@ -6,7 +6,7 @@ which says what the latent function of every class is at columns; and `prior_mea
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
@@ -229,13 +229,40 @@ def expected_softmax(
     return result
 
 
-def row_losses(
-    mean: np.ndarray, variance: np.ndarray, codes: np.ndarray
-) -> np.ndarray:  # (n, C), (n, C), (n,) -> (n,)
-    """The negative log-likelihoods of the true classes under latent functions."""
-    p = expected_softmax(mean, variance)
-    with np.errstate(divide="ignore"):
-        return -np.log(p[np.arange(len(p)), codes])
+class HeldOut(NamedTuple):
+    """Rows that are held out, in turn: all of them where there are few, otherwise a fifth, once."""
+
+    folds: tuple[tuple[np.ndarray, np.ndarray], ...]  # the places of the other rows, and of these
+    codes: np.ndarray  # the classes of the rows that are held out, one fold after the other
+    counts: np.ndarray
+    n_rows: int
+
+    @classmethod
+    def of(cls, codes: np.ndarray, counts: np.ndarray, rng: np.random.Generator) -> HeldOut:
+        """Of n rows with these classes, which count so often."""
+        n = len(codes)
+        order = rng.permutation(n)
+        parts = [order[: max(n // 5, 1)]]
+        if 5 <= n <= FOLDED_ROWS:
+            parts = np.array_split(order, 5)
+        rests = [np.setdiff1d(order, held) for held in parts]  # ascending
+        folds = [(r if len(r) else held, held) for r, held in zip(rests, parts, strict=True)]
+        places = np.concatenate(parts)
+        return cls(tuple(folds), codes[places], counts[places], n)
+
+    def losses(self, predict: Callable[..., tuple[Any, Any]], *values: Any) -> np.ndarray:
+        """−log p of the classes of all rows under latent functions.
+
+        `predict(k, *values)` gives their means and variances at the rows of fold k, (n_k, C) each.
+        """
+        moments = [predict(k, *values) for k in range(len(self.folds))]
+        mean, variance = (np.concatenate(part).astype(float) for part in zip(*moments, strict=True))
+        p = expected_softmax(mean, np.maximum(variance, 0))
+        with np.errstate(divide="ignore"):
+            return -np.log(p[np.arange(len(p)), self.codes])
+
+    def mean(self, losses: np.ndarray) -> float:
+        return float(np.average(losses, weights=self.counts))
 
 
 def log_normal(multiple: float) -> float:
@@ -245,16 +272,6 @@ def log_normal(multiple: float) -> float:
     do not make a classifier overconfident, and for many it does not matter.
     """
     return -(float(np.log(multiple)) ** 2) / 6
-
-
-def folds(n: int, rng: np.random.Generator, held: float = 0.2) -> Iterator[np.ndarray]:
-    """Rows that are held out, in turn: all of them where there are few, otherwise some, once."""
-    order = rng.permutation(n)
-    size = max(int(held * n), 1)
-    if n > FOLDED_ROWS or n < 5:
-        yield order[:size]
-    else:
-        yield from np.array_split(order, round(1 / held))
 
 
 def downhill(

@@ -23,6 +23,7 @@ from .._support.stored import array, stored
 from ..rows import Block, Checkpoint, fingerprint, split_target
 from .algebra import System, solve
 from .base import (
+    Begun,
     TrainingRows,
     assign,
     begin,
@@ -33,14 +34,13 @@ from .base import (
 )
 from .class_search import search_classes
 from .classes import (
-    FOLDED_ROWS,
     ClassificationProcess,
     ClassTable,
+    HeldOut,
     check_one_kind,
     check_two_classes,
     downhill,
     log_normal,
-    row_losses,
     sample_functions,
 )
 from .columns import Columns, check_features
@@ -106,78 +106,26 @@ class DirichletLabels:
 
 
 @stored
-@dataclass(frozen=True, eq=False)
-class HeldOutRows:
-    """A uniform sample of at most 1,000 rows: those with the smallest random numbers.
-
-    The number of a row follows from the seed and its place. So samples of disjoint rows merge with
-    `+` in any order, and blocks do not matter.
-    """
-
-    n_rows: int  # of which it is a sample
-    numbers: Annotated[np.ndarray, array("u", "k")]  # ascending
-    features: Annotated[np.ndarray, array("fc", "k", "D")]
-    labels: Annotated[np.ndarray, array("biufUO", "k")]
-    counts: Annotated[np.ndarray, array("f", "k")]  # how often they count
-
-    @classmethod
-    def of(
-        cls, seed: int, first: int, Z: np.ndarray, y: np.ndarray, counts: np.ndarray | None
-    ) -> HeldOutRows:
-        """Of the rows first, first + 1, … (n, D) with labels (n,), which count so often."""
-        numbers = np.random.PCG64(seed).advance(first).random_raw(len(Z))
-        kept = np.argsort(numbers)[:FOLDED_ROWS]
-        counts = np.ones(len(Z)) if counts is None else np.asarray(counts, dtype=np.float64)
-        return cls(len(Z), numbers[kept], Z[kept], y[kept], counts[kept])
-
-    def __add__(self, other: HeldOutRows) -> HeldOutRows:
-        parts = [part for part in (self, other) if len(part.numbers)]
-        n_rows = self.n_rows + other.n_rows
-        if len(parts) < 2:
-            return replace(parts[0] if parts else self, n_rows=n_rows)
-        numbers, Z, y, counts = (
-            np.concatenate([getattr(part, name) for part in parts])
-            for name in ("numbers", "features", "labels", "counts")
-        )
-        # Processes with one seed number their rows alike: sums of features decide between equals
-        kept = np.lexsort((Z.real.sum(axis=1), numbers))[:FOLDED_ROWS]
-        return HeldOutRows(n_rows, numbers[kept], Z[kept], y[kept], counts[kept])
-
-    def folds(self) -> list[slice]:
-        """Rows to hold out, in turn: all of them if there are no others, otherwise a tenth."""
-        k = len(self.numbers)
-        if self.n_rows > k or k < 5:
-            return [slice(0, max(min(k, self.n_rows // 10), 1))]
-        return [slice(start, start + -(-k // 5)) for start in range(0, k, -(-k // 5))]
-
-
-@stored
 @dataclass(eq=False)
 class ClassSums:
-    """Sums over the features of rows, for every class; merge with `+`, in place with `+=`."""
+    """Sums over the features of rows, for every class; merge with `+`."""
 
     n_features: int
     dtype: str  # a NumPy type by name
-    seed: int
     is_closed: bool  # whether there are no other labels than these
     by_label: dict[Any, SufficientStatistics]  # without targets, which the labels are
-    held: HeldOutRows
 
     @classmethod
     def zeros(
-        cls, n_features: int, dtype: Any, seed: int, labels: list[Any], is_closed: bool = False
+        cls, n_features: int, dtype: Any, labels: list[Any], is_closed: bool = False
     ) -> ClassSums:
-        """The sums of no rows, for the labels that are known."""
-        none = np.empty(0)
-        held = HeldOutRows(0, np.empty(0, np.uint64), np.empty((0, n_features)), none, none)
+        """The sums of no rows, for the labels that are named beforehand."""
         name = np.dtype(dtype).name
         by_label = {label: SufficientStatistics.zeros(n_features, 0, name) for label in labels}
-        return cls(n_features, name, seed, is_closed, by_label, held)
+        return cls(n_features, name, is_closed, by_label)
 
-    def update(
-        self, Z: np.ndarray, y: np.ndarray, first: int, counts: np.ndarray | None = None
-    ) -> None:
-        """Add the rows first, first + 1, …: features Z (n, D), labels y (n,), counts (n,)."""
+    def update(self, Z: np.ndarray, y: np.ndarray, counts: np.ndarray | None = None) -> None:
+        """Add rows in place: features Z (n, D), labels y (n,), counts (n,)."""
         labels, places = np.unique(y, return_inverse=True)
         self.check_labels(labels.tolist())
         for k, label in enumerate(labels.tolist()):
@@ -186,7 +134,6 @@ class ClassSums:
                 self.by_label[label] = SufficientStatistics.zeros(self.n_features, 0, self.dtype)
             times = None if counts is None else counts[inside]
             self.by_label[label].update(Z[inside], counts=times)
-        self.held = self.held + HeldOutRows.of(self.seed, first, Z, y, counts)
 
     def check_labels(self, labels: Sequence[Any]) -> None:
         """Raise unless rows with these labels can be added."""
@@ -200,7 +147,7 @@ class ClassSums:
     def __add__(self, other: ClassSums) -> ClassSums:
         self.check_labels([*other.by_label])
         total = {label: other.by_label.get(label, 0) + s for label, s in self.by_label.items()}
-        return replace(self, by_label={**other.by_label, **total}, held=self.held + other.held)
+        return replace(self, by_label={**other.by_label, **total})
 
     def __iadd__(self, other: ClassSums) -> ClassSums:
         self.check_labels([*other.by_label])
@@ -209,31 +156,12 @@ class ClassSums:
                 self.by_label[label] += statistics
             else:
                 self.by_label[label] = statistics
-        self.held = self.held + other.held
         return self
 
     def sorted(self) -> tuple[np.ndarray, list[SufficientStatistics]]:
         """The classes, and the sums of each."""
         classes = np.unique(np.array(list(self.by_label)))
         return classes, [self.by_label[label] for label in classes.tolist()]
-
-    def folds(self) -> Iterator[tuple[ClassSums, np.ndarray, np.ndarray, np.ndarray]]:
-        """The sums without some rows, and these rows (k, D), their labels and counts (k,).
-
-        With more than 512 columns, that number of them is drawn: see `sampled_columns`.
-        """
-        moments = [statistics.second_moment for statistics in self.by_label.values()]
-        energies = np.sum([moment.diagonal() for moment in moments], axis=0)
-        places, factors = sampled_columns(energies, SEARCH_COLUMNS)
-        for rows in self.held.folds():
-            Z = self.held.features[rows].astype(self.dtype)[:, places] * factors
-            y, counts = self.held.labels[rows], self.held.counts[rows]
-            rest = {
-                label: statistics.of_columns(places, factors)
-                - SufficientStatistics.of(Z[y == label], counts=counts[y == label])
-                for label, statistics in self.by_label.items()
-            }
-            yield replace(self, n_features=len(places), by_label=rest), Z, y, counts
 
     def systems(
         self, labels: DirichletLabels, class_weights: np.ndarray, prior_variance: float
@@ -257,13 +185,7 @@ class ClassSums:
         named: dict[str, Any] = {
             "columns": np.zeros((self.n_features, 0), dtype=self.dtype),
             "labels": np.array(list(self.by_label)),
-            "seed": self.seed,
             "is_closed": self.is_closed,
-            "held_n_rows": self.held.n_rows,
-            "held_numbers": self.held.numbers,
-            "held_features": self.held.features,
-            "held_labels": np.array(self.held.labels.tolist()),
-            "held_counts": self.held.counts,
         }
         for k, statistics in enumerate(self.by_label.values()):
             named |= {f"{name}_{k}": value for name, value in statistics.arrays().items()}
@@ -272,34 +194,26 @@ class ClassSums:
     @classmethod
     def restored(cls, arrays: dict[str, Any]) -> ClassSums:
         """The way back from `arrays`."""
-        names = SufficientStatistics.zeros(1, 0).arrays()
+        names, columns = SufficientStatistics.zeros(1, 0).arrays(), arrays["columns"]
         by_label = {
             label: SufficientStatistics.restored({name: arrays[f"{name}_{k}"] for name in names})
             for k, label in enumerate(arrays["labels"].tolist())
         }
-        held = (arrays[f"held_{name}"] for name in ("numbers", "features", "labels", "counts"))
-        return cls(
-            len(arrays["columns"]),
-            arrays["columns"].dtype.name,
-            int(arrays["seed"]),
-            bool(arrays["is_closed"]),
-            by_label,
-            HeldOutRows(int(arrays["held_n_rows"]), *held),
-        )
+        return cls(len(columns), columns.dtype.name, bool(arrays["is_closed"]), by_label)
 
 
-def choose(
+def best_labels(
     alpha: Any,
     prior_variance: Any,
     frequencies: np.ndarray,
-    n_rows: float,
-    loss: Callable[[DirichletLabels, float], float],
+    rows: HeldOut,
+    predict: Callable[..., tuple[np.ndarray, np.ndarray]],
 ) -> tuple[DirichletLabels, float]:
     """The labels for α and the prior variance: given, or the best of a grid for rows held out.
 
-    `loss(labels, prior_variance)` is the mean negative log-likelihood of these rows. Every decade
-    of α below 1 has a prior probability of 1/e of the one before, and the prior variance that of
-    `log_normal`.
+    `predict(k, labels, prior_variance)` gives means and variances of the latent functions at the
+    rows of fold k. Every decade of α below 1 has a prior probability of 1/e of the one before, and
+    the prior variance that of `log_normal`.
     """
     alphas = ALPHAS if isinstance(alpha, str) else (float(alpha),)
     multiples = PRIORS if prior_variance == "auto" else (1.0,)
@@ -310,15 +224,13 @@ def choose(
         prior = float(prior_variance) if is_given else multiples[j] * labels.prior_variance
         return labels, prior
 
+    def loss(i: int, j: int) -> float:
+        density = np.log10(alphas[i]) + log_normal(multiples[j])
+        return rows.mean(rows.losses(predict, *place_of(i, j))) - density / rows.n_rows
+
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # of values that are not chosen
-        place = downhill(
-            lambda i, j: (
-                loss(*place_of(i, j)) - (np.log10(alphas[i]) + log_normal(multiples[j])) / n_rows
-            ),
-            (len(alphas), len(multiples)),
-            START,
-        )
+        place = downhill(loss, (len(alphas), len(multiples)), START)
     return place_of(*place)
 
 
@@ -338,9 +250,9 @@ class DirichletGPClassifier(ClassificationProcess):
         As for `FeatureGPRegressor`.
     alpha : float or "auto", default="auto"
         Concentration of the Dirichlet distribution. "auto" picks the best of 10⁻⁵, …, 1, downhill
-        from 10⁻³, for the log-likelihood of rows that are taken out of the sums: five folds of up
-        to 1,000 rows, or a tenth of more (1,000 at most). Few rows do not choose a small one. With
-        more than 512 columns, 512 of them are drawn for this choice.
+        from 10⁻³, for the log-likelihood of rows held out: five folds of up to 1,000 rows, or a
+        fifth of more (of 10,000 random ones at most, and with 512 columns at most). Few rows do not
+        choose a small one. `partial_fit`, `merge` and `refit` keep what was chosen.
     prior_variance : float, "auto" or "labels", default="auto"
         Multiplies the kernel; "labels" is the variance of the transformed labels (as the authors).
         "auto" is the best of 0.01, 0.1, …, 10⁴ times that, chosen together with α.
@@ -444,12 +356,10 @@ class DirichletGPClassifier(ClassificationProcess):
             ClassSums.zeros,
             before.n_features,
             before.dtype,
-            before.seed,
             [*before.by_label],
             before.is_closed,
         )
-        seen = before.held.n_rows
-        return self._resolved(before + self._gathered(training, self.columns_, zero, seen=seen))
+        return self._resolved(before + self._gathered(training, self.columns_, zero))
 
     def refit(self, alpha: float | str | None = None) -> DirichletGPClassifier:
         """The posterior for another α (or other changed parameters), without the rows."""
@@ -484,89 +394,111 @@ class DirichletGPClassifier(ClassificationProcess):
         if named is not None:
             check_two_classes(named)
         begun = begin(self, training, partial(search_classes, self))
-        columns, labels = begun.columns, [] if named is None else named.tolist()
+        columns, names = begun.columns, [] if named is None else named.tolist()
         zero = partial(
-            ClassSums.zeros,
-            columns.n_columns,
-            columns.dtype,
-            begun.seed,
-            labels,
-            classes is not None,
+            ClassSums.zeros, columns.n_columns, columns.dtype, names, classes is not None
         )
-        sums = self._gathered(training, columns, zero, path=checkpoint)
-        shared = {"columns_": columns, "search_": begun.search}
-        return assign(self, training.inputs, **shared, **self._solved(sums))
+        sums = self._gathered(training, columns, zero, checkpoint)
+        table = self._table(sums)
+        labels, prior = self._chosen(begun, table)
+        return assign(
+            self,
+            training.inputs,
+            columns_=columns,
+            search_=begun.search,
+            _seed=begun.seed,
+            **solved(sums, table, labels, prior),
+        )
 
     def _gathered(
         self,
         training: TrainingRows,
         columns: Columns,
         zero: Callable[[], ClassSums],
-        *,
-        seen: int = 0,
         path: Any = None,
     ) -> ClassSums:
-        """The sums over rows that come after `seen` others, in one pass."""
-        checkpoint, none = None, zero()
+        """The sums over rows, in one pass."""
+        checkpoint, names = None, [*zero().by_label]
         if path is not None:
-            configuration = fingerprint([none.seed, [*none.by_label], columns.digest()])
+            configuration = fingerprint([names, columns.digest()])
             checkpoint = Checkpoint(path, ClassSums.restored, fingerprint=configuration)
-        block_rows = max(columns.block_rows, min(1024 * (len(none.by_label) or 10), 1 << 16))
+        block_rows = max(columns.block_rows, min(1024 * (len(names) or 10), 1 << 16))
         return training.rows.fold(
             zero,
-            partial(_added, columns, training.inputs, seen),
+            partial(_added, columns, training.inputs),
             block_rows=block_rows,
             group_blocks=max(4096 // block_rows, 1),
             checkpoint=checkpoint,
             progress="rows" if self.verbose else None,
         )
 
-    def _resolved(self, sums: ClassSums, **changed: Any) -> DirichletGPClassifier:
-        """This model with other sums, or other parameters."""
-        other = type(self)(**{**self.get_params(deep=False), **changed})
-        other._check_parameters()
-        shared = {"columns_": self.columns_, "search_": self.search_}
-        return assign(self, self, **shared, **other._solved(sums), **changed)
-
-    def _solved(self, sums: ClassSums) -> dict[str, Any]:
-        """From the sums to the posterior."""
+    def _table(self, sums: ClassSums) -> ClassTable:
         classes, statistics = sums.sorted()
         counts = np.array([float(s.n) for s in statistics])
-        table = ClassTable.of(classes, counts, self.class_weight)
-        parts: list[Any] = []
+        return ClassTable.of(classes, counts, self.class_weight)
 
-        def loss(labels: DirichletLabels, prior: float) -> float:
-            parts.extend([] if parts else sums.folds())
-            losses, weights = [], []
-            for rest, Z, y, counts in parts:
-                posterior = solve(rest.systems(labels, table.weights, prior))
-                # variances of single precision take half the time, and are right to 1e-4
-                low = np.asarray(Z, np.complex64 if np.iscomplexobj(Z) else np.float32)
-                mean = posterior.mean(Z) + labels.means
-                codes = np.searchsorted(classes, y)
-                losses.append(row_losses(mean, posterior.variance(low), codes))
-                weights.append(counts)
-            return float(np.average(np.concatenate(losses), weights=np.concatenate(weights)))
+    def _chosen(self, begun: Begun, table: ClassTable) -> tuple[DirichletLabels, float]:
+        """α and the prior variance that predict some rows of the sample best, if they are free."""
+        X, y, _, counts = begun.sample
+        codes = np.searchsorted(table.classes, labels_of(y))
+        Z = np.asarray(begun.columns(X), dtype=begun.columns.dtype)
+        counts = np.ones(len(Z)) if counts is None else counts
+        places, factors = sampled_columns(np.sum(np.abs(Z) ** 2, axis=0), SEARCH_COLUMNS)
+        Z = np.ascontiguousarray(Z[:, places] * factors)
+        # variances of single precision take half the time, and are right to 1e-4
+        low = Z.astype(np.complex64 if np.iscomplexobj(Z) else np.float32)
+        rows, parts = HeldOut.of(codes, counts, begun.rng), []
+        for rest, _ in rows.folds:
+            parts.append(ClassSums.zeros(len(places), Z.dtype, list(range(len(table.classes)))))
+            parts[-1].update(Z[rest], codes[rest], counts[rest])
 
-        labels, prior = choose(
-            self.alpha, self.prior_variance, table.frequencies, float(np.sum(counts)), loss
+        def predict(k: int, labels: DirichletLabels, prior: float) -> tuple[np.ndarray, np.ndarray]:
+            posterior = solve(parts[k].systems(labels, table.weights, prior))
+            held = rows.folds[k][1]
+            return posterior.mean(Z[held]) + labels.means, posterior.variance(low[held])
+
+        return best_labels(self.alpha, self.prior_variance, table.frequencies, rows, predict)
+
+    def _resolved(self, sums: ClassSums, **changed: Any) -> DirichletGPClassifier:
+        """This model with other sums, or other parameters; what was chosen stays."""
+        other = type(self)(**{**self.get_params(deep=False), **changed})
+        other._check_parameters()
+        table = other._table(sums)
+        alpha = self.alpha_ if isinstance(other.alpha, str) else float(other.alpha)
+        labels, prior = DirichletLabels.of(alpha, table.frequencies), other.prior_variance
+        if isinstance(prior, str):
+            # the multiple of the variance of the labels that was chosen, or one
+            prior = labels.prior_variance * (
+                self.prior_variance_ / self.labels_.prior_variance if prior == "auto" else 1.0
+            )
+        return assign(
+            self,
+            self,
+            columns_=self.columns_,
+            search_=self.search_,
+            _seed=self._seed,
+            **solved(sums, table, labels, prior),
+            **changed,
         )
-        return {
-            "class_sums_": sums,
-            "classes_": table.classes,
-            "class_weights_": table.weights,
-            "alpha_": labels.alpha,
-            "labels_": labels,
-            "prior_means_": labels.means,
-            "posterior_": solve(sums.systems(labels, table.weights, prior)),
-            "_seed": sums.seed,
-        }
 
 
-def _added(
-    columns: Columns, inputs: Any, seen: int, sums: ClassSums, block: Block, first: int
-) -> ClassSums:
+def solved(
+    sums: ClassSums, table: ClassTable, labels: DirichletLabels, prior: float
+) -> dict[str, Any]:
+    """The attributes that follow from the sums and the labels."""
+    return {
+        "class_sums_": sums,
+        "classes_": table.classes,
+        "class_weights_": table.weights,
+        "alpha_": labels.alpha,
+        "labels_": labels,
+        "prior_means_": labels.means,
+        "posterior_": solve(sums.systems(labels, table.weights, float(prior))),
+    }
+
+
+def _added(columns: Columns, inputs: Any, sums: ClassSums, block: Block, first: int) -> ClassSums:
     """The sums with one more block of rows."""
     Z = columns(checked(inputs, block[0]))
-    sums.update(Z, labels_of(block[1]), seen + first, block[3] if len(block) > 3 else None)
+    sums.update(Z, labels_of(block[1]), block[3] if len(block) > 3 else None)
     return sums

@@ -31,9 +31,9 @@ from .base import (
     wants_search,
 )
 from .class_search import best_class_kernel
-from .classes import ClassificationProcess, ClassTable, folds, row_losses
+from .classes import ClassificationProcess, ClassTable, HeldOut
 from .columns import BLOCK_BYTES, default_kernel, input_scales
-from .dirichlet import DirichletLabels, choose
+from .dirichlet import DirichletLabels, best_labels
 from .noise import Noise
 from .outputs import NORMALIZATIONS, Outputs, chosen_variances
 from .packed import PackedFactor, PackedMatrix
@@ -318,21 +318,17 @@ class ExactGPClassifier(ClassificationProcess):
             noise = noise / (table.weights[codes[rows]] * counts[rows])[:, None]
             return ExactPosterior.of(K[np.ix_(rows, rows)], Y, noise, len(classes) * [prior])
 
-        parts = list(folds(n, rng))
+        held_out = HeldOut.of(codes, counts, rng)
 
-        def loss(labels: DirichletLabels, prior: float) -> float:
-            losses, weights = [], []
-            for held in parts:
-                rest = np.setdiff1d(np.arange(n), held)
-                rest = rest if len(rest) else held
-                posterior, cross = solved(rest, labels, prior), K[np.ix_(held, rest)]
-                variance = prior * np.diag(K)[held, None] + posterior.variance(cross)
-                mean = posterior.mean(cross) + labels.means
-                losses.append(row_losses(mean, np.maximum(variance, 0), codes[held]))
-                weights.append(counts[held])
-            return float(np.average(np.concatenate(losses), weights=np.concatenate(weights)))
+        def predict(k: int, labels: DirichletLabels, prior: float) -> tuple[np.ndarray, np.ndarray]:
+            rest, held = held_out.folds[k]
+            posterior, cross = solved(rest, labels, prior), K[np.ix_(held, rest)]
+            variance = prior * np.diag(K)[held, None] + posterior.variance(cross)
+            return posterior.mean(cross) + labels.means, variance
 
-        labels, prior = choose(self.alpha, self.prior_variance, table.frequencies, n, loss)
+        labels, prior = best_labels(
+            self.alpha, self.prior_variance, table.frequencies, held_out, predict
+        )
         return assign(
             self,
             training.inputs,

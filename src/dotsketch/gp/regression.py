@@ -542,7 +542,9 @@ class FeatureGPRegressor(RegressionProcess):
         solved = self._solved(sums, model)
         if self.noise_variance in ("auto", "varying"):
             tails = self.outputs_.tails
-            tails = tails if tails.deviation == 1 else tails_of_few(sums.n, determined(self.search_))
+            tails = (
+                tails if tails.deviation == 1 else tails_of_few(sums.n, determined(self.search_))
+            )
             solved = solved.with_noise(self.noise_.function)
             solved = solved._replace(outputs=replace(solved.outputs, tails=tails))
         elif model.noise is not None:

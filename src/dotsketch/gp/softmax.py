@@ -23,7 +23,7 @@ from scipy.optimize import OptimizeResult, minimize
 from .._support.progress import progress
 from .._support.threads import suited_blas_threads
 from .algebra import factorise
-from .classes import downhill, folds, log_normal, row_losses
+from .classes import HeldOut, downhill, log_normal
 from .packed import PackedMatrix
 from .posterior import Posterior, evaluate
 from .sums import sampled_columns
@@ -216,41 +216,31 @@ def chosen_prior(
     places, factors = sampled_columns(energies, SEARCH_COLUMNS)
     Z = np.ascontiguousarray(Z[:, places] * factors.astype(Z.dtype))
     level = float(np.average(np.sum(Z * Z, axis=1, dtype=np.float64), weights=weights)) or 1.0
-    parts = []
-    for held in folds(len(codes), rng):
-        rest = np.setdiff1d(np.arange(len(codes)), held)
-        if len(rest) == 0:
-            rest = held
-        train, test = (
-            LabelledBlock(Z[own], codes[own], weights[own]) for own in (np.sort(rest), held)
-        )
-        fold = fold_of(train)
-        parts.append((fold, moment_of(fold, len(places)), test))
-    counts = np.concatenate([test.weights for _, _, test in parts])
+    rows, parts = HeldOut.of(codes, weights, rng), []
+    for rest, held in rows.folds:
+        train = LabelledBlock(Z[rest], codes[rest], weights[rest])
+        parts.append((fold_of(train), moment_of(fold_of(train), len(places)), Z[held]))
     modes: dict[int, list[Posterior]] = {}
-    of_rows: dict[int, list[np.ndarray]] = {}
+    of_rows: dict[int, np.ndarray] = {}
     losses: dict[int, float] = {}
 
+    def predict(k: int, j: int, nearest: int | None) -> tuple[np.ndarray, np.ndarray]:
+        fold, moment, held = parts[k]
+        posterior, _ = mode(
+            fold,
+            moment,
+            means,
+            MULTIPLES[j] / level,
+            None if nearest is None else modes[nearest][k].coefficients,
+            iterations=25,
+            tolerance=SEARCH_TOLERANCE,
+        )
+        modes.setdefault(j, []).append(posterior)
+        return evaluate(held, posterior.coefficients) + means, posterior.variance(held)
+
     def loss(j: int) -> float:
-        nearest = min(modes, key=lambda k: abs(k - j), default=None)
-        modes[j], of_rows[j] = [], []
-        for number, (fold, moment, test) in enumerate(parts):
-            start = None if nearest is None else modes[nearest][number].coefficients
-            posterior, _ = mode(
-                fold,
-                moment,
-                means,
-                MULTIPLES[j] / level,
-                start,
-                iterations=25,
-                tolerance=SEARCH_TOLERANCE,
-            )
-            modes[j].append(posterior)
-            latent = evaluate(test.features, posterior.coefficients) + means
-            variance = posterior.variance(test.features)
-            of_rows[j].append(row_losses(latent.astype(float), variance, test.codes))
-        likelihood = float(np.average(np.concatenate(of_rows[j]), weights=counts))
-        losses[j] = likelihood - log_normal(MULTIPLES[j]) / len(codes)
+        of_rows[j] = rows.losses(predict, j, min(modes, key=lambda k: abs(k - j), default=None))
+        losses[j] = rows.mean(of_rows[j]) - log_normal(MULTIPLES[j]) / rows.n_rows
         return losses[j]
 
     with warnings.catch_warnings():
@@ -258,9 +248,8 @@ def chosen_prior(
         [place] = downhill(loss, (len(MULTIPLES),), (START,))
     start = np.zeros((block.features.shape[1], len(means)))
     start[places] = modes[place][0].coefficients * factors[:, None]
-    exponent = _lowest_point(losses, place)
-    prior = MULTIPLES[place] / level * STEP**exponent
-    return Choice(prior, np.concatenate(of_rows[place]), start)
+    prior = MULTIPLES[place] / level * STEP ** _lowest_point(losses, place)
+    return Choice(prior, of_rows[place], start)
 
 
 def _lowest_point(losses: dict[int, float], place: int) -> float:
