@@ -12,7 +12,6 @@ SCRIPTS = sorted(FOLDER.glob("*.py"))
 NEEDS = {
     "bilinear_pooling": "torch",
     "gp_gpytorch": "gpytorch",
-    "gp_torch_lbfgs": "torch",
     "linear_attention": "torch",
     "thompson_sampling": "torch",
     "torch_gradients": "torch",

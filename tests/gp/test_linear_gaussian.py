@@ -2,10 +2,9 @@
 
 import numpy as np
 import pytest
-from scipy.stats import multivariate_normal
 
 from dotsketch import SufficientStatistics
-from dotsketch.gp import algebra, log_marginal_likelihood
+from dotsketch.gp import algebra
 from dotsketch.gp.packed import PackedMatrix
 from rounding import assert_same_to_rounding
 
@@ -183,79 +182,6 @@ def test_samples_have_the_posterior_covariance(Z, y, noise):
         values = (Z.conj() @ weights).real
         covariance += values @ values.T
     np.testing.assert_allclose(covariance, found.covariance(Z)[:, :, 0], atol=1e-12)
-
-
-def test_marginal_likelihood_is_the_density(library, Z, y, noise):
-    C = PRIOR * Z @ Z.conj().T + np.diag(noise)
-    if np.iscomplexobj(Z):  # 1/(πⁿ|C|) exp(−yᴴ C⁻¹ y), no root
-        expected = sum(
-            -len(C) * np.log(np.pi) - np.linalg.slogdet(C)[1] - (t @ np.linalg.solve(C, t)).real
-            for t in y.T
-        )
-    else:
-        expected = sum(multivariate_normal(cov=C).logpdf(t) for t in y.T)
-    arrays = [library.asarray(a) for a in (Z, y, noise)]
-    found = library.numpy(log_marginal_likelihood(*arrays, PRIOR))
-    assert float(found) == pytest.approx(expected, rel=1e-10)
-
-
-def test_marginal_likelihood_of_single_precision(library, Z, y):
-    """Features and targets in single precision, computed in double."""
-    narrow = Z.astype(np.complex64 if np.iscomplexobj(Z) else np.float32), y.astype(np.float32)
-    arrays = [library.asarray(a) for a in narrow]
-    found = float(library.numpy(log_marginal_likelihood(*arrays, 0.5, PRIOR)))
-    wide = (narrow[0].astype(Z.dtype), narrow[1].astype(y.dtype))
-    assert found == pytest.approx(log_marginal_likelihood(*wide, 0.5, PRIOR), rel=1e-12)
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"noise_variance": 0.0}, "noise_variance must be positive"),
-        ({"noise_variance": -np.ones(12)}, "noise_variance must be positive"),
-        ({"prior_variance": -1.0}, "prior_variance must be positive"),
-        ({"noise_variance": np.ones((12, 1))}, "one for every row"),
-        ({"y": np.ones(3)}, "Z has 12 rows, y has 3"),
-        ({"y": np.full(12, np.nan)}, "must be finite"),
-        ({"Z": np.ones((12, 5)) * 1e9, "noise_variance": 1e-9}, "larger noise variance"),
-    ],
-)
-def test_marginal_likelihood_of_nonsense(rng, change, message):
-    given = {"Z": rng.standard_normal((12, 5)), "y": np.ones(12), "noise_variance": 1.0}
-    with pytest.raises(ValueError, match=message):
-        log_marginal_likelihood(**{**given, **change})
-
-
-def test_a_singular_system_in_torch_is_a_value_error():
-    torch = pytest.importorskip("torch")
-    with pytest.raises(ValueError, match="larger noise variance"):
-        log_marginal_likelihood(torch.ones(12, 5) * 1e9, torch.ones(12), 1e-9)
-
-
-def test_gradients_to_features_and_variances(Z, y):
-    torch = pytest.importorskip("torch")
-    arguments = [torch.tensor(Z, requires_grad=True), torch.tensor(y)]
-    arguments += [torch.tensor(v, dtype=torch.float64, requires_grad=True) for v in (0.3, PRIOR)]
-    assert torch.autograd.gradcheck(log_marginal_likelihood, arguments)
-
-
-def test_gradient_to_lengthscales(rng):
-    """ARD lengthscales, variance and noise, through the features."""
-    torch = pytest.importorskip("torch")
-    from dotsketch import Gaussian, MaclaurinFeatures
-
-    X, y = torch.tensor(rng.standard_normal((15, 3))), torch.tensor(rng.standard_normal(15))
-    lengthscale = torch.tensor([1.0, 2.0, 3.0], dtype=torch.float64, requires_grad=True)
-    features = MaclaurinFeatures(
-        Gaussian(lengthscale=lengthscale), n_components=12, random_state=0
-    ).fit(X)
-
-    def evidence(lengthscale, variance, noise):
-        features.kernel_.set_params(lengthscale=lengthscale)
-        return log_marginal_likelihood(features.transform(X), y, noise, variance)
-
-    numbers = [torch.tensor(v, dtype=torch.float64, requires_grad=True) for v in (1.3, 0.2)]
-    assert torch.autograd.gradcheck(evidence, (lengthscale, *numbers))
 
 
 def test_jitter_is_reported():

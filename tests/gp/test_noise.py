@@ -19,7 +19,7 @@ from dotsketch import (
 )
 from dotsketch.gp import SufficientStatistics
 from dotsketch.gp.algebra import posterior_of_sums
-from dotsketch.gp.noise import GAUSSIAN, Jackknife, LeftOut, Tails, best_tails, noise_of_x
+from dotsketch.gp.noise import Jackknife, LeftOut, Tails, best_tails, noise_of_x, tails_of_few
 
 ONE = np.ones(1)
 ZERO = np.zeros(1)
@@ -37,6 +37,11 @@ def rows_of(noise, n=600, seed=0):
 
 def constant(X):
     return 0.2
+
+
+def heavy_tailed(X):
+    """Noise of Student's t with 3 degrees of freedom, as factors of the normal noise."""
+    return 0.2 / np.sqrt(np.random.default_rng(1).chisquare(3, len(X)) / 3)
 
 
 def rising(X):
@@ -95,20 +100,69 @@ def test_jackknife_is_that_of_refits(small):
         jackknife.interval(posterior, new, mean, total, 0.99)
 
 
-def test_tails(rng):
+def test_tails_are_densities_of_variance_one():
+    tails = Tails(np.array([3.5, np.inf]), np.ones(2))
+    grid = np.linspace(-2000, 2000, 2_000_001)
+    density = np.exp(tails.log_density(np.repeat(grid[:, None], 2, axis=1)))
+    np.testing.assert_allclose(np.trapezoid(density, grid, axis=0), 1, rtol=1e-5)
+    np.testing.assert_allclose(
+        np.trapezoid(density * grid[:, None] ** 2, grid, axis=0), 1, rtol=2e-2
+    )
+    levels = np.array([0.05, 0.5, 0.975])
+    [heavy, normal] = tails.quantiles(levels)
+    np.testing.assert_allclose(normal, norm.ppf(levels), atol=1e-6)
+    below = grid < heavy[2]
+    np.testing.assert_allclose(np.trapezoid(density[below, 0], grid[below]), 0.975, atol=1e-3)
+
+
+def test_left_out_rows_choose_level_and_tails(rng):
+    """Of every output; where a Gaussian of the level of the model is right, it stays."""
     n = 4000
-    heavy = student.rvs(4, size=(n, 1), random_state=rng)
-    rows = left_out_rows(heavy / heavy.std(), 1.0)
+    heavy = student.rvs(4, size=n, random_state=rng)
+    right, wide = rng.standard_normal((2, n))
+    rows = left_out_rows(np.stack([heavy, right, wide], axis=1), 1.0)
+    rows = rows._replace(noise=np.array([1.0, 1.0, 4.0]) * np.ones((n, 3)))
     tails = best_tails(rows)
-    assert 2.5 < tails.degrees < 7
-    np.testing.assert_allclose(tails.quantiles(np.array([0.95])), norm.ppf(0.95))
-    grid = np.linspace(-60, 60, 200_001)
-    np.testing.assert_allclose(np.trapezoid(np.exp(tails.log_density(grid)), grid), 1, rtol=1e-3)
-    normal = rows._replace(residuals=rng.standard_normal((n, 1)))
-    assert best_tails(normal) == GAUSSIAN
-    few = LeftOut(*(part[:8] for part in normal))
-    assert best_tails(few) == Tails(7.0, np.sqrt(8 / 7), np.sqrt(8 / 5))
-    assert best_tails(few, is_scale_chosen=False) == GAUSSIAN
+    assert 2.5 < tails.degrees[0] < 6
+    assert tails.degrees[2] > 30
+    np.testing.assert_allclose(tails.levels[0], 2, rtol=0.3)  # the variance of t with 4 degrees
+    assert (tails.degrees[1], tails.levels[1]) == (np.inf, 1.0)
+    np.testing.assert_allclose(tails.levels[2], 0.25, rtol=0.1)
+    best = rows.best_log_densities()
+    at = rows.residuals / np.sqrt(rows.noise * tails.levels)
+    expected = tails.log_density(at) - np.log(rows.noise * tails.levels) / 2
+    np.testing.assert_allclose(best, expected.sum(axis=1))
+
+
+def test_tails_of_few_rows():
+    """Student's t of n − γ degrees, whose squared scale is n / (n − γ)."""
+    few = best_tails(left_out_rows(np.ones((8, 2)), 1.0))
+    np.testing.assert_array_equal(few.degrees, [7.0, 7.0])
+    np.testing.assert_allclose(few.levels * (1 - 2 / few.degrees), 8 / 7)
+    assert tails_of_few(8, 1, 2.5).degrees == 5.5
+    many = tails_of_few(100, 1)
+    assert np.isinf(many.degrees)
+    assert many.levels == 1
+
+
+@pytest.mark.parametrize("n", [60, 500])
+def test_levels_change_no_means(n):
+    """The level is a factor of both variances; given ones have none."""
+    X, y = rows_of(heavy_tailed, n)
+    frozen = FrozenEstimator(features().fit(X))
+    gp = FeatureGPRegressor(frozen).fit(X, y)
+    plain = FeatureGPRegressor(frozen, noise_variance="constant").fit(X, y)
+    level = gp.outputs_.tails.levels[0]
+    assert abs(level - 1) > 0.02
+    np.testing.assert_allclose(gp.noise_variance_, level * plain.noise_variance_)
+    np.testing.assert_allclose(gp.prior_variance_, level * plain.prior_variance_)
+    means, deviations = zip(*(m.predict(X, return_std=True) for m in (gp, plain)), strict=True)
+    np.testing.assert_allclose(*means, rtol=1e-9)
+    np.testing.assert_allclose(deviations[0], np.sqrt(level) * deviations[1])
+    gp.refit()
+    np.testing.assert_allclose(gp.predict(X, return_std=True)[1], deviations[0])
+    fixed = FeatureGPRegressor(frozen, prior_variance=1.0).fit(X, y)
+    assert fixed.outputs_.tails.levels == 1
 
 
 def test_noise_function_is_the_process_of_logarithms(rng):
@@ -362,7 +416,9 @@ def test_tails_of_few_rows_end_with_more_rows():
     gp = FeatureGPRegressor(frozen).partial_fit(X[:9], y[:9])
     assert gp.outputs_.tails.degrees == 8
     assert gp.partial_fit(X[9:20], y[9:20]).outputs_.tails.degrees == 19
-    assert gp.partial_fit(X[20:], y[20:]).outputs_.tails == GAUSSIAN
+    gp.partial_fit(X[20:], y[20:])
+    assert np.isinf(gp.outputs_.tails.degrees)
+    assert gp.outputs_.tails.levels == 1
 
 
 def test_a_warp_keeps_to_its_domain():

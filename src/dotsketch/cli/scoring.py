@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from ..gp import GAUSSIAN, Tails
+from ..gp import Tails
 
 INTERVAL = 1.959964  # standard deviations, 95 % of a normal distribution
 
@@ -19,7 +19,7 @@ class NumberPrediction:
 
     mean: np.ndarray
     standard_deviation: np.ndarray
-    tails: Tails = GAUSSIAN
+    tails: Tails = field(default_factory=lambda: Tails.gaussian(1))
     task = "regression"
 
     @property
@@ -28,8 +28,8 @@ class NumberPrediction:
 
     def losses(self, y: np.ndarray) -> np.ndarray:  # (n,) -> (n,)
         """−log p(y) of every row."""
-        variance = self.standard_deviation**2
-        return (np.log(2 * np.pi * variance) + (y - self.mean) ** 2 / variance) / 2
+        values = (y - self.mean) / self.standard_deviation
+        return np.log(self.standard_deviation) - self.tails.log_density(values[:, None])[:, 0]
 
     def at(self, rows: np.ndarray) -> NumberPrediction:
         """Of these rows only."""
@@ -38,7 +38,7 @@ class NumberPrediction:
     def columns(self, levels: Sequence[float] = ()) -> dict[str, np.ndarray]:
         """What is written to a file, with the quantiles at these levels."""
         mean, deviation = self.mean, self.standard_deviation
-        reach = self.tails.quantiles(np.array(levels)) / self.tails.deviation
+        [reach] = self.tails.quantiles(np.array(levels))
         columns = {
             f"quantile_{p:g}": mean + q * deviation for p, q in zip(levels, reach, strict=True)
         }

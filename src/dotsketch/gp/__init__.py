@@ -16,12 +16,12 @@ them are thin: `fit` is a straight function of values, assigned at its end.
 - `regression`, `classification`, `dirichlet`, `exact`: the estimators
 """
 
-from .algebra import log_marginal_likelihood, posterior_of_sums
+from .algebra import posterior_of_sums
 from .classification import FeatureGPClassifier
 from .conjugate_gradients import ConjugateGradients
 from .dirichlet import DirichletGPClassifier
 from .exact import ExactGPClassifier, ExactGPRegressor
-from .noise import GAUSSIAN, Noise, Tails
+from .noise import Noise, Tails
 from .outputs import Outputs, SampledFunctions
 from .posterior import Posterior
 from .regression import FeatureGPRegressor
@@ -29,7 +29,6 @@ from .search import Search, best_kernel
 from .sums import SufficientStatistics
 
 __all__ = [
-    "GAUSSIAN",
     "ConjugateGradients",
     "DirichletGPClassifier",
     "ExactGPClassifier",
@@ -44,6 +43,5 @@ __all__ = [
     "SufficientStatistics",
     "Tails",
     "best_kernel",
-    "log_marginal_likelihood",
     "posterior_of_sums",
 ]

@@ -15,15 +15,12 @@ import math
 import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
-from array_api_compat import device, is_numpy_array
 from scipy.linalg import LinAlgError, cholesky_banded, lapack, solve_triangular
 from scipy.optimize import minimize_scalar
 
-from .._arrays import Array, double, namespace
 from .packed import PackedFactor, PackedMatrix
 from .posterior import Posterior
 from .spectrum import band_of, largest_eigenvalue, spectrum_of
@@ -457,65 +454,3 @@ def evidence_of_landmarks(
     cross *= weights
     cross -= p @ c.T
     return LandmarkSlopes(float(loss), cross, square / 2, float(of_noise) / 2)
-
-
-# -- evidence in any array library -----------------------------------------------------------------
-
-
-def log_marginal_likelihood(
-    Z: Array, y: Array, noise_variance: Any, prior_variance: Any = 1.0
-) -> Array:  # (n, D), (n,) or (n, m), number or (n,)
-    """log p(y | Z, σ², s) in any array library, differentiable in all four arguments.
-
-    With real features N(y; 0, s Z Zᵀ + diag σ²); with complex ones the proper complex Gaussian
-    CN(y; 0, s Z Zᴴ + diag σ²), which is the paper's model. Computed in D dimensions:
-    |C| = |I + s Zᴴ W Z| Π σ_i² and the Woodbury identity, W = diag 1/σ². Outputs add up.
-
-    >>> import numpy as np
-    >>> round(float(log_marginal_likelihood(np.ones((1, 1)), np.ones(1), 1.0)), 4)
-    -1.5155
-    """
-    xp = namespace(Z, y)
-    is_complex = xp.isdtype(Z.dtype, "complex floating")
-    Y = double(y)[:, None] if y.ndim == 1 else double(y)
-    Z = xp.astype(Z, xp.result_type(Y.dtype, xp.complex64)) if is_complex else double(Z)
-    n, D = Z.shape
-    variances = noise_variance * xp.ones_like(Y[:, 0])
-    if Y.shape[0] != n or variances.shape != (n,):
-        raise ValueError(
-            f"Z has {n} rows, y has {Y.shape[0]}; noise_variance must be a number or one for every "
-            "row."
-        )
-    for name, value in (("noise_variance", noise_variance), ("prior_variance", prior_variance)):
-        if isinstance(value, (Real, np.ndarray)) and not np.all(np.asarray(value) > 0):
-            raise ValueError(f"{name} must be positive; got {value!r}.")
-    scaled, targets = Z / xp.sqrt(variances)[:, None], Y / xp.sqrt(variances)[:, None]
-    adjoint = xp.conj(scaled).T if is_complex else scaled.T
-    B = xp.eye(D, dtype=Z.dtype, device=device(Z)) + prior_variance * (adjoint @ scaled)
-    factor = _cholesky(B)
-    diagonal = xp.linalg.diagonal(factor)
-    diagonal = xp.real(diagonal) if is_complex else diagonal
-    cross = adjoint @ (xp.astype(targets, Z.dtype) if is_complex else targets)
-    solved = xp.linalg.solve(B, cross)
-    explained = xp.conj(cross) * solved if is_complex else cross * solved
-    explained = prior_variance * xp.sum(xp.real(explained) if is_complex else explained)
-    m = Y.shape[1]
-    log_determinant = m * (2 * xp.sum(xp.log(diagonal)) + xp.sum(xp.log(variances)))
-    square = xp.sum(targets * targets) - explained
-    density = log_density(log_determinant, square, n * m, is_complex)
-    if is_numpy_array(Z) and not np.isfinite(density):  # others may be traced
-        raise ValueError("Z, y and the variances must be finite, and so must their squares.")
-    return density
-
-
-def _cholesky(B: Array) -> Array:
-    """The Cholesky factor in any array library; every library has an error of its own."""
-    try:
-        return namespace(B).linalg.cholesky(B)
-    except (np.linalg.LinAlgError, RuntimeError) as error:
-        if "LinAlgError" not in type(error).__name__:
-            raise
-        raise ValueError(
-            "The system is not positive definite to rounding: use a larger noise variance or a "
-            "smaller prior variance."
-        ) from error

@@ -6,7 +6,7 @@ with all training rows. Memory grows with n² and time with n³, so a few thousa
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Annotated, Any
 
@@ -34,11 +34,11 @@ from .class_search import best_class_kernel
 from .classes import ClassificationProcess, ClassTable, HeldOut
 from .columns import BLOCK_BYTES, default_kernel, input_scales
 from .dirichlet import DirichletLabels, best_labels
-from .noise import Noise
+from .noise import Noise, tails_of_few
 from .outputs import NORMALIZATIONS, Outputs, chosen_variances
 from .packed import PackedFactor, PackedMatrix
 from .predictions import RegressionProcess
-from .search import Search, best_kernel
+from .search import Search, best_kernel, determined
 
 
 @stored
@@ -195,6 +195,11 @@ class ExactGPRegressor(RegressionProcess):
             self.prior_variance,
             outputs,
         )
+        if noise is None and self.noise_variance == self.prior_variance == "auto":
+            tails = tails_of_few(float(np.sum(counts)), Y.shape[1], determined(result))
+            tails = tails.only(~outputs.constant)
+            outputs = replace(outputs, tails=tails)
+            variances, priors = variances * tails.levels, priors * tails.levels
         by_output = np.broadcast_to(variances if noise is None else noise[:, None], Y.shape)
         posterior = ExactPosterior.of(K, Y, by_output / counts[:, None], priors)
         density = posterior.log_likelihood(Y) + log_density_of_copies(by_output, counts)

@@ -4,7 +4,8 @@
 
 - v is exp(g) with a second process g on the same features (Kersting et al., 2007): its targets are
   log r² of the residuals r of rows that are left out, and its level makes these rows most likely.
-- ε is Gaussian, or Student's t where the left-out residuals ask for it.
+- ε is Gaussian, or Student's t where the left-out residuals ask for it, and the level of σ² and of
+  the variance of f is that of these residuals.
 - w is the identity or a monotone function of y; densities have its slope as a factor.
 
 All choices are made by left-out rows: v, tails and w must raise their likelihood by more than
@@ -19,7 +20,7 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize_scalar
-from scipy.special import ndtri, stdtrit
+from scipy.special import stdtrit
 from scipy.stats import t as student
 from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
@@ -80,11 +81,21 @@ class LeftOut(NamedTuple):
     @property
     def deviations(self) -> np.ndarray:  # -> (n, m)
         """The standard deviations of y."""
-        return np.sqrt(self.variances + self.noise)
+        return np.sqrt(self.variances + self.lack + self.noise)
+
+    def at_level(self, levels: np.ndarray) -> LeftOut:  # (m,)
+        """With all variances times the levels."""
+        return LeftOut(self.residuals, *(levels * part for part in self[1:]))
 
     def log_densities(self, tails: Tails) -> np.ndarray:  # -> (n,)
+        """With their own level."""
         values = tails.log_density(self.residuals / self.deviations) - np.log(self.deviations)
         return np.asarray(np.sum(values, axis=1))
+
+    def best_log_densities(self) -> np.ndarray:  # -> (n,)
+        """With the level and the tails that suit them."""
+        tails = best_tails(self)
+        return self.at_level(tails.levels).log_densities(tails)
 
 
 def is_gain(differences: np.ndarray) -> bool:  # (n,)
@@ -93,7 +104,7 @@ def is_gain(differences: np.ndarray) -> bool:  # (n,)
 
 
 def is_better(rows: LeftOut, others: LeftOut) -> bool:
-    """Whether left-out rows have a smaller CRPS, and means that are not clearly worse.
+    """Whether left-out rows have a smaller CRPS, and means that are hardly worse.
 
     Where v(x) is large because f is hard to follow, weights help the likelihood and harm f.
     """
@@ -101,7 +112,7 @@ def is_better(rows: LeftOut, others: LeftOut) -> bool:
         np.mean(crps_gaussian(r.residuals, 0 * r.noise, r.deviations)) for r in (rows, others)
     ]
     errors = [np.sqrt(np.mean(r.residuals**2)) for r in (rows, others)]
-    return bool(scores[0] < scores[1] and errors[0] < 1.05 * errors[1])
+    return bool(scores[0] < scores[1] and errors[0] < 1.02 * errors[1])
 
 
 # -- noise as a function of x ----------------------------------------------------------------------
@@ -188,74 +199,101 @@ def noise_of_x(Z: np.ndarray, rows: LeftOut) -> tuple[NoiseFunction, np.ndarray]
 
 def best_factor(rows: LeftOut) -> float:
     """What their noise is multiplied by for left-out rows to be most likely."""
+    gaussian = Tails.gaussian(rows.residuals.shape[1])
 
     def loss(logarithm: float) -> float:
         noise = np.exp(logarithm) * rows.noise
-        return -float(np.mean(rows._replace(noise=noise).log_densities(GAUSSIAN)))
+        return -float(np.mean(rows._replace(noise=noise).log_densities(gaussian)))
 
     # 10 is beyond the logarithm of a ratio of the largest residual to a typical one
     return float(np.exp(minimize_scalar(loss, bounds=(-10, 10), method="bounded").x))
 
 
-# -- tails -----------------------------------------------------------------------------------------
+# -- tails and levels ------------------------------------------------------------------------------
 
 
 @stored
-class Tails(NamedTuple):
-    """ε = scale · t with ν degrees of freedom, in units of the standard deviation of the model."""
+@dataclass(frozen=True, eq=False)
+class Tails:
+    """ε has variance one and, where residuals ask for it, Student's t distribution.
 
-    degrees: float = np.inf
-    scale: float = 1.0
-    deviation: float = 1.0  # of ε
+    A level multiplies the noise and the prior variance that the marginal likelihood chose, which
+    leaves all means as they are.
+    """
 
-    def log_density(self, values: np.ndarray) -> np.ndarray:
-        density = student.logpdf(values / self.scale, self.degrees)
-        return np.asarray(density - np.log(self.scale))
+    degrees: Annotated[np.ndarray, array("f", "m")]  # of freedom; infinite ones are a Gaussian
+    levels: Annotated[np.ndarray, array("f", "m")]
 
-    def quantiles(self, levels: np.ndarray) -> np.ndarray:
-        if np.isinf(self.degrees):
-            return np.asarray(ndtri(levels))
-        return np.asarray(self.scale * stdtrit(self.degrees, levels))
+    @classmethod
+    def gaussian(cls, m: int) -> Tails:
+        """Of m outputs."""
+        return cls(np.full(m, np.inf), np.ones(m))
+
+    def only(self, which: np.ndarray) -> Tails:  # (m,) bool
+        """For these outputs; a Gaussian at the level of the likelihood for others."""
+        return Tails(np.where(which, self.degrees, np.inf), np.where(which, self.levels, 1.0))
+
+    def log_density(self, values: np.ndarray) -> np.ndarray:  # (n, m, …)
+        """Of values in standard deviations of the model."""
+        return _log_density(values, self.degrees.reshape(-1, *(values.ndim - 2) * [1]))
+
+    def quantiles(self, levels: np.ndarray) -> np.ndarray:  # (q,) -> (m, q)
+        degrees = np.minimum(self.degrees, 1e8)[:, None]  # as good as infinite
+        return np.asarray(np.sqrt(1 - 2 / degrees) * stdtrit(degrees, levels))
 
 
-GAUSSIAN = Tails()
+def _log_density(values: np.ndarray, degrees: Any) -> np.ndarray:
+    unit = np.sqrt(1 - 2 / degrees)
+    return np.asarray(student.logpdf(values / unit, degrees) - np.log(unit))
 
 
-def tails_of_few(n_rows: float, n_determined: float = 1.0) -> Tails:
+def tails_of_few(n_rows: float, m: int, n_determined: float = 1.0) -> Tails:
     """Student's t with ν = n − γ degrees of freedom, but a Gaussian for many rows.
 
-    With σ² and s of a common factor whose prior is flat in logarithms, and p parameters that the
-    rows determine, y has n − p degrees of freedom, and its variance is that of the greatest
-    likelihood times n/ν.
+    With σ² and s of a common factor whose prior is flat in logarithms, and γ parameters that the
+    rows determine, y has n − γ degrees of freedom. Its variance is that of the greatest likelihood
+    times n/ν, times ν/(ν − 2) for a t distribution.
     """
+    if n_rows >= FEW_ROWS:
+        return Tails.gaussian(m)
     degrees = max(n_rows - n_determined, 3.0)
-    scale = float(np.sqrt(max(n_rows / degrees, 1.0)))
-    tails = Tails(degrees, scale, scale * float(np.sqrt(degrees / (degrees - 2))))
-    return tails if n_rows < FEW_ROWS else GAUSSIAN
+    return Tails(np.full(m, degrees), np.full(m, max(n_rows, degrees) / (degrees - 2)))
 
 
-def best_tails(rows: LeftOut, is_scale_chosen: bool = True, n_determined: float = 1.0) -> Tails:
-    """Student's t where the left-out rows have heavier tails than a Gaussian, by more than chance.
+def best_tails(rows: LeftOut, n_determined: float = 1.0) -> Tails:
+    """The level and the degrees of freedom of every output that suit the left-out rows best.
 
-    The variance stays that of the model, which is the mean square of the residuals, and so do
-    intervals of 90 %: what outliers add to the variance is not taken away from these. A scale that
-    is estimated from few rows has tails of its own: see `tails_of_few`.
+    The marginal likelihood chooses a ratio of noise and prior variance, and a level by the mean
+    square of all residuals: too high a level where few rows are far from the rest. Instead, 90 % of
+    the left-out rows shall lie in their intervals of 90 %, with the degrees of freedom that make
+    them most likely, unless this gains less than the information criterion of Schwarz asks for two
+    parameters. A level that is estimated from few rows has tails of its own: see `tails_of_few`.
     """
-    n = len(rows.residuals)
+    n, m = rows.residuals.shape
     if n < FEW_ROWS:
-        return tails_of_few(n, n_determined) if is_scale_chosen else GAUSSIAN
-    values = rows.residuals / rows.deviations
+        return tails_of_few(n, m, n_determined)
+    tails = Tails.gaussian(m)
+    for j, values in enumerate((rows.residuals / rows.deviations).T):
+        reach = float(np.quantile(np.abs(values), 0.9)) or 1.0
 
-    def tails(logarithm: float) -> Tails:
-        degrees = 2 + np.exp(logarithm)
-        return Tails(float(degrees), float(ndtri(0.95) / stdtrit(degrees, 0.95)))
+        def tails_at(logarithm: float, reach: float = reach) -> tuple[float, float]:
+            degrees = 2 + np.exp(logarithm)
+            return degrees, (reach / stdtrit(degrees, 0.95)) ** 2 / (1 - 2 / degrees)
 
-    def loss(logarithm: float) -> float:
-        return -float(np.mean(tails(logarithm).log_density(values)))
+        def densities(logarithm: float, values: np.ndarray = values, at: Any = tails_at) -> Any:
+            degrees, level = at(logarithm)
+            return _log_density(values / np.sqrt(level), degrees) - np.log(level) / 2
 
-    best = tails(minimize_scalar(loss, bounds=(0, 4), method="bounded").x)
-    gain = best.log_density(values) - GAUSSIAN.log_density(values)
-    return best if is_gain(np.sum(gain, axis=1)) else GAUSSIAN
+        # from 3 degrees, below which variances are hardly numbers, to 57, almost a Gaussian
+        best = minimize_scalar(
+            lambda logarithm, of=densities: -float(np.mean(of(logarithm))),
+            bounds=(0, 4),
+            method="bounded",
+        ).x
+        gain = float(np.sum(densities(best) - _log_density(values, np.inf)))
+        if gain > np.log(n):
+            tails.degrees[j], tails.levels[j] = tails_at(best)
+    return tails
 
 
 # -- warped targets --------------------------------------------------------------------------------
@@ -368,7 +406,7 @@ class Jackknife:
             Z,
             rows.residuals / rows.learnt,
             (rows.learnt + rows.variances) / rows.learnt**2,
-            widening * np.abs(rows.residuals) / np.sqrt(rows.noise + rows.variances + rows.lack),
+            widening * np.abs(rows.residuals) / rows.deviations,
         )
 
     def interval(

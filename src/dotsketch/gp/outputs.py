@@ -12,7 +12,7 @@ from .._arrays import Array, is_foreign, like, namespace
 from .._support.stored import array, stored
 from .algebra import Likelihood
 from .columns import Columns
-from .noise import GAUSSIAN, Tails, Warp
+from .noise import Tails, Warp
 from .posterior import evaluate
 
 NORMALIZATIONS = ("standard", "mean", None)
@@ -32,8 +32,8 @@ class Outputs:
     scales: Annotated[np.ndarray, array("f", "m")]
     constant: Annotated[np.ndarray, array("b", "m")]  # zero in units of the model
     is_flat: bool  # whether y was (n,)
+    tails: Tails
     warp: Warp | None = None
-    tails: Tails = GAUSSIAN
 
     @classmethod
     def of(
@@ -45,12 +45,18 @@ class Outputs:
         scales = np.where(constant | (normalize != "standard"), 1.0, deviations)
         if normalize is None:
             means, constant = np.zeros_like(means), np.zeros_like(constant)
-        return cls(means, scales, constant, is_flat)
+        return cls(means, scales, constant, is_flat, Tails.gaussian(len(means)))
 
     @classmethod
     def plain(cls, means: np.ndarray) -> Outputs:  # (C,)
         """Latent functions with these means."""
-        return cls(means, np.ones_like(means), np.zeros(len(means), dtype=bool), False)
+        return cls(
+            means,
+            np.ones_like(means),
+            np.zeros(len(means), dtype=bool),
+            False,
+            Tails.gaussian(len(means)),
+        )
 
     def normal(self, Y: np.ndarray) -> np.ndarray:  # (n, m) -> (n, m)
         """Warped targets in units of the model."""
@@ -90,15 +96,14 @@ class Outputs:
         if variance is None:
             return center, None
         total = variance + noise if include_noise else variance
-        scales = self.scales * (self.tails.deviation if include_noise else 1.0)
-        return center, self.shaped(namespace(total).sqrt(total) * like(scales, total))
+        return center, self.shaped(namespace(total).sqrt(total) * like(self.scales, total))
 
     def quantiles(
         self, mean: Any, variance: Any, noise: Any, levels: np.ndarray
     ) -> Any:  # (n, m) each, (q,) -> (n, q) or (n, m, q)
         """Quantiles of y, or of f without noise."""
         total = variance if noise is None else variance + noise
-        tails = GAUSSIAN if noise is None else self.tails
+        tails = Tails.gaussian(len(self.means)) if noise is None else self.tails
         reach = namespace(total).sqrt(total)[..., None] * like(tails.quantiles(levels), total)
         return self.values(mean[..., None] + reach)
 

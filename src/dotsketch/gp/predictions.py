@@ -229,7 +229,6 @@ class RegressionProcess(RegressorMixin, MultiOutputMixin, BaseEstimator):
         if include_noise:
             places = np.arange(len(covariance))
             covariance[places, places] += self.noise_.at(Z, noise_variance)
-            covariance *= outputs.tails.deviation**2
         return center, outputs.shaped(covariance * outputs.scales**2)
 
     def _lazy_prediction(self, X: Any, return_std: bool, include_noise: bool) -> Any:

@@ -47,6 +47,7 @@ from .noise import (
     LeftOut,
     Noise,
     NoiseFunction,
+    Tails,
     Warp,
     best_factor,
     best_tails,
@@ -339,6 +340,7 @@ class FeatureGPRegressor(RegressionProcess):
         self._check_kernel_of(begun.columns)
         model = Model.of(begun, training.inputs, warp)
         shared = {"columns_": begun.columns, "search_": begun.search}
+        n_determined = determined(begun.search)
         solver = None if is_direct else chosen_solver(self.solver, training.rows, begun.columns)
         if solver is not None:
             if self.noise_variance == "varying":
@@ -346,15 +348,26 @@ class FeatureGPRegressor(RegressionProcess):
             return shared | self._by_passes(model, training.rows, begun, solver, checkpoint), None
         Y = targets(begun.sample[1])[0]
         sums = model.sums(training.rows, Y, checkpoint, self.verbose)
-        solved, some = self._solved(sums, model), model.block(begun.sample)
+        others = ~begun.columns.are_landmarks(begun.sample[0])
+        is_new = np.sum(others) >= JACKKNIFE_ROWS  # there are enough rows that stand for new ones
+        chosen = others if is_new else np.ones_like(others)
+        sample = tuple(None if part is None else part[chosen] for part in begun.sample)
+        X, Y = sample[0], targets(sample[1])[0]
+        solved, some = self._solved(sums, model), model.block(sample)
         is_all = len(Y) == training.rows.n_rows
-        rows = self._left_out(solved, model, begun.sample[0], some, is_all)
+
+        def left_out(solved: Solved, model: Model, some: Columned) -> LeftOut:
+            rows = self._left_out(solved, model, X, some, is_all)
+            # landmarks are predicted too well, and lack less variance than new rows: neither counts
+            return rows if is_new else rows._replace(lack=0 * rows.lack)
+
+        rows = left_out(solved, model, some)
         varies = np.ptp(some.Y, axis=0) > 1e-12 * np.max(np.abs(some.Y), axis=0)  # outputs
         if self._may_vary(model, len(Y)) and np.any(varies):
             function, v = noise_of_x(some.Z, rows.of_outputs(varies))
             varied = rows._replace(noise=v[:, None] * rows.noise)
-            gain = _log_densities(varied.of_outputs(varies)) - _log_densities(
-                rows.of_outputs(varies)
+            gain = np.subtract(
+                *(part.of_outputs(varies).best_log_densities() for part in (varied, rows))
             )
             if self.noise_variance == "varying" or is_gain(gain):
                 rows, solved = varied, solved.with_noise(function)
@@ -364,30 +377,29 @@ class FeatureGPRegressor(RegressionProcess):
                     path = None if checkpoint is None else f"{checkpoint}.varying"
                     sums = weighted.sums(training.rows, Y, path, self.verbose)
                     other = self._solved(sums, weighted)
-                    some = some._replace(weights=1 / function.typical(some.Z))
-                    left = self._left_out(other, weighted, begun.sample[0], some, is_all)
+                    weights = 1 / function.typical(some.Z)
+                    left = left_out(other, weighted, some._replace(weights=weights))
                     left = left._replace(noise=v[:, None] * other.noise.variances)
                     factor = best_factor(left.of_outputs(varies))
                     left = left._replace(noise=factor * left.noise)
                     if is_better(left.of_outputs(varies), rows.of_outputs(varies)):
                         rows, solved = left, other.with_noise(replace(function, factor=factor))
-        outputs, jackknife = solved.outputs, None
-        has_tails = self.noise_variance in ("auto", "varying") and not model.by_row
-        if has_tails and np.any(varies):
-            is_scale_chosen = isinstance(self.prior_variance, str)
-            tails = best_tails(rows.of_outputs(varies), is_scale_chosen, determined(begun.search))
-            outputs = replace(outputs, tails=tails)
+        if self._is_calibrated(model):
+            tails = best_tails(rows, n_determined).only(varies)
+            solved, rows = solved.with_tails(tails), rows.at_level(tails.levels)
+        jackknife = None
         if some.counts is None:  # a row of weight w is w rows, which are left out one by one
             few = slice(JACKKNIFE_ROWS)
             # rows are left out of the coefficients, but have taken part in the choice of the kernel
-            widening = tails_of_few(len(Y), determined(begun.search)).scale
+            n_left = tails_of_few(len(Y), 1, n_determined).degrees[0]
+            widening = np.sqrt(max(len(Y) / n_left, 1.0)) if np.isfinite(n_left) else 1.0
             left = LeftOut(*(part[few] for part in rows))
             jackknife = Jackknife.of(some.Z[few], left, widening)
-        total = rows._replace(variances=rows.variances + rows.lack)
-        densities = total.log_densities(outputs.tails) - float(np.sum(np.log(outputs.scales)))
+        outputs = solved.outputs
+        densities = rows.log_densities(outputs.tails) - float(np.sum(np.log(outputs.scales)))
         if warp is not None:
             densities = densities + np.sum(warp.log_slope(Y), axis=1)
-        values = solved._replace(outputs=outputs).attributes("cholesky", jackknife)
+        values = solved.attributes("cholesky", jackknife)
         return {**shared, **values, "statistics_": solved.sums}, densities
 
     def _searched(
@@ -417,6 +429,11 @@ class FeatureGPRegressor(RegressionProcess):
                 'variance_correction="posterior" compares with k(x, x): the features need a fitted '
                 f"kernel_, which {type(columns.features).__name__} does not have."
             )
+
+    def _is_calibrated(self, model: Model) -> bool:
+        """Whether left-out rows choose the level of the variances."""
+        is_free = isinstance(self.prior_variance, str) and not model.by_row
+        return is_free and self.noise_variance in ("auto", "varying")
 
     def _may_vary(self, model: Model, n: int) -> bool:
         """Whether noise that depends on x is asked for, or may be tried."""
@@ -541,16 +558,18 @@ class FeatureGPRegressor(RegressionProcess):
         model = self._model()
         solved = self._solved(sums, model)
         if self.noise_variance in ("auto", "varying"):
-            tails = self.outputs_.tails
-            tails = (
-                tails if tails.deviation == 1 else tails_of_few(sums.n, determined(self.search_))
-            )
             solved = solved.with_noise(self.noise_.function)
-            solved = solved._replace(outputs=replace(solved.outputs, tails=tails))
         elif model.noise is not None:
             raise ValueError(
                 "The sums have the weights of noise that depends on x: fit again for other noise."
             )
+        if self._is_calibrated(model):
+            tails = self.outputs_.tails
+            if self.statistics_.n < FEW_ROWS:
+                n_determined = determined(self.search_)
+                tails = tails_of_few(sums.n, len(tails.degrees), n_determined)
+                tails = tails.only(~solved.outputs.constant)
+            solved = solved.with_tails(tails)
         return assign(
             self,
             self,
@@ -664,6 +683,15 @@ class Solved(NamedTuple):
     def with_noise(self, function: NoiseFunction | None) -> Solved:
         return self._replace(noise=replace(self.noise, function=function))
 
+    def with_tails(self, tails: Tails) -> Solved:
+        """With these tails, and variances of their level."""
+        outputs, noise, posterior = self.outputs, self.noise, self.posterior
+        return self._replace(
+            outputs=replace(outputs, tails=tails),
+            noise=replace(noise, variances=noise.variances * tails.levels),
+            posterior=replace(posterior, prior_variances=posterior.prior_variances * tails.levels),
+        )
+
     def attributes(self, solver: str, jackknife: Jackknife | None) -> dict[str, Any]:
         return {
             "outputs_": self.outputs,
@@ -760,8 +788,3 @@ class Model(NamedTuple):
             checkpoint=self.checkpoint(path, offset.tolist(), SufficientStatistics.restored),
             progress="rows" if verbose else None,
         )
-
-
-def _log_densities(rows: LeftOut) -> np.ndarray:  # -> (n,)
-    """With the tails that suit the rows."""
-    return rows.log_densities(best_tails(rows))
