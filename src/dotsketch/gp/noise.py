@@ -28,7 +28,6 @@ from sklearn.preprocessing import PowerTransformer, StandardScaler
 
 from .._arrays import is_foreign, like, namespace
 from .._support.stored import array, stored
-from ..metrics import crps_gaussian
 from .algebra import left_out, left_out_of_kernel, likelihood_of_sums, posterior_of_sums
 from .posterior import Posterior, evaluate
 from .sums import SufficientStatistics, positive_rows
@@ -104,15 +103,14 @@ def is_gain(differences: np.ndarray) -> bool:  # (n,)
 
 
 def is_better(rows: LeftOut, others: LeftOut) -> bool:
-    """Whether left-out rows have a smaller CRPS, and means that are hardly worse.
+    """Whether left-out rows are more likely by more than chance, and their means hardly worse.
 
-    Where v(x) is large because f is hard to follow, weights help the likelihood and harm f.
+    Where v(x) is large because f is hard to follow, weights help the likelihood and harm f: 2 % of
+    the error is what a user would give for better intervals.
     """
-    scores = [
-        np.mean(crps_gaussian(r.residuals, 0 * r.noise, r.deviations)) for r in (rows, others)
-    ]
-    errors = [np.sqrt(np.mean(r.residuals**2)) for r in (rows, others)]
-    return bool(scores[0] < scores[1] and errors[0] < 1.02 * errors[1])
+    errors = [np.sqrt(np.mean(part.residuals**2)) for part in (rows, others)]
+    gain = rows.best_log_densities() - others.best_log_densities()
+    return is_gain(gain) and bool(errors[0] < 1.02 * errors[1])
 
 
 # -- noise as a function of x ----------------------------------------------------------------------
