@@ -116,3 +116,15 @@ def test_a_second_fit_is_a_first_one(name):
     twice, once = clone(CASES[name]).fit(*other).fit(X, y), clone(CASES[name]).fit(X, y)
     np.testing.assert_array_equal(twice.predict(X), once.predict(X))
     assert vars(twice).keys() == vars(once).keys()
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_notebooks_show_what_a_fit_chose(name):
+    gp = clone(CASES[name])
+    assert "fitted</th>" not in gp._repr_html_()
+    gp.fit(*data_of(name, 0))
+    html = gp._repr_mimebundle_()["text/html"]
+    assert gp._repr_html_().endswith(html[html.rindex("<table") :])
+    for text in ("fitted</th>", "kernel</td>", "columns</td>", "prior variance</td>"):
+        assert text in html
+    assert ("search</td>" in html) == (gp.search_ is not None)

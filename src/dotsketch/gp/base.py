@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.utils import check_array, column_or_1d
+from sklearn import get_config
+from sklearn.utils import check_array, column_or_1d, estimator_html_repr
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import (
     _check_feature_names,
@@ -20,6 +21,7 @@ from sklearn.utils.validation import (
 )
 
 from .._arrays import Array, as_generator, host, is_foreign
+from .._support.html import html_table
 from .._support.parameters import one_of
 from ..features import check_foreign, is_valid
 from ..kernels import Gaussian, Kernel, Matern
@@ -74,6 +76,29 @@ def plot_relevances(model: Any, ax: Any = None, *, n_inputs: int = 30) -> Any:
     ax.barh([str(names[k]) for k in order], values[order], color="#3b6ea5")
     ax.set_xlabel("relevance (1 / lengthscale, summing to 1)")
     return ax
+
+
+def fitted_html(model: Any) -> str:
+    """What scikit-learn shows of an estimator, and below it a small table of what a fit chose."""
+    html = estimator_html_repr(model)
+    if not hasattr(model, "columns_"):
+        return html
+    search = model.search_
+    facts = [
+        ("kernel", repr(model.kernel_)),
+        ("columns", model.columns_.n_columns),
+        *model._facts(),
+    ]
+    if search is not None:
+        facts.append(("search", f"{len(search.steps)} steps, {search.seconds:.1f} s: see search_"))
+    return html + html_table(("fitted", ""), facts)
+
+
+def mimebundle(model: Any, **options: Any) -> dict[str, str]:
+    """What a notebook shows."""
+    plain = {"text/plain": repr(model)}
+    is_diagram = get_config()["display"] == "diagram"
+    return plain | {"text/html": fitted_html(model)} if is_diagram else plain
 
 
 # -- rows ------------------------------------------------------------------------------------------

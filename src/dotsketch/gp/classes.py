@@ -19,7 +19,16 @@ from .._arrays import as_generator, host, is_foreign, like, namespace
 from .._support.parameters import positive_integer
 from .._support.stored import array
 from ..rows import Block, is_collection, lazy
-from .base import column_blocks, input_names, labels_of, plot_relevances, relevances, without_sums
+from .base import (
+    column_blocks,
+    fitted_html,
+    input_names,
+    labels_of,
+    mimebundle,
+    plot_relevances,
+    relevances,
+    without_sums,
+)
 from .outputs import Outputs, SampledFunctions, joined
 
 FOLDED_ROWS = 1000  # up to here every row is held out once; beyond, one fold is enough
@@ -43,6 +52,14 @@ class ClassificationProcess(ClassifierMixin, BaseEstimator):
 
     relevances_ = property(relevances)
     plot_relevances = plot_relevances
+    _repr_html_inner = fitted_html
+    _repr_mimebundle_ = mimebundle
+
+    def _facts(self) -> list[tuple[str, Any]]:
+        """What a notebook shows of a fit, beside its kernel and its search."""
+        names = ", ".join(map(str, self.classes_))
+        alpha = [("α", self.alpha_)] if hasattr(self, "alpha_") else []
+        return [("classes", names), ("prior variance", self.prior_variance_), *alpha]
 
     @property
     def features_(self) -> Any:

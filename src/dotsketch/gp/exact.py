@@ -54,9 +54,13 @@ class ExactColumns:
         return np.asarray(self.kernel(host(X).astype(np.float64), self.rows), dtype=np.float64)
 
     @property
+    def n_columns(self) -> int:
+        return int(self.rows.shape[0])
+
+    @property
     def block_rows(self) -> int:
         """Rows of a block: 64 MB of columns."""
-        return max(BLOCK_BYTES // (8 * self.rows.shape[0]), 64)
+        return max(BLOCK_BYTES // (8 * self.n_columns), 64)
 
     def added_variance(
         self, X: Any, Z: Any, correction: Any, in_noise: bool, priors: np.ndarray

@@ -19,6 +19,8 @@ from .._support.parameters import one_of
 from ..rows import is_collection, lazy
 from .base import (
     column_blocks,
+    fitted_html,
+    mimebundle,
     plot_relevances,
     relevances,
     row_noise,
@@ -46,6 +48,18 @@ class RegressionProcess(RegressorMixin, MultiOutputMixin, BaseEstimator):
 
     relevances_ = property(relevances)
     plot_relevances = plot_relevances
+    _repr_html_inner = fitted_html
+    _repr_mimebundle_ = mimebundle
+
+    def _facts(self) -> list[tuple[str, Any]]:
+        """What a notebook shows of a fit, beside its kernel and its search."""
+        tails = np.array2string(self.outputs_.tails.degrees, precision=3)
+        varies = "varying with x" if self.noise_.function is not None else "constant"
+        return [
+            ("noise variance", f"{self.noise_variance_}, {varies}"),
+            ("prior variance", self.prior_variance_),
+            ("degrees of freedom of y", tails),
+        ]
 
     @property
     def features_(self) -> Any:
