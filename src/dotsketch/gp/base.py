@@ -291,6 +291,7 @@ class Begun(NamedTuple):
 
     columns: Columns
     sample: Block  # validated random rows, in random order: X, y, noise, sample weight
+    n_new: int  # the first of them, which the features have not seen
     search: Search | None
     seed: int
     rng: np.random.Generator
@@ -300,10 +301,14 @@ def begin(
     estimator: Any,
     training: TrainingRows,
     search: Callable[[Any, Block, np.random.Generator], Search],
+    *,
+    holds_out: bool = False,
 ) -> Begun:
     """Describe the features, search their kernel if that is asked for, and fit them.
 
-    `search(features, sample, rng)` finds the best kernel.
+    `search(features, sample, rng)` finds the best kernel. With `holds_out`, features that the model
+    chooses, of fewer columns than rows, do not see a fifth of the sample: they carry k(x, x) of the
+    rows that they are fitted to better than that of new ones.
     """
     seed = int(as_generator(estimator.random_state).integers(2**31 - 1))
     rng = np.random.default_rng(seed)
@@ -315,6 +320,12 @@ def begin(
     if wants_search(estimator.optimize, is_default(estimator.features)):
         result = search(features, sample, rng)
         features = with_kernel(features, result.kernel)
+    n_new = sample[0].shape[0] // 5
+    if holds_out and is_default(estimator.features):
+        n_new = n_new if sample[0].shape[0] - n_new >= features.n_components else 0
+        fitting = (sample[0][n_new:], sample[1][n_new:]) if n_new else fitting
+    else:
+        n_new = 0
     columns = Columns.fit(
         features,
         *fitting,
@@ -322,7 +333,7 @@ def begin(
         joins_parts=getattr(estimator, "posterior", "real") == "real",
         has_trend=getattr(estimator, "trend", None) is not None,
     )
-    return Begun(columns, sample, result, seed, rng)
+    return Begun(columns, sample, n_new, result, seed, rng)
 
 
 def check_optimize(value: Any) -> None:

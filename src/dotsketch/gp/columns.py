@@ -177,15 +177,6 @@ class Columns:
         prior = np.asarray(prior, dtype=np.float64)
         return np.maximum(prior - expected, 0), prior
 
-    def are_landmarks(self, X: Any) -> np.ndarray:  # (n, d) -> (n,) bool
-        """Which rows Nyström features were made of: they carry these better than new rows."""
-        last, seen = last_map(self.features, X)
-        landmarks = getattr(getattr(last, "weights_", None), "rows", None)
-        if landmarks is None or is_sparse(landmarks) or is_sparse(seen):
-            return np.zeros(X.shape[0], dtype=bool)
-        keys = {row.tobytes() for row in np.asarray(landmarks, dtype=np.float64)}
-        return np.array([row.tobytes() in keys for row in np.asarray(seen, dtype=np.float64)])
-
     def added_variance(
         self, X: Any, Z: Any, correction: str | None, in_noise: bool, priors: np.ndarray
     ) -> Any:  # (n, d), (n, n_columns), (m,) -> (n, m), or 0

@@ -336,7 +336,8 @@ class FeatureGPRegressor(RegressionProcess):
         if transform is not None:
             some = training.sample(SAMPLE_ROWS, np.random.default_rng(0))
             warp = Warp.of(transform, targets(some[1])[0])
-        begun = begin(self, training, partial(self._searched, warp))
+        search = partial(self._searched, warp)
+        begun = begin(self, training, search, holds_out=self._is_calibrated)
         self._check_kernel_of(begun.columns)
         model = Model.of(begun, training.inputs, warp)
         shared = {"columns_": begun.columns, "search_": begun.search}
@@ -346,29 +347,26 @@ class FeatureGPRegressor(RegressionProcess):
             if self.noise_variance == "varying":
                 raise ValueError('noise_variance="varying" needs solver="cholesky".')
             return shared | self._by_passes(model, training.rows, begun, solver, checkpoint), None
-        Y = targets(begun.sample[1])[0]
+        X, Y = begun.sample[0], targets(begun.sample[1])[0]
         sums = model.sums(training.rows, Y, checkpoint, self.verbose)
-        others = ~begun.columns.are_landmarks(begun.sample[0])
-        is_new = np.sum(others) >= JACKKNIFE_ROWS  # there are enough rows that stand for new ones
-        chosen = others if is_new else np.ones_like(others)
-        sample = tuple(None if part is None else part[chosen] for part in begun.sample)
-        X, Y = sample[0], targets(sample[1])[0]
-        solved, some = self._solved(sums, model), model.block(sample)
-        is_all = len(Y) == training.rows.n_rows
+        solved, some = self._solved(sums, model), model.block(begun.sample)
+        is_all, n_new = len(Y) == training.rows.n_rows, begun.n_new
 
         def left_out(solved: Solved, model: Model, some: Columned) -> LeftOut:
             rows = self._left_out(solved, model, X, some, is_all)
-            # landmarks are predicted too well, and lack less variance than new rows: neither counts
-            return rows if is_new else rows._replace(lack=0 * rows.lack)
+            # rows that the features have seen lack less variance than new ones: it does not count
+            return rows if n_new else rows._replace(lack=0 * rows.lack)
+
+        def judged(rows: LeftOut) -> LeftOut:
+            """Rows that stand for new ones, and outputs that vary."""
+            return LeftOut(*(part[: n_new or None, varies] for part in rows))
 
         rows = left_out(solved, model, some)
         varies = np.ptp(some.Y, axis=0) > 1e-12 * np.max(np.abs(some.Y), axis=0)  # outputs
         if self._may_vary(model, len(Y)) and np.any(varies):
             function, v = noise_of_x(some.Z, rows.of_outputs(varies))
             varied = rows._replace(noise=v[:, None] * rows.noise)
-            gain = np.subtract(
-                *(part.of_outputs(varies).best_log_densities() for part in (varied, rows))
-            )
+            gain = judged(varied).best_log_densities() - judged(rows).best_log_densities()
             if self.noise_variance == "varying" or is_gain(gain):
                 rows, solved = varied, solved.with_noise(function)
                 if training.rows.repeatable:
@@ -382,14 +380,16 @@ class FeatureGPRegressor(RegressionProcess):
                     left = left._replace(noise=v[:, None] * other.noise.variances)
                     factor = best_factor(left.of_outputs(varies))
                     left = left._replace(noise=factor * left.noise)
-                    if is_better(left.of_outputs(varies), rows.of_outputs(varies)):
+                    if is_better(judged(left), judged(rows)):
                         rows, solved = left, other.with_noise(replace(function, factor=factor))
-        if self._is_calibrated(model):
-            tails = best_tails(rows, n_determined).only(varies)
+        if self._is_calibrated and not model.by_row:
+            tails = Tails.gaussian(len(varies))
+            best = best_tails(judged(rows), n_determined)
+            tails.degrees[varies], tails.levels[varies] = best.degrees, best.levels
             solved, rows = solved.with_tails(tails), rows.at_level(tails.levels)
         jackknife = None
         if some.counts is None:  # a row of weight w is w rows, which are left out one by one
-            few = slice(JACKKNIFE_ROWS)
+            few = slice(min(n_new or len(Y), JACKKNIFE_ROWS))
             # rows are left out of the coefficients, but have taken part in the choice of the kernel
             n_left = tails_of_few(len(Y), 1, n_determined).degrees[0]
             widening = np.sqrt(max(len(Y) / n_left, 1.0)) if np.isfinite(n_left) else 1.0
@@ -399,6 +399,7 @@ class FeatureGPRegressor(RegressionProcess):
         densities = rows.log_densities(outputs.tails) - float(np.sum(np.log(outputs.scales)))
         if warp is not None:
             densities = densities + np.sum(warp.log_slope(Y), axis=1)
+        densities = densities[: n_new or None]
         values = solved.attributes("cholesky", jackknife)
         return {**shared, **values, "statistics_": solved.sums}, densities
 
@@ -430,10 +431,11 @@ class FeatureGPRegressor(RegressionProcess):
                 f"kernel_, which {type(columns.features).__name__} does not have."
             )
 
-    def _is_calibrated(self, model: Model) -> bool:
+    @property
+    def _is_calibrated(self) -> bool:
         """Whether left-out rows choose the level of the variances."""
-        is_free = isinstance(self.prior_variance, str) and not model.by_row
-        return is_free and self.noise_variance in ("auto", "varying")
+        is_free = self.noise_variance in ("auto", "varying")
+        return is_free and isinstance(self.prior_variance, str)
 
     def _may_vary(self, model: Model, n: int) -> bool:
         """Whether noise that depends on x is asked for, or may be tried."""
@@ -563,7 +565,7 @@ class FeatureGPRegressor(RegressionProcess):
             raise ValueError(
                 "The sums have the weights of noise that depends on x: fit again for other noise."
             )
-        if self._is_calibrated(model):
+        if self._is_calibrated and not model.by_row:
             tails = self.outputs_.tails
             if self.statistics_.n < FEW_ROWS:
                 n_determined = determined(self.search_)
