@@ -116,7 +116,11 @@ class ClassificationProcess(ClassifierMixin, BaseEstimator):
         if not with_variance:
             return mean, None
         variance = self.posterior_.variance(Z) + self.columns_.added_variance(
-            rows, Z, self.variance_correction, True, self.posterior_.prior_variances
+            rows,
+            Z,
+            self.variance_correction,
+            self.columns_.greatest_lack,
+            self.posterior_.prior_variances,
         )
         return mean, variance if is_foreign(variance) else np.maximum(variance, 0)
 

@@ -49,6 +49,7 @@ class Columns:
     ]  # standard deviations, as the kernel sees X
     trend: LinearTrend | None = None
     usual_lack: float = 0.0  # the mean share of k(x, x) that training rows lack
+    greatest_lack: float = 0.0  # the greatest share of 500 of them
     vanishing_level: float | None = None  # mean k(x, x) of features that carry almost nothing of it
 
     @classmethod
@@ -85,8 +86,13 @@ class Columns:
                 stacklevel=5,
             )
         shares = lack / np.maximum(prior, np.finfo(float).tiny)
-        usual = min(float(np.mean(shares)), 1 - 1e-6)
-        return replace(columns, usual_lack=usual, vanishing_level=level if is_vanishing else None)
+        usual, greatest = (min(float(v), 1 - 1e-6) for v in (np.mean(shares), np.max(shares)))
+        return replace(
+            columns,
+            usual_lack=usual,
+            greatest_lack=greatest,
+            vanishing_level=level if is_vanishing else None,
+        )
 
     def __call__(self, X: Any) -> Any:  # (n, d) -> (n, n_columns)
         """The columns of validated rows: on the host, or in the foreign array library of X."""
@@ -178,16 +184,17 @@ class Columns:
         return np.maximum(prior - expected, 0), prior
 
     def added_variance(
-        self, X: Any, Z: Any, correction: str | None, in_noise: bool, priors: np.ndarray
+        self, X: Any, Z: Any, correction: str | None, usual: float, priors: np.ndarray
     ) -> Any:  # (n, d), (n, n_columns), (m,) -> (n, m), or 0
         """What predictions add to the variance of the columns, for every prior variance.
 
-        "posterior" is all of k(x, x) − E k̂(x, x), None nothing. With "auto" noise that was chosen
-        (`in_noise`) contains what the training rows lack of Nyström features; so this is
-        k(x, x) (u − v)/(1 − v) where the share u that the row lacks is above v, the mean share of
-        the training rows: little near the data, all of k(x, x) far from them. All of the lack,
-        v = 0, if the noise was given. Of other features the lack counts only where they carry less
-        than 1 % of k(x, x), so that no variance is 0 in silence.
+        "posterior" is all of k(x, x) − E k̂(x, x), None nothing. "auto" is, for Nyström features,
+        k(x, x) (u − v)/(1 − v) where the share u that the row lacks is above v, the `usual` one
+        that the model has learnt with: little near the data, all of k(x, x) far from them. v = 0 if
+        the noise was given. Noise that was chosen contains the mean share of the training rows.
+        Latent functions of classes have no noise to contain it, and their prior variance was chosen
+        by rows that lack as much: for these v is the greatest share. Of other features the lack
+        counts only where they carry less than 1 % of k(x, x), so that no variance is 0 in silence.
         """
         if correction is None:
             return 0.0
@@ -197,8 +204,8 @@ class Columns:
             where = namespace(lack).where
             if not getattr(last_map(self.features)[0], "lacks_variance", False):
                 lack = where(lack > 0.99 * prior, lack, zero)
-            elif in_noise and self.usual_lack > 0:
-                lack = (lack - self.usual_lack * prior) / (1 - self.usual_lack)
+            elif usual > 0:
+                lack = (lack - usual * prior) / (1 - usual)
                 lack = where(lack > 0, where(lack < prior, lack, prior), zero)
         return lack[:, None] * like(np.ascontiguousarray(priors), lack)
 

@@ -46,6 +46,7 @@ from .search import Search, best_kernel, determined
 class ExactColumns:
     """k(x, X) for all training rows X."""
 
+    usual_lack = greatest_lack = 0.0
     kernel: Any
     rows: Annotated[Any, array("f", "n", "d", sparse=True)]
     input_scales: Annotated[np.ndarray, array("f", "d")]
@@ -63,7 +64,7 @@ class ExactColumns:
         return max(BLOCK_BYTES // (8 * self.n_columns), 64)
 
     def added_variance(
-        self, X: Any, Z: Any, correction: Any, in_noise: bool, priors: np.ndarray
+        self, X: Any, Z: Any, correction: Any, usual: float, priors: np.ndarray
     ) -> np.ndarray:  # -> (n*, m)
         """s k(x, x): the variance of the posterior is what is subtracted from it."""
         return np.asarray(self.kernel.diag(host(X).astype(np.float64)))[:, None] * priors

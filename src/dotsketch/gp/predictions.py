@@ -222,7 +222,7 @@ class RegressionProcess(RegressorMixin, MultiOutputMixin, BaseEstimator):
             rows,
             Z,
             self.variance_correction,
-            self.noise_.is_chosen,
+            self.columns_.usual_lack if self.noise_.is_chosen else 0.0,
             self.posterior_.prior_variances,
         )
 

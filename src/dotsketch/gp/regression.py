@@ -480,8 +480,9 @@ class FeatureGPRegressor(RegressionProcess):
         every = np.broadcast_to(variances, some.Y.shape)
         every = every if some.weights is None else every / some.weights[:, None]
         learnt = every if some.counts is None else every / some.counts[:, None]
+        usual = model.columns.usual_lack if noise.is_chosen else 0.0
         lack = model.columns.added_variance(
-            X, some.Z, self.variance_correction, noise.is_chosen, posterior.prior_variances
+            X, some.Z, self.variance_correction, usual, posterior.prior_variances
         )
         Y = outputs.normal(some.Y)
         return LeftOut.of(posterior, some.Z, Y, learnt, is_all, noise=every, lack=lack)
