@@ -8,7 +8,6 @@ that library, on its device, with gradients.
 """
 
 from .base import FeatureMap, check_fitted, check_foreign, is_valid
-from .degenerate import without_degenerate_warnings
 from .design import Design, Unsuited
 from .fourier import FourierDesign, FourierFeatures
 from .maclaurin import Allocation, MaclaurinDesign, MaclaurinFeatures
@@ -57,5 +56,4 @@ __all__ = [
     "check_kernel",
     "check_rows",
     "is_valid",
-    "without_degenerate_warnings",
 ]

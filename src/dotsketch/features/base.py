@@ -37,7 +37,6 @@ from .._support.memory import usable_memory
 from .._support.parameters import one_of
 from ..kernels import Kernel
 from ..rows import float_type, in_memory_sample, is_collection, lazy
-from .degenerate import degenerate
 from .design import Design
 from .study import (
     SAMPLE_ROWS,
@@ -102,10 +101,11 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         X = fitted._validate(X, reset=True)
         kernel = kernel.named(getattr(fitted, "feature_names_in_", None))
         rng = as_generator(self.random_state)
-        design = self.design(Study(kernel, X, n_pairs_sample=None, random_state=rng))
+        study = Study(kernel, X, n_pairs_sample=None, random_state=rng)
+        design = self.design(study)
         self._check_memory(design)
         weights = design.sample(rng, X)
-        for message in (*design.cautions(), *degenerate(design, X, rng.spawn(1)[0])):
+        for message in design.cautions(study):
             warnings.warn(message, UserWarning, stacklevel=2)
         fitted.kernel_, fitted.design_, fitted.weights_ = design.kernel, design, weights
         self.__dict__ = fitted.__dict__

@@ -222,7 +222,8 @@ class SphericalDesign(WaveDesign):
     def has_formula(self) -> bool:  # type: ignore[override]
         return self.projection != "sorf"
 
-    def cautions(self) -> Iterator[str]:
+    def cautions(self, study: Study) -> Iterator[str]:
+        yield from super().cautions(study)
         if not self.is_nearly_uniform:
             yield (
                 f'projection="sorf" in {self.ambient_dimension} coordinates: its directions are '

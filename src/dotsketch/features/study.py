@@ -23,6 +23,7 @@ from .._arrays import (
     host,
     is_foreign,
     is_sparse,
+    is_traced,
     like,
     namespace,
     share_of_entries,
@@ -149,6 +150,15 @@ class Study:
     def rows(self, n_rows: int) -> np.ndarray:  # -> (n_rows or fewer, d)
         """Rows of X at random."""
         return take_rows(self.X, self._numbers[: min(n_rows, most_rows(self.dimension))])
+
+    @cached_property
+    def few_rows(self) -> np.ndarray:  # -> (64 or fewer, d)
+        """Rows that warnings look at; none if they are traced, or four different ones at most."""
+        n = min(64, (1 << 22) // self.dimension)  # of 32 MiB
+        if is_traced(self.X) or n < 5:
+            return np.empty((0, self.dimension))
+        rows = sample_rows(self.X, n, self.streams[0])
+        return rows if len(np.unique(rows, axis=0)) > 4 else rows[:0]
 
     @cached_property
     def centre(self) -> np.ndarray | None:

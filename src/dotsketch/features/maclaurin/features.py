@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Annotated, Any, NamedTuple
@@ -79,10 +80,6 @@ class MaclaurinDesign(Design):
     def weight_bytes(self) -> float:
         per_projection = 16 if self.sketch.startswith(("tensor", "balanced")) else self.dimension
         return 8.0 * per_projection * self.n_projections
-
-    @property
-    def highest_degree(self) -> int:  # type: ignore[override]
-        return self.allocation.max_degree
 
     def sample(self, rng: np.random.Generator, rows: Array | None = None) -> tuple[Any, ...]:
         """Weights of the blocks in use, one random stream each."""
@@ -212,18 +209,24 @@ class MaclaurinDesign(Design):
             total[start : start + step] = np.sum(squares * lengths[:, None] ** degrees, axis=1)
         return total
 
-    def median_share(self, rows: np.ndarray) -> float:  # (n, d)
-        exact = np.asarray(self.kernel.detached().diag(rows))
-        held = self.detached().expected_diagonal(rows, rows)
-        share = np.divide(held, exact, out=np.ones_like(exact), where=exact > 0)
-        return float(np.median(share))
-
-    def detached(self) -> MaclaurinDesign:
-        """The same without gradients to the kernel's parameters."""
-        if not self.is_differentiable:
-            return self
-        kernel = self.kernel.detached()
-        return replace(self, kernel=kernel, expansion=replace(self.expansion, kernel=kernel))
+    def cautions(self, study: Study) -> Iterator[str]:
+        """Also of a truncated series that holds little of k(x, x)."""
+        messages = list(super().cautions(study))
+        yield from messages
+        rows = study.few_rows
+        if messages or self.is_differentiable or not len(rows):
+            return
+        with np.errstate(over="ignore", invalid="ignore"):
+            held, exact = self.expected_diagonal(rows, rows), self.kernel.diag(rows)
+            share = np.median(np.divide(held, exact, out=np.ones_like(exact), where=exact > 0))
+        if share < 0.01:
+            yield (
+                f"The features hold at most {share:.2g} of k(x, x) for half of the training rows, "
+                "so they are nearly zero there: the rows are too far from the centre for the "
+                f"series of {self.kernel} up to degree {self.allocation.max_degree}. Use a larger "
+                "lengthscale or a smaller gamma, a larger max_degree, more columns, or "
+                "NystromFeatures."
+            )
 
 
 class MaclaurinFeatures(FeatureMap):
