@@ -303,21 +303,6 @@ def test_overflow_is_refused(name, output, X, library):
     assert np.all(np.isfinite(model.transform(1e6 * X)))  # float64 holds them
 
 
-@pytest.mark.parametrize("output", ["real", "complex", "complex_to_real"])
-@pytest.mark.parametrize("as_sparse", [False, True])
-def test_underflow_is_warned_of(output, as_sparse, X):
-    features = PolynomialSketch(5, coef0=0.0, n_components=8, output=output, random_state=0)
-    small = (1e-10 * X).astype(np.float32)  # (10⁻¹⁰)⁵ is below the least number of float32
-    features.fit(X)
-    with pytest.warns(UserWarning, match="The features underflow float32.*about unit norm") as seen:
-        features.transform(sparse.csr_array(small) if as_sparse else small)
-    assert seen[0].filename == __file__
-    assert np.all(np.abs(features.transform(1e-10 * X)).max(axis=1) > 1e-55)  # float64 does it
-    features.transform(0 * small)  # rows of zeros have features zero
-    small[0] = 1
-    features.transform(small)  # a batch with rows of usual size
-
-
 def test_overflow_of_sparse_input_is_refused(X):
     model = PolynomialSketch(9, n_components=4, random_state=0).fit(X)
     with pytest.raises(ValueError, match="The features overflow float32"):

@@ -1,16 +1,12 @@
 """Features of any data of any shape are finite and of the right shape, or refused clearly."""
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from dotsketch import PolynomialSketch
 from dotsketch.sketches import SKETCHES
-
-# The rows drawn may be tiny: that their features underflow is said in a warning of its own.
-pytestmark = pytest.mark.filterwarnings("ignore:The features underflow")
 
 
 @st.composite

@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Sequence
 from copy import copy
 from functools import cache
-from typing import Any, ClassVar, Self, TypeGuard
+from typing import Any, ClassVar, Self, TypeGuard, TypeVar
 
 import numpy as np
 from sklearn import get_config
@@ -54,6 +54,10 @@ NO_SERIES = (
     "each part side by side, as in FeatureUnion)"
 )
 NOT_OPTIONS = ("kernel", "n_components", "n_jobs", "random_state", "verbose")
+OF_KERNEL = ("degree", "gamma", "coef0")  # parameters that stand for one
+
+
+DesignT = TypeVar("DesignT", bound=Design)
 
 
 class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -81,6 +85,11 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
     def design(self, study: Study) -> Design:
         """What the data decide; Unsuited if the features suit not the kernel or the data."""
         raise NotImplementedError
+
+    def of_study(self, kind: type[DesignT], study: Study, **decided: Any) -> DesignT:
+        """A design for the kernel and the rows of a study, and what a family decides."""
+        shared = {"kernel": study.resolved, "dimension": study.dimension, "output": self.output}
+        return kind(**{**shared, "n_components": self.n_components, **decided})
 
     def label(self) -> str:
         """The name of this candidate: its family and the options that distinguish it."""
@@ -185,7 +194,8 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
 
     def options(self) -> dict[str, Any]:
         """All parameters but the kernel, the number of columns and what does not change errors."""
-        return {k: v for k, v in self.get_params(deep=False).items() if k not in NOT_OPTIONS}
+        own = self.get_params(deep=False).items()
+        return {k: v for k, v in own if k not in (*NOT_OPTIONS, *OF_KERNEL)}
 
     def for_kernel(self, kernel: Kernel, n_components: int, **shared: Any) -> Self:
         """An unfitted copy for this kernel and number of columns; `shared` sets parameters."""

@@ -32,10 +32,6 @@ class Unsuited(ValueError):
     """The features do not suit the kernel, the data, or the number of columns; it says why."""
 
 
-class UnsuitedKernel(Unsuited, TypeError):
-    """The features are for kernels of another kind."""
-
-
 @dataclass(frozen=True, eq=False)
 class Design:
     """What the data decide of a feature map.
@@ -74,8 +70,8 @@ class Design:
 
     @property
     def weight_bytes(self) -> float:
-        """About how much memory the weights take, which is compared with what there is."""
-        return 0.0
+        """About how much memory the weights take: eight bytes for every two operations."""
+        return 4.0 * self.cost
 
     def sample(self, rng: np.random.Generator, rows: Array | None = None) -> Any:
         """Random weights: named tuples of NumPy arrays. Landmarks are chosen from `rows` (n, d)."""
@@ -89,17 +85,16 @@ class Design:
         """The weights as a function of chunks of rows like these."""
         raise NotImplementedError
 
-    def inputs(self, rows: Array) -> Array:  # (n, d) -> (n, inputs of the prepared weights)
-        """What the prepared weights take, from a chunk of rows."""
-        return rows
+    # What the prepared weights take, from a chunk of rows; None: the rows themselves
+    inputs: ClassVar[Any] = None
 
     def cautions(self, study: Study) -> Iterator[str]:
         """What a fit warns of: features that represent next to nothing of the kernel."""
         kernel: Any = self.kernel
         rows = study.few_rows
-        if hasattr(kernel, "lengthscale") and not is_traced(kernel.lengthscale) and len(rows):
+        if len(rows) and hasattr(kernel, "lengthscale") and not is_traced(kernel.lengthscale):
             lengthscale = np.asarray(host(kernel.lengthscale), dtype=np.float64)
-            inputs = np.asarray(self.inputs(rows))
+            inputs = rows if self.inputs is None else np.asarray(self.inputs(rows))
             with np.errstate(over="ignore", invalid="ignore", under="ignore"):
                 if lengthscale.ndim == 0:
                     yield from uneven(inputs)

@@ -30,7 +30,7 @@ from .._backends import Prepared, backend_of, keeps_prepared, kept
 from .._support.parameters import one_of
 from .._support.stored import array, check_lengths, stored
 from ..kernels import DistanceKernel, Gaussian, Kernel
-from ..projections import PROJECTIONS, Frequencies, orthogonal_covariance, sphere_mean
+from ..projections import Frequencies, orthogonal_covariance, sphere_mean
 from .base import FeatureMap
 from .design import Design, Unsuited
 from .study import Study, check_kernel
@@ -53,10 +53,6 @@ class WaveDesign(Design):
     """
 
     projection: str = "orthogonal"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        one_of("projection", self.projection, PROJECTIONS)
 
     @cached_property
     def frequencies(self) -> Frequencies:
@@ -119,11 +115,6 @@ class WaveDesign(Design):
         n = self.frequencies.n_frequencies
         return self.frequencies.cost(self.dimension) + 20.0 * 2 * n
 
-    @property
-    def weight_bytes(self) -> float:
-        per_frequency = 4 if self.projection == "sorf" else 8 * self.dimension
-        return float(per_frequency * self.frequencies.n_frequencies)
-
 
 @stored
 @dataclass(frozen=True, eq=False)
@@ -169,11 +160,12 @@ class FourierDesign(WaveDesign):
         return self.projection == "independent" and not self.has_constant_norms
 
     def sample(self, rng: np.random.Generator, rows: Array | None = None) -> WaveWeights:
-        ambient, n = self.ambient_dimension, self.frequencies.n_frequencies
-        radii = np.full(n, math.sqrt(ambient)) if self.has_constant_norms else None
         kernel: Any = self.kernel
+        radii, n = None, self.frequencies.n_frequencies
+        if self.has_constant_norms:
+            radii = np.full(n, math.sqrt(self.ambient_dimension))
         if not self.is_gaussian:
-            radii = np.sqrt(rng.chisquare(ambient, n)) if radii is None else radii
+            radii = np.sqrt(rng.chisquare(self.ambient_dimension, n)) if radii is None else radii
             radii = radii * kernel.frequency_factors(n, rng)
         return self.sample_waves(rng, radii)
 
@@ -340,14 +332,8 @@ class FourierFeatures(FeatureMap):
                 f"{study.unresolved!r} has no spectral density: implement its method "
                 "frequency_factors(n, rng), see DistanceKernel, or use NystromFeatures."
             )
-        return FourierDesign(
-            study.resolved,
-            study.dimension,
-            self.n_components,
-            self.output,
-            self.projection,
-            self.norms,
-        )
+        options = {"projection": self.projection, "norms": self.norms}
+        return self.of_study(FourierDesign, study, **options)
 
     def label(self) -> str:
         norms = "" if self.norms == "auto" else f", {self.norms} norms"

@@ -28,13 +28,13 @@ from .._arrays import (
     plain,
 )
 from .._backends import Prepared
-from .._support.parameters import check_even, one_of
+from .._support.parameters import check_even
 from .._support.stored import array, stored
 from ..kernels import DotProductKernel, Exponential, Gaussian
-from ..projections import PROJECTIONS, Frequencies, orthogonal_covariance
+from ..projections import Frequencies, orthogonal_covariance
 from .base import FeatureMap, check_fitted
-from .design import Design, UnsuitedKernel
-from .study import Study
+from .design import Design
+from .study import Study, check_kernel
 
 
 @stored
@@ -57,7 +57,6 @@ class PositiveDesign(Design):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        one_of("projection", self.projection, PROJECTIONS)
         if self.hyperbolic:
             check_even(self.n_components, "hyperbolic features come in pairs")
 
@@ -68,11 +67,6 @@ class PositiveDesign(Design):
     @property
     def cost(self) -> float:
         return self.frequencies.cost(self.dimension) + 20.0 * self.n_components
-
-    @property
-    def weight_bytes(self) -> float:
-        per_frequency = 4 if self.projection == "sorf" else 8 * self.dimension
-        return float(per_frequency * self.frequencies.n_frequencies)
 
     def sample(self, rng: np.random.Generator, rows: Array | None = None) -> Any:
         return self.frequencies.sample(self.dimension, rng)
@@ -237,19 +231,14 @@ class PositiveFeatures(FeatureMap):
         self.random_state = random_state
 
     def design(self, study: Study) -> PositiveDesign:
-        if not isinstance(study.unresolved, (Exponential, Gaussian)):
-            raise UnsuitedKernel(
-                f"Positive features are for Exponential() and Gaussian(); got "
-                f"{study.unresolved!r}. MaclaurinFeatures supports every dot product kernel."
-            )
-        return PositiveDesign(
-            study.resolved,
-            study.dimension,
-            self.n_components,
-            projection=self.projection,
-            hyperbolic=bool(self.hyperbolic),
-            centre=study.centre,
+        check_kernel(
+            study.unresolved,
+            (Exponential, Gaussian),
+            "Positive features are for Exponential() and Gaussian(), MaclaurinFeatures for every "
+            "dot product kernel",
         )
+        options = {"projection": self.projection, "hyperbolic": bool(self.hyperbolic)}
+        return self.of_study(PositiveDesign, study, centre=study.centre, **options)
 
     def label(self) -> str:
         return f"positive: {self.projection}{', hyperbolic' if self.hyperbolic else ''}"

@@ -446,15 +446,9 @@ class SphericalFeatures(FeatureMap):
         kernel: Any = study.resolved
         if getattr(study.unresolved, "lengthscale", None) == "median":  # that of unit rows
             kernel = study.unresolved.resolve(directions(study.fitting)[0])
-        design = SphericalDesign(
-            kernel,
-            study.dimension,
-            self.n_components,
-            self.output,
-            projection,
-            density=kernel_density(kernel.detached(), ambient),
-            normalize=bool(self.normalize),
-        )
+        density = kernel_density(kernel.detached(), ambient)
+        options = {"projection": projection, "normalize": bool(self.normalize)}
+        design = self.of_study(SphericalDesign, study, kernel=kernel, density=density, **options)
         design.inputs(study.X)  # refuses rows without a direction, or of another norm
         return design
 

@@ -31,7 +31,7 @@ from .._arrays import (
 from .._support.parameters import positive_integer
 from ..kernels import Kernel
 from ..rows import in_memory_sample
-from .design import Design, UnsuitedKernel
+from .design import Design
 
 SAMPLE_ROWS = 10_000  # of a Dask collection: fits and plans see no more of its rows
 OVERFLOW = (
@@ -92,20 +92,19 @@ class Study:
     def __init__(
         self, kernel: Kernel, X: Array, *, n_pairs_sample: int | None = 500, random_state: Any = 0
     ):
-        check_kernel(kernel)
         if n_pairs_sample is not None:
             n_pairs_sample = positive_integer("n_pairs_sample", n_pairs_sample)
         self.n_pairs_sample = n_pairs_sample
         self.n_rows, self.dimension = X.shape
         self.unresolved = kernel
         self.X = X
-        self._random_state = random_state
+        self._rng = as_generator(random_state)
 
     @cached_property
     def streams(self) -> list[np.random.Generator]:
         """Generators of the rows, and of what a design draws. They are children of that of the
         weights, whose own numbers are left alone."""
-        return as_generator(self._random_state).spawn(2)
+        return self._rng.spawn(2)
 
     @cached_property
     def resolved(self) -> Any:
@@ -152,12 +151,13 @@ class Study:
         return take_rows(self.X, self._numbers[: min(n_rows, most_rows(self.dimension))])
 
     @cached_property
-    def few_rows(self) -> np.ndarray:  # -> (64 or fewer, d)
-        """Rows that warnings look at; none if they are traced, or four different ones at most."""
-        n = min(64, (1 << 22) // self.dimension)  # of 32 MiB
-        if is_traced(self.X) or n < 5:
+    def few_rows(self) -> np.ndarray:  # -> (64, d)
+        """Rows that warnings look at; none of traced or very wide data, or where there are too few
+        different ones to judge by."""
+        is_wide = most_rows(self.dimension) <= 50  # some rows would take more than 32 MiB
+        if is_wide or (not isinstance(self.X, np.ndarray) and is_traced(self.X)):
             return np.empty((0, self.dimension))
-        rows = sample_rows(self.X, n, self.streams[0])
+        rows = sample_rows(self.X, 64, self.streams[0])
         return rows if len(np.unique(rows, axis=0)) > 4 else rows[:0]
 
     @cached_property
@@ -376,11 +376,11 @@ def column_means(X: Array) -> np.ndarray:
     return np.asarray(host(namespace(X).mean(X, axis=0)), dtype=np.float64)
 
 
-def check_kernel(kernel: Any, kind: type = Kernel, advice: str = "") -> None:
-    """Raise a TypeError unless it is a kernel, and of the kind that the features are for."""
+def check_kernel(kernel: Any, kinds: Any = Kernel, advice: str = "") -> None:
+    """Raise a TypeError unless it is a kernel, and one that the features are for."""
     if not isinstance(kernel, Kernel):
         raise TypeError(
             f"kernel must be a kernel of dotsketch, such as Gaussian(); got {kernel!r}."
         )
-    if not isinstance(kernel, kind):
-        raise UnsuitedKernel(f"{advice}; got {kernel!r}.")
+    if not isinstance(kernel, kinds):
+        raise TypeError(f"{advice}; got {kernel!r}.")
