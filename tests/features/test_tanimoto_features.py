@@ -126,7 +126,7 @@ def test_the_mean_is_the_expansion_by_enumeration():
     X = np.array([[1.0, 0, 2], [1, 1, 0], [0, 3, 1], [2, 2, 2]])
     features = MaclaurinFeatures(Tanimoto(), sketch="rademacher", n_components=1, random_state=0)
     features.fit(X)
-    [block], [weights] = features.design_.blocks, features.weights_
+    [number], [weights] = features.design_.numbers, features.weights_
     total = np.zeros((4, 4))
     for signs in itertools.product((0, 2), repeat=3):
         turns = np.array(signs, dtype=weights.turns.dtype).reshape(1, 1, 3)
@@ -134,8 +134,10 @@ def test_the_mean_is_the_expansion_by_enumeration():
         Z = features.transform(X)
         total += Z @ Z.T / 8
     inputs = features.design_.expansion.inputs(X)
-    w = inputs.weights[:, block.number]
-    expected = block.root**2 * np.outer(w, w) * (inputs.unit @ inputs.unit.T)
+    w = inputs.weights[:, number]
+    expected = (
+        features.allocation_.coefficients[number] * np.outer(w, w) * (inputs.unit @ inputs.unit.T)
+    )
     np.testing.assert_allclose(total, expected, rtol=1e-12)
 
 

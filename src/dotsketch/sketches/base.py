@@ -177,9 +177,9 @@ class SeparableSketch(Sketch):
         """The variance with that many projections (a number, or an array of them)."""
         raise NotImplementedError
 
-    def pair_sum_terms(self, part: str, dimension: int, max_degree: int) -> PairSumTerms | None:
-        """The terms of every budget for `_backends.pair_terms`, or None if it has no such sums."""
-        return None
+    def pair_sum_terms(self, part: str, dimension: int, max_degree: int) -> PairSumTerms:
+        """The terms of every budget for `_backends.pair_terms`."""
+        raise NotImplementedError
 
     def surrogate(self, terms: list[Any], n_projections: Any, dimension: int) -> Any:
         """A convex, decreasing stand-in for `combine`, for the allocation of a budget."""

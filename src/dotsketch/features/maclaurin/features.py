@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import numpy as np
 from array_api_compat import is_numpy_array
@@ -25,22 +26,6 @@ from .expansion import Expansion, expand
 from .moments import ExpansionMoments
 
 
-class Block(NamedTuple):
-    """One block of an expansion in use; no sketch for a constant."""
-
-    number: int  # which weight function of the expansion
-    root: float  # √θ
-    sketch: Sketch | None
-
-    @property
-    def degree(self) -> int:
-        return 0 if self.sketch is None else self.sketch.degree
-
-    @property
-    def width(self) -> int:
-        return 1 if self.sketch is None else self.sketch.n_projections
-
-
 @stored
 @dataclass(frozen=True, eq=False, kw_only=True)
 class MaclaurinDesign(Design):
@@ -52,19 +37,30 @@ class MaclaurinDesign(Design):
     has_formula = True
 
     @cached_property
-    def blocks(self) -> list[Block]:
-        """The blocks in use."""
-        table, blocks = self.allocation, []
-        for b in np.flatnonzero(table.projections).tolist():
+    def numbers(self) -> list[int]:
+        """The blocks of the expansion in use."""
+        return np.flatnonzero(self.allocation.projections).tolist()
+
+    @cached_property
+    def sketches(self) -> list[Sketch | None]:
+        """Those of the blocks in use; None for a constant."""
+        table, sketches = self.allocation, list[Sketch | None]()
+        for b in self.numbers:
             degree, D = int(table.degrees[b]), int(table.projections[b])
-            sketch: Sketch | None = None
-            if degree and table.exact[b]:
+            if degree == 0:
+                sketches.append(None)
+            elif table.exact[b]:
                 packed = self.output == "complex_to_real"
-                sketch = MonomialSketch.of(degree, self.dimension, self.field, packed)
-            elif degree:
-                sketch = make_sketch(self.sketch, degree, D, self.field)
-            blocks.append(Block(b, float(np.sqrt(table.coefficients[b])), sketch))
-        return blocks
+                sketches.append(MonomialSketch.of(degree, self.dimension, self.field, packed))
+            else:
+                sketches.append(make_sketch(self.sketch, degree, D, self.field))
+        return sketches
+
+    @property
+    def widths(self) -> list[int]:
+        """The projections of the blocks in use, and those that are left over."""
+        used = [1 if sketch is None else sketch.n_projections for sketch in self.sketches]
+        return [*used, self.allocation.unused]
 
     @property
     def field(self) -> str:
@@ -72,41 +68,35 @@ class MaclaurinDesign(Design):
 
     @property
     def cost(self) -> float:
-        sketches = [block.sketch for block in self.blocks if block.sketch is not None]
-        sketched = [s for s in sketches if not isinstance(s, MonomialSketch)]
+        sketched = [s for s in self.sketches if s is not None and not isinstance(s, MonomialSketch)]
         return self.n_components + float(sum(s.cost(self.dimension) for s in sketched))
-
-    @property
-    def weight_bytes(self) -> float:
-        per_projection = 16 if self.sketch.startswith(("tensor", "balanced")) else self.dimension
-        return 8.0 * per_projection * self.n_projections
 
     def sample(self, rng: np.random.Generator, rows: Array | None = None) -> tuple[Any, ...]:
         """Weights of the blocks in use, one random stream each."""
         streams = rng.spawn(1)[0].spawn(len(self.allocation.degrees))
         return tuple(
-            () if block.sketch is None else block.sketch.sample(self.dimension, stream)
-            for block, stream in zip(self.blocks, streams, strict=False)
+            () if sketch is None else sketch.sample(self.dimension, stream)
+            for sketch, stream in zip(self.sketches, streams, strict=False)
         )
 
     def check_weights(self, weights: Any) -> None:
         if self.allocation.degrees.tolist() != list(self.expansion.degrees):
             raise ValueError("The allocation is not one of the expansion.")
-        if sum(block.width for block in self.blocks) + self.allocation.unused != self.n_projections:
+        if sum(self.widths) != self.n_projections:
             raise ValueError("The blocks of the allocation have other columns than the design.")
-        for block, drawn in zip(self.blocks, weights, strict=True):
-            if block.sketch is not None:
-                block.sketch.check_weights(drawn, self.dimension)
+        for sketch, drawn in zip(self.sketches, weights, strict=True):
+            if sketch is not None:
+                sketch.check_weights(drawn, self.dimension)
 
     def prepare(self, weights: Any, rows: Array) -> Prepared:
         """The columns of all blocks side by side, and zeros for what is left of the budget."""
         keeps_sparse, is_complex = self.expansion.keeps_sparse, self.output != "real"
         units = rows if keeps_sparse else dense_like(rows)
         steps: list[Any] = [  # columns of one block, times the weights of the rows
-            None if block.sketch is None else block.sketch.prepared(drawn, units)
-            for block, drawn in zip(self.blocks, weights, strict=True)
+            None if sketch is None else sketch.prepared(drawn, units)
+            for sketch, drawn in zip(self.sketches, weights, strict=True)
         ]
-        widths = [block.width for block in self.blocks] + [self.allocation.unused]
+        widths = self.widths
         stops = np.cumsum(widths).tolist()
 
         def inputs(rows: Array) -> tuple[Array, list[Any]]:
@@ -147,14 +137,14 @@ class MaclaurinDesign(Design):
     def _inputs(self, rows: Array, dtype: Any) -> tuple[Array, list[Any]]:
         """The inputs of the sketches, and the weights (n, 1) of their columns; zeros at the end."""
         with np.errstate(over="ignore", invalid="ignore"):  # an error follows
-            inputs = self.expansion.inputs(rows, [block.number for block in self.blocks])
-        scales = []
-        for i, block in enumerate(self.blocks):
-            scale: Any = block.root * inputs.weights[:, i : i + 1]
+            inputs = self.expansion.inputs(rows, self.numbers)
+        scales, table = [], self.allocation
+        for i, b in enumerate(self.numbers):
+            scale: Any = math.sqrt(table.coefficients[b]) * inputs.weights[:, i : i + 1]
             # weights times √d to the degree must stay in the range of the dtype
             if is_numpy_array(scale) and scale.size:
                 largest = float(np.max(np.abs(scale)))  # NaN stays NaN
-                bound = np.log(max(largest, 1e-300)) + 4 * block.degree
+                bound = np.log(max(largest, 1e-300)) + 4 * table.degrees[b]
                 if not bound < np.log(np.finfo(dtype).max):
                     raise ValueError(
                         f"The features overflow {dtype}: scale X down, use a larger "
@@ -196,14 +186,13 @@ class MaclaurinDesign(Design):
 
     def expected_diagonal(self, rows: Array, Z: Array) -> np.ndarray:  # (n, d), (n, D) -> (n,)
         """Σ over the blocks of coefficient · ω(x)² |u(x)|²ⁿ, in float64."""
-        numbers = [block.number for block in self.blocks]
-        degrees = np.array([block.degree for block in self.blocks])
-        roots = np.array([block.root for block in self.blocks])
+        degrees = self.allocation.degrees[self.numbers]
+        roots = np.sqrt(self.allocation.coefficients[self.numbers])
         total = np.empty(rows.shape[0])
         step = 1 + (1 << 19) // rows.shape[1]
         for start in range(0, len(total), step):  # sparse rows are made dense a few at a time
             some = np.asarray(dense(rows[start : start + step]), dtype=np.float64)
-            inputs = self.expansion.inputs(some, numbers)
+            inputs = self.expansion.inputs(some, self.numbers)
             lengths = np.sum(inputs.unit**2, axis=1)  # one, or zero for a zero row
             squares = (roots * inputs.weights) ** 2
             total[start : start + step] = np.sum(squares * lengths[:, None] ** degrees, axis=1)
@@ -324,11 +313,6 @@ class MaclaurinFeatures(FeatureMap):
         kernel: Any = study.kernel
         plain = Design(study.resolved, study.dimension, self.n_components, self.output)
         sketch = separable_sketch(self.sketch, "real" if self.output == "real" else "complex")
-        if not kernel.has_terms(self.max_degree):
-            raise Unsuited(
-                f"{kernel} has no term up to max_degree={self.max_degree}: raise max_degree to "
-                "its first"
-            )
         with np.errstate(over="ignore", invalid="ignore"):  # an error follows
             rows = study.fitting
             expansion = expand(
@@ -338,15 +322,10 @@ class MaclaurinFeatures(FeatureMap):
         moments = ExpansionMoments.of(
             inputs, expansion.degrees, kernel, sketch, plain.part, plain.n_projections
         )
-        return MaclaurinDesign(
-            study.resolved,
-            study.dimension,
-            self.n_components,
-            self.output,
-            expansion=replace(expansion, kernel=study.resolved),
-            allocation=self._allocate(moments, study.streams[1]),
-            sketch=self.sketch,
-        )
+        expansion = replace(expansion, kernel=study.resolved)
+        allocation = self._allocate(moments, study.streams[1])
+        decided = {"expansion": expansion, "allocation": allocation, "sketch": self.sketch}
+        return self.of_study(MaclaurinDesign, study, **decided)
 
     def _allocate(self, moments: ExpansionMoments, rng: np.random.Generator) -> Allocation:
         if not isinstance(self.allocation, str):
