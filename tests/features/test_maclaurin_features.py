@@ -175,7 +175,7 @@ def test_what_a_mean_split_leaves_out_is_predicted():
     [
         ({"sketch": "tree_srht"}, "tensor_srht"),
         ({"sketch": "none"}, "sketch must be one of"),
-        ({"allocation": "best"}, "allocation must be"),
+        ({"allocation": "best"}, "allocation, unless it is a list, must be one of"),
         ({"coefficients": "guessed"}, "coefficients must be"),
         ({"output": "imaginary"}, "output must be"),
         ({"output": "complex_to_real", "n_components": 31}, "use 32"),

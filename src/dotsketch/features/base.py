@@ -77,7 +77,7 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
     n_components: int
     random_state: Any
     kernel_: Kernel
-    design_: Design
+    design_: Any  # Design
     weights_: Any
 
     # -- what a family defines -------------------------------------------------------------------
@@ -268,7 +268,7 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         """Raise ValueError unless the design and the weights of a model file fit each other."""
         if not hasattr(self, "weights_"):
             return
-        design: Any = self.design_
+        design = self.design_
         if not isinstance(design, Design) or design.dimension != self.n_features_in_:
             raise ValueError(f"{type(self).__name__}.design_ is not one for its inputs.")
         design.check_weights(self.weights_)
@@ -340,3 +340,10 @@ def check_foreign(estimator: Any, X: ArrayT, *, reset: bool) -> ArrayT:
     if not math.isfinite(largest_entry(X)):
         raise ValueError(f"Input X contains NaN or infinity; {name} needs finite values.")
     return X
+
+
+def check_rows(X: Array) -> Array:
+    """X as validated rows that are no estimator's: those of a plan."""
+    rows = FeatureMap()
+    rows.random_state = 0
+    return rows._validate(X, reset=True)

@@ -22,7 +22,6 @@ from .._arrays import OUTPUTS, Array, ArrayT, host, is_traced
 from .._backends import Prepared
 from .._support.parameters import check_even, one_of, positive_integer
 from .._support.stored import MOST_COLUMNS, Count
-from ..kernels import Kernel
 
 if TYPE_CHECKING:
     from .study import Study
@@ -45,7 +44,7 @@ class Design:
     """
 
     outputs: ClassVar[tuple[str, ...]] = OUTPUTS
-    kernel: Kernel
+    kernel: Any
     dimension: int
     n_components: Annotated[int, Count(MOST_COLUMNS)]
     output: str = "real"
@@ -90,8 +89,7 @@ class Design:
 
     def cautions(self, study: Study) -> Iterator[str]:
         """What a fit warns of: features that represent next to nothing of the kernel."""
-        kernel: Any = self.kernel
-        rows = study.few_rows
+        kernel, rows = self.kernel, study.few_rows
         if len(rows) and hasattr(kernel, "lengthscale") and not is_traced(kernel.lengthscale):
             lengthscale = np.asarray(host(kernel.lengthscale), dtype=np.float64)
             inputs = rows if self.inputs is None else np.asarray(self.inputs(rows))

@@ -160,35 +160,31 @@ class FourierDesign(WaveDesign):
         return self.projection == "independent" and not self.has_constant_norms
 
     def sample(self, rng: np.random.Generator, rows: Array | None = None) -> WaveWeights:
-        kernel: Any = self.kernel
         radii, n = None, self.frequencies.n_frequencies
         if self.has_constant_norms:
             radii = np.full(n, math.sqrt(self.ambient_dimension))
         if not self.is_gaussian:
             radii = np.sqrt(rng.chisquare(self.ambient_dimension, n)) if radii is None else radii
-            radii = radii * kernel.frequency_factors(n, rng)
+            radii = radii * self.kernel.frequency_factors(n, rng)
         return self.sample_waves(rng, radii)
 
     def prepare(self, weights: WaveWeights, rows: Array) -> Prepared:
-        kernel: Any = self.kernel
-        lengthscale = suited(kernel.lengthscale, rows)
+        lengthscale = suited(self.kernel.lengthscale, rows)
         if isinstance(lengthscale, (list, tuple)):
             lengthscale = np.asarray(lengthscale, dtype=np.float64)
-        return self.prepare_waves(weights, rows, lengthscale, square_root(kernel.variance))
+        return self.prepare_waves(weights, rows, lengthscale, square_root(self.kernel.variance))
 
     def variance(self, A: np.ndarray, B: np.ndarray, part: str) -> np.ndarray:
         """See `variance_at`; an approximation where `has_formula` is false."""
-        kernel: Any = self.kernel.detached()
-        return float(kernel.variance) ** 2 * self.variance_at(self._squares(A, B), part)
+        variance = float(self.kernel.detached().variance)
+        return variance**2 * self.variance_at(self._squares(A, B), part)
 
     def bias(self, A: np.ndarray, B: np.ndarray) -> np.ndarray:
-        kernel: Any = self.kernel.detached()
-        return float(kernel.variance) * self.bias_at(self._squares(A, B))
+        return float(self.kernel.detached().variance) * self.bias_at(self._squares(A, B))
 
     def _squares(self, A: np.ndarray, B: np.ndarray) -> np.ndarray:
         """|x − y|² in units of the lengthscale."""
-        kernel: Any = self.kernel.detached()
-        unit = Gaussian(lengthscale=kernel.lengthscale)
+        unit = Gaussian(lengthscale=self.kernel.detached().lengthscale)
         with np.errstate(divide="ignore"):  # k underflows: the distance is infinite for us
             return -2 * np.log(unit(A, B))
 
@@ -209,9 +205,8 @@ class FourierDesign(WaveDesign):
         s = np.asarray(squared_distance, dtype=np.float64)
         ambient = self.ambient_dimension
         squares, pairs = self.frequencies.pair_sums(self.shares, self.dimension)
-        kernel: Any = self.kernel
         if not self.is_gaussian:
-            k, doubled = (kernel.detached().profile_of_halves(a * s / 2) for a in (1, 4))
+            k, doubled = (self.kernel.detached().profile_of_halves(a * s / 2) for a in (1, 4))
             total = squares * (1 - k**2 if part == "complex" else (1 + doubled) / 2 - k**2)
         elif self.has_constant_norms:
             square = sphere_mean_cosine(s, ambient) ** 2

@@ -37,12 +37,8 @@ class PolynomialDesign(Design):
     @property
     def has_constant(self) -> bool:
         """Whether a column is appended: not for the plain number zero (an array may be trained)."""
-        coef0 = self._parameters.coef0
+        coef0 = self.kernel.coef0
         return not (isinstance(coef0, (int, float, np.number)) and coef0 == 0)
-
-    @property
-    def _parameters(self) -> Any:
-        return self.kernel
 
     def sample(self, rng: np.random.Generator, rows: Array | None = None) -> Any:
         return self.sketch.sample(self.dimension + self.has_constant, rng)
@@ -59,10 +55,10 @@ class PolynomialDesign(Design):
 
     def inputs(self, rows: Array) -> Array:  # (n, d) -> (n, d) or (n, d + 1)
         """√gamma x with √coef0 appended: the homogeneous kernel of these is the kernel."""
-        S = self._parameters.scale(rows)
+        S = self.kernel.scale(rows)
         if not self.has_constant:
             return S
-        constant = square_root(self._parameters.coef0)
+        constant = square_root(self.kernel.coef0)
         if is_sparse(S):
             column = np.full((S.shape[0], 1), constant, dtype=S.dtype)
             return scipy.sparse.hstack([S, column], format="csr", dtype=S.dtype)
@@ -73,15 +69,15 @@ class PolynomialDesign(Design):
         of = self.sketch.variance if part == "complex" else self.sketch.real_part_variance
         plain = replace(self, kernel=self.kernel.detached())
         S, T = (np.asarray(plain.inputs(rows)) for rows in (A, B))
-        return float(plain._parameters.variance) ** 2 * of(PairStatistics.between(S, T))
+        return float(plain.kernel.variance) ** 2 * of(PairStatistics.between(S, T))
 
     def checked(self, Z: ArrayT, X: Array) -> ArrayT:
         """Features are looked through only if a bound on their size allows them to overflow."""
         if is_traced(X) or is_traced(Z):
             return Z
         limits = np.finfo(X.dtype) if is_sparse(X) else namespace(X).finfo(X.dtype)
-        root_gamma = float(host(square_root(self._parameters.gamma)))
-        constant = float(host(square_root(self._parameters.coef0))) if self.has_constant else 0.0
+        root_gamma = float(host(square_root(self.kernel.gamma)))
+        constant = float(host(square_root(self.kernel.coef0))) if self.has_constant else 0.0
         xp, sums = namespace(Z), self.dimension * largest_entry(X) * root_gamma + constant
         bound = self.sketch.log_largest(math.log(max(sums, 1e-300)))
         if bound > math.log(float(limits.max)) and not bool(xp.all(xp.isfinite(Z))):

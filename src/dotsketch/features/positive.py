@@ -102,7 +102,7 @@ class PositiveDesign(Design):
 
     def _scaled(self, rows: Array) -> tuple[Array, Any]:  # (n, d) -> (n, d), (n, 1)
         """s(x), and what is added to all products of a row."""
-        kernel: Any = self.kernel
+        kernel = self.kernel
         S = kernel.scale(rows if self.centre is None else rows - like(self.centre, rows))
         variance = plain(kernel.variance)
         log = namespace(variance).log if is_foreign(variance) else math.log
@@ -154,7 +154,7 @@ class PositiveDesign(Design):
         return np.maximum(total, 0)
 
     def variance(self, A: np.ndarray, B: np.ndarray, part: str) -> np.ndarray:
-        kernel: Any = self.kernel.detached()
+        kernel = self.kernel.detached()
         if self.centre is not None:
             A, B = A - self.centre, B - self.centre
         S, T = kernel.scale(A), kernel.scale(B)
@@ -262,5 +262,4 @@ class PositiveFeatures(FeatureMap):
         """
         check_fitted(self)
         self.kernel_.validate()
-        design: Any = self.design_
-        return design.logarithms(self._validate(X, reset=False), self.weights_, self.n_jobs)
+        return self.design_.logarithms(self._validate(X, reset=False), self.weights_, self.n_jobs)

@@ -248,9 +248,9 @@ class SphericalDesign(WaveDesign):
     def prepare(self, weights: WaveWeights, rows: Array) -> Prepared:
         if is_jax_array(rows):
             self._check_norms(rows)  # the loop over chunks of rows is traced: no values there
-        kernel: Any = self.kernel
-        root = math.sqrt(self.peak / float(host(kernel.variance)))
-        return self.prepare_waves(weights, rows, None, root * square_root(kernel.variance))
+        variance = self.kernel.variance
+        root = math.sqrt(self.peak / float(host(variance)))
+        return self.prepare_waves(weights, rows, None, root * square_root(variance))
 
     def inputs(self, rows: Array) -> Array:  # (n, d) -> (n, d)
         """Rows of unit norm; an error if there are none."""
@@ -454,8 +454,8 @@ class SphericalFeatures(FeatureMap):
 
     @property
     def density_(self) -> RadialDensity:
-        design: Any = self.design_
-        return design.density
+        density: RadialDensity = self.design_.density
+        return density
 
     def label(self) -> str:
         output = "" if self.output == "real" else f", {self.output}"

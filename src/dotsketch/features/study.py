@@ -13,15 +13,12 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from sklearn.utils import check_array
 
 from .._arrays import (
     Array,
     as_generator,
     dense,
-    double,
     host,
-    is_foreign,
     is_sparse,
     is_traced,
     like,
@@ -30,7 +27,6 @@ from .._arrays import (
 )
 from .._support.parameters import positive_integer
 from ..kernels import Kernel
-from ..rows import in_memory_sample
 from .design import Design
 
 SAMPLE_ROWS = 10_000  # of a Dask collection: fits and plans see no more of its rows
@@ -315,23 +311,6 @@ def off_diagonal_mean(values: np.ndarray) -> float:  # (n, n)
 
 
 # -- rows of any array library, looked at on the host ------------------------------------------
-
-
-def check_rows(X: Array) -> Array:
-    """X as finite floating rows: NumPy, CSR, or an array of another library.
-
-    Of a collection, such as a Dask array: a sample of its rows.
-    """
-    X = in_memory_sample(X, SAMPLE_ROWS, np.random.default_rng(0))
-    if not is_foreign(X):
-        return check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32])
-    xp = namespace(X)
-    if X.ndim != 2 or not xp.isdtype(X.dtype, ("bool", "integral", "real floating")):
-        raise ValueError(f"X must be a real matrix; got shape {tuple(X.shape)}, dtype {X.dtype}.")
-    X = X if xp.isdtype(X.dtype, "real floating") else double(X)
-    if not bool(xp.all(xp.isfinite(X))):
-        raise ValueError("X contains NaN or infinity.")
-    return X
 
 
 def sample_rows(X: Array, n_rows: int, rng: np.random.Generator) -> np.ndarray:

@@ -184,7 +184,7 @@ class AutoFeatures(FeatureMap):
         return self.features_.kernel_
 
     @property
-    def design_(self) -> Any:  # type: ignore[override]
+    def design_(self) -> Any:
         return self.features_.design_
 
     @property

@@ -10,7 +10,8 @@ from sklearn.utils import check_array
 
 from .._arrays import Array, as_generator, host
 from .._support.stored import stored
-from ..features.study import check_rows, sample_rows
+from ..features import check_rows
+from ..features.study import sample_rows
 from ..pairs import PairStatistics
 from ..sketches import RademacherSketch
 

@@ -127,9 +127,7 @@ class MeanSplitExpansion:
         used = list(range(len(self.degrees)) if blocks is None else blocks)
         S = self.kernel.scale(X)
         xp = namespace(X)
-        direction = like(self.direction, X)
-        alpha = S @ direction
-        unit, radius = directions(S - alpha[:, None] * direction[None, :])
+        unit, radius, alpha = _split(S, self.direction)
         log_weight = self.kernel.log_weight(S)
         place = (alpha / self.reach)[:, None]
         functions = like(self.functions[used], X)

@@ -21,7 +21,7 @@ from ...sketches import MonomialSketch, Sketch, make_sketch, separable_sketch
 from ..base import NO_SERIES, FeatureMap
 from ..design import Design, Unsuited
 from ..study import Study, check_kernel
-from .allocation import COEFFICIENTS, Allocation, allocate, evaluate, random_projections
+from .allocation import COEFFICIENTS, Allocation, allocate, drawn_degrees, evaluate
 from .expansion import Expansion, expand
 from .moments import ExpansionMoments
 
@@ -218,6 +218,9 @@ class MaclaurinDesign(Design):
             )
 
 
+ALLOCATIONS = ("optimal", "sketched", "random")
+
+
 class MaclaurinFeatures(FeatureMap):
     """Random features of a dot product kernel, with the budget spread over degrees by error.
 
@@ -352,33 +355,30 @@ class MaclaurinFeatures(FeatureMap):
                 )
         positive_integer("max_degree", self.max_degree)
         one_of("coefficients", self.coefficients, COEFFICIENTS)
-        is_named = isinstance(self.allocation, str)
-        if is_named and self.allocation not in ("optimal", "sketched", "random"):
-            raise ValueError(
-                f'allocation must be "optimal", "sketched", "random" or a list of projections for '
-                f"the degrees 1, 2, …; got {self.allocation!r}."
+        if isinstance(self.allocation, str):
+            one_of("allocation, unless it is a list,", self.allocation, ALLOCATIONS)
+        if isinstance(self.allocation, str) and self.allocation != "random":
+            return
+        is_series = isinstance(kernel, DotProductKernel)  # others have several terms of a degree
+        if (
+            self.coefficients == "fitted"
+            or not is_series
+            or (self.mean_split and isinstance(self.allocation, str))
+        ):
+            raise Unsuited(
+                f"allocation={self.allocation!r} is for the Taylor coefficients of a dot product "
+                f'kernel: coefficients="fitted", mean_split and {kernel} need '
+                'allocation="optimal".'
             )
-        if not is_named or self.allocation == "random":
-            if self.coefficients == "fitted":
-                raise ValueError('coefficients="fitted" is for allocation="optimal".')
-            if self.mean_split and is_named:
-                raise ValueError('mean_split is for allocation="optimal".')
-            if not isinstance(kernel, DotProductKernel):
-                raise Unsuited(
-                    f'{kernel} has several terms of every degree: use allocation="optimal".'
-                )
 
     def label(self) -> str:
+        words = {"optimal": "", "random": "random degrees", "sketched": "all sketched"}
         is_named = isinstance(self.allocation, str)
-        extras = {
-            "random degrees": is_named and self.allocation == "random",
-            "all sketched": is_named and self.allocation == "sketched",
-            "given degrees": not is_named,
-            "fitted": self.coefficients == "fitted",
-            "mean split": self.mean_split,
-        }
-        shown = [text for text, holds in extras.items() if holds]
-        return ", ".join([f"maclaurin: {self.sketch}", self.output, *shown])
+        degrees = words[self.allocation] if is_named else "listed degrees"
+        fitted = "fitted" if self.coefficients == "fitted" else ""
+        split = "mean split" if self.mean_split else ""
+        parts = (f"maclaurin: {self.sketch}", self.output, degrees, fitted, split)
+        return ", ".join(filter(None, parts))
 
     @classmethod
     def variants(cls, study: Study) -> list[FeatureMap]:
@@ -394,8 +394,8 @@ class MaclaurinFeatures(FeatureMap):
 
     @property
     def allocation_(self) -> Allocation:
-        design: Any = self.design_
-        return design.allocation
+        allocation: Allocation = self.design_.allocation
+        return allocation
 
     @property
     def expected_squared_error_(self) -> float:
@@ -406,20 +406,6 @@ class MaclaurinFeatures(FeatureMap):
         return self.allocation_.expected_relative_error
 
 
-def drawn_degrees(moments: ExpansionMoments, rng: np.random.Generator) -> Allocation:
-    """Degrees n drawn with probabilities ∝ 2^−(n+1), beside the constant (Kar and Karnick)."""
-    degrees, budget = moments.degrees, moments.budget
-    rest = budget - int(np.sum(degrees == 0))
-    if rest < 0 or (rest == 0 and np.any(degrees > 0)):
-        raise Unsuited(
-            f"{budget} projections leave none to draw: the constant takes {budget - rest}; raise "
-            "n_components."
-        )
-    projections, theta = random_projections(degrees, rest, 2.0, rng)
-    table = evaluate(moments, projections, np.zeros(len(degrees), dtype=bool), theta)
-    return replace(table, unused=budget - int(projections.sum()))
-
-
 def listed_projections(counts: Any, degrees: np.ndarray, budget: int) -> np.ndarray:
     """Projections of every block from a list for the degrees 1, 2, …"""
     listed, counts = counts, np.asarray(counts)
@@ -427,10 +413,10 @@ def listed_projections(counts: Any, degrees: np.ndarray, budget: int) -> np.ndar
         raise ValueError(f"allocation must be a list of counts ≥ 0; got {listed!r}.")
     padded = np.zeros(max(int(degrees.max()), len(counts)) + 1, dtype=int)
     padded[1 : len(counts) + 1] = counts
-    missing = [n for n in np.flatnonzero(padded).tolist() if n not in degrees]
+    missing = np.setdiff1d(np.flatnonzero(padded), degrees).tolist()
     if missing:
         raise ValueError(
-            f"allocation gives projections to degrees without a term: {missing}. Give them 0, or "
+            f"allocation has projections of degrees without a term: {missing}. Give them 0, or "
             "raise max_degree."
         )
     padded[0] = 1
