@@ -18,7 +18,6 @@ from dotsketch import (
     required_components,
 )
 from dotsketch.features import Study
-from dotsketch.planning import complex_advantage
 from dotsketch.sketches import RademacherSketch
 
 
@@ -133,15 +132,6 @@ def test_error_bound_formula_and_shapes():
             error_bound(x, x, degree=2, **bad)
 
 
-def test_complex_weights_pay_on_nonnegative_data(X):
-    assert complex_advantage(X).fraction == 1.0
-    centred = complex_advantage(X - X.mean(axis=0))
-    assert 0.2 < centred.fraction < 0.8
-    assert centred.mean < complex_advantage(X).mean
-    with pytest.raises(ValueError, match="two rows"):
-        complex_advantage(X[:1])
-
-
 @pytest.mark.parametrize(
     ("data", "error"),
     [
@@ -156,7 +146,6 @@ def test_bad_data_are_refused(data, error):
     for call in (
         lambda: plan(Gaussian(), data, n_components=5),
         lambda: required_components(Gaussian(), data, tolerance=0.1),
-        lambda: complex_advantage(data),
     ):
         with pytest.raises(error):
             call()
