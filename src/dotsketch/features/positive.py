@@ -32,7 +32,7 @@ from .._support.parameters import check_even
 from .._support.stored import array, stored
 from ..kernels import DotProductKernel, Exponential, Gaussian
 from ..projections import Frequencies, orthogonal_covariance
-from .base import FeatureMap, check_fitted
+from .base import FeatureMap
 from .design import Design
 from .study import Study, check_kernel
 
@@ -74,8 +74,8 @@ class PositiveDesign(Design):
     def check_weights(self, weights: Any) -> None:
         self.frequencies.check_weights(weights, self.dimension)
 
-    def prepare(self, weights: Any, rows: Array, logarithms: bool = False) -> Prepared:
-        """z(x), or its logarithms."""
+    def prepare(self, weights: Any, rows: Array) -> Prepared:
+        """z(x) = exp(ωᵀs(x) − |s(x)|²/2 + log w(x)) / √D."""
         products = self.frequencies.prepared(weights, rows)
         n, hyperbolic = self.frequencies.n_frequencies, self.hyperbolic
 
@@ -84,8 +84,7 @@ class PositiveDesign(Design):
             values = products(inputs)[0]
             if hyperbolic:
                 values = join((values, -values), "complex_to_real")
-            values = values + offset
-            return values if logarithms else namespace(values).exp(values), None
+            return namespace(values).exp(values + offset), None
 
         def write(rows: Array, row_scale: Any, out: HostParts) -> None:
             inputs, offset = self._scaled(rows)
@@ -94,8 +93,7 @@ class PositiveDesign(Design):
             if hyperbolic:
                 np.negative(view[:, :n], out=view[:, n:])
             view += offset
-            if not logarithms:
-                np.exp(view, out=view)
+            np.exp(view, out=view)
 
         widest = max(rows.shape[1], self.n_components)
         return Prepared(columns, widest, write, chunk_bytes=1 << 21)
@@ -109,11 +107,6 @@ class PositiveDesign(Design):
         offset = kernel.log_weight(S) + log(variance) / 2 - namespace(S).vecdot(S, S) / 2
         return S, (offset - math.log(self.n_components) / 2)[:, None]
 
-    def logarithms(self, X: ArrayT, weights: Any, n_jobs: int | None = None) -> ArrayT:
-        """log z(x) = ωᵀs(x) − |s(x)|²/2 + log w(x) − log(D)/2: finite for any finite row."""
-        columns = self.prepare(weights, X, logarithms=True)
-        return columns.map(X, "real", self.n_components, None, n_jobs)
-
     def checked(self, Z: ArrayT, X: Array) -> ArrayT:
         """Raise for features beyond their dtype, warn of rows that became zero."""
         if is_traced(Z):
@@ -121,14 +114,13 @@ class PositiveDesign(Design):
         xp = namespace(Z)
         if not bool(xp.isfinite(xp.max(Z))):  # NaN if one is
             raise ValueError(
-                f"The features overflow {X.dtype}: use a larger lengthscale, float64, or the "
-                "logarithms of the features (log_transform)."
+                f"The features overflow {X.dtype}: use a larger lengthscale, or float64."
             )
         # rows are looked at one by one only if there is any zero
         if not bool(xp.min(Z) > 0) and not bool(xp.all(xp.max(Z, axis=1) > 0)):
             warnings.warn(
                 f"All features of some rows are below the smallest number of {X.dtype}, so they "
-                "are zero: use a larger lengthscale, float64, or log_transform.",
+                "are zero: use a larger lengthscale, or float64.",
                 stacklevel=6,
             )
         return Z
@@ -253,13 +245,3 @@ class PositiveFeatures(FeatureMap):
         if not isinstance(study.kernel, Exponential):
             return []
         return [cls(study.kernel, hyperbolic=hyperbolic) for hyperbolic in (False, True)]
-
-    def log_transform(self, X: Array) -> Array:  # (n, d) -> (n, n_components)
-        """log z(x): finite where the features themselves leave the range of numbers.
-
-        Attention subtracts from it the maximum of every row (queries) or of all (keys) before the
-        exponential: a factor that the normalisation of the weights cancels.
-        """
-        check_fitted(self)
-        self.kernel_.validate()
-        return self.design_.logarithms(self._validate(X, reset=False), self.weights_, self.n_jobs)

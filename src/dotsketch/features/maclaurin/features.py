@@ -21,7 +21,7 @@ from ...sketches import MonomialSketch, Sketch, make_sketch, separable_sketch
 from ..base import NO_SERIES, FeatureMap
 from ..design import Design, Unsuited
 from ..study import Study, check_kernel
-from .allocation import COEFFICIENTS, Allocation, allocate, drawn_degrees, evaluate
+from .allocation import Allocation, allocate, drawn_degrees
 from .expansion import Expansion, expand
 from .moments import ExpansionMoments
 
@@ -237,12 +237,11 @@ class MaclaurinFeatures(FeatureMap):
         median, if outliers pull the mean off the rows), which it does not see.
     sketch : str, default="tensor_srht"
         "gaussian", "rademacher", "tensor_srht", "tensor_sketch" or "balanced_tensor_sketch".
-    allocation : "optimal", "sketched", "random" or a list, default="optimal"
+    allocation : "optimal", "sketched" or "random", default="optimal"
         "optimal" minimises the predicted error, and writes out all C(d + p − 1, p) monomials of a
         degree p (the d coordinates, all their products, …) where that fits and is better than
         sketching them. "sketched" sketches all powers, as the paper does. "random" draws degrees
-        (Kar and Karnick). A list gives the projections of degree 1, 2, … (0 where the kernel has
-        no such term).
+        (Kar and Karnick).
     coefficients : "taylor" or "fitted", default="taylor"
         "fitted" also minimises over the coefficients of the powers: a smaller mean squared error
         of the kernel, at the price of shrunken k̂(x, x).
@@ -290,7 +289,7 @@ class MaclaurinFeatures(FeatureMap):
         kernel: ExpandedKernel,
         *,
         sketch: str = "tensor_srht",
-        allocation: Any = "optimal",
+        allocation: str = "optimal",
         coefficients: str = "taylor",
         n_components: int = 100,
         output: str = "real",
@@ -331,9 +330,6 @@ class MaclaurinFeatures(FeatureMap):
         return self.of_study(MaclaurinDesign, study, **decided)
 
     def _allocate(self, moments: ExpansionMoments, rng: np.random.Generator) -> Allocation:
-        if not isinstance(self.allocation, str):
-            projections = listed_projections(self.allocation, moments.degrees, moments.budget)
-            return evaluate(moments, projections, np.zeros(len(projections), dtype=bool))
         if self.allocation == "random":
             return drawn_degrees(moments, rng)
         return allocate(
@@ -354,30 +350,20 @@ class MaclaurinFeatures(FeatureMap):
                     "number, or use PolynomialSketch or NystromFeatures."
                 )
         positive_integer("max_degree", self.max_degree)
-        one_of("coefficients", self.coefficients, COEFFICIENTS)
-        if isinstance(self.allocation, str):
-            one_of("allocation, unless it is a list,", self.allocation, ALLOCATIONS)
-        if isinstance(self.allocation, str) and self.allocation != "random":
-            return
+        one_of("allocation", self.allocation, ALLOCATIONS)
         is_series = isinstance(kernel, DotProductKernel)  # others have several terms of a degree
-        if (
-            self.coefficients == "fitted"
-            or not is_series
-            or (self.mean_split and isinstance(self.allocation, str))
-        ):
+        plain = self.coefficients == "taylor" and not self.mean_split and is_series
+        if self.allocation == "random" and not plain:
             raise Unsuited(
-                f"allocation={self.allocation!r} is for the Taylor coefficients of a dot product "
-                f'kernel: coefficients="fitted", mean_split and {kernel} need '
-                'allocation="optimal".'
+                'allocation="random" is for the Taylor coefficients of a dot product kernel: '
+                f'coefficients="fitted", mean_split and {kernel} need allocation="optimal".'
             )
 
     def label(self) -> str:
         words = {"optimal": "", "random": "random degrees", "sketched": "all sketched"}
-        is_named = isinstance(self.allocation, str)
-        degrees = words[self.allocation] if is_named else "listed degrees"
         fitted = "fitted" if self.coefficients == "fitted" else ""
         split = "mean split" if self.mean_split else ""
-        parts = (f"maclaurin: {self.sketch}", self.output, degrees, fitted, split)
+        parts = (f"maclaurin: {self.sketch}", self.output, words[self.allocation], fitted, split)
         return ", ".join(filter(None, parts))
 
     @classmethod
@@ -404,26 +390,3 @@ class MaclaurinFeatures(FeatureMap):
     @property
     def expected_relative_error_(self) -> float:
         return self.allocation_.expected_relative_error
-
-
-def listed_projections(counts: Any, degrees: np.ndarray, budget: int) -> np.ndarray:
-    """Projections of every block from a list for the degrees 1, 2, …"""
-    listed, counts = counts, np.asarray(counts)
-    if counts.ndim != 1 or counts.dtype.kind not in "iu" or np.any(counts < 0):
-        raise ValueError(f"allocation must be a list of counts ≥ 0; got {listed!r}.")
-    padded = np.zeros(max(int(degrees.max()), len(counts)) + 1, dtype=int)
-    padded[1 : len(counts) + 1] = counts
-    missing = np.setdiff1d(np.flatnonzero(padded), degrees).tolist()
-    if missing:
-        raise ValueError(
-            f"allocation has projections of degrees without a term: {missing}. Give them 0, or "
-            "raise max_degree."
-        )
-    padded[0] = 1
-    projections = padded[degrees]
-    if projections.sum() != budget:
-        raise ValueError(
-            f"allocation has {projections.sum()} projections with the constant, and n_components "
-            f"gives {budget}: they must be equal."
-        )
-    return projections
