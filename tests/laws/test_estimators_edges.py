@@ -4,7 +4,15 @@ import numpy as np
 import pytest
 from sklearn.base import clone, is_classifier
 
-from .subjects import FEATURE_MAPS, GAUSSIAN_PROCESSES, X_TEST, X, predictions, target_of
+from .subjects import (
+    CONFIGURATIONS,
+    FEATURE_MAPS,
+    GAUSSIAN_PROCESSES,
+    X_TEST,
+    X,
+    predictions,
+    target_of,
+)
 
 maps = pytest.mark.parametrize("features", FEATURE_MAPS.values(), ids=FEATURE_MAPS)
 processes = pytest.mark.parametrize("gp", GAUSSIAN_PROCESSES.values(), ids=GAUSSIAN_PROCESSES)
@@ -45,6 +53,16 @@ def test_equal_rows(features):
     Z = works_or_explains(lambda: clone(features).fit(rows).transform(rows))
     if Z is not None:
         np.testing.assert_allclose(Z, np.repeat(Z[:1], 30, axis=0), rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("features", CONFIGURATIONS, ids=str)
+@pytest.mark.parametrize("factor", [1e6, 1e15, 1e30])
+def test_huge_rows_are_refused_or_finite(features, factor):
+    """Squares and powers leave the range of float32: a message says so, and never inf or NaN."""
+    fitted, rows = clone(features).fit(X), factor * X_TEST
+    Z = works_or_explains(lambda: fitted.transform(rows.astype(np.float32)))
+    assert Z is None or len(Z) == len(rows)
+    works_or_explains(lambda: clone(features).fit(rows).transform(rows))
 
 
 @processes

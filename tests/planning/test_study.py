@@ -54,36 +54,6 @@ def test_samples_are_random_and_follow_the_seed(X):
     assert not np.array_equal(study.held, other.held)
 
 
-@pytest.mark.parametrize(
-    "candidate",
-    [
-        FourierFeatures(None, n_components=21, projection="independent"),
-        FourierFeatures(None, n_components=20, norms="constant"),
-        MaclaurinFeatures(None, n_components=20, coefficients="fitted"),
-        MaclaurinFeatures(None, n_components=20, output="complex_to_real", allocation="sketched"),
-    ],
-    ids=str,
-)
-def test_a_formula_is_the_error_of_draws_on_the_held_rows(X, candidate):
-    """Mean over 200 draws of the squared error, with its own standard error (z = 6)."""
-    kernel = Gaussian(lengthscale=4.0)
-    study = Study(kernel, X[:80], n_pairs_sample=40)
-    features = candidate.for_kernel(kernel, candidate.n_components)
-    design, K = features.design(study), kernel(study.held)
-    row = study.error_of(design)
-    rng = np.random.default_rng(0)
-    errors = []
-    for _ in range(200):
-        Z = design.apply(study.held, design.sample(rng, study.fitting))
-        errors.append(off_diagonal_mean((Z @ Z.T - K) ** 2))
-    deviation = np.std(errors, ddof=1) / np.sqrt(200)
-    assert row.source == "formula"
-    assert abs(np.mean(errors) - row.squared_bias - row.variance) < 6 * deviation
-    total = row.relative_error**2 * off_diagonal_mean(K**2)
-    assert total == pytest.approx(row.squared_bias + row.variance)
-    assert row.standard_error > 0
-
-
 def test_distances_do_not_see_a_common_offset(X):
     kernel = Gaussian(lengthscale=2.0)
     near, far = (Study(kernel, X[:100] + offset, n_pairs_sample=50) for offset in (0.0, 1e8))
