@@ -6,7 +6,6 @@ from typing import Any
 
 import array_api_compat
 import numpy as np
-from array_api_compat import is_numpy_array
 from scipy.sparse import csr_array, hstack
 
 from .._arrays import (
@@ -56,9 +55,10 @@ class LengthscaleKernel(Kernel):
 
     def scale(self, X: ArrayT) -> ArrayT:
         values = lengthscale_of(self.lengthscale, X)
-        if not is_sparse(X):
+        if isinstance(X, np.ndarray) or not is_sparse(X):
             return X / values
-        return divided(X, values if self.is_common else values[X.indices])
+        indices: Any = X.indices  # type: ignore[attr-defined]
+        return divided(X, values if self.is_common else values[indices])
 
     def per_column(self, dimension: int) -> Any:
         if isinstance(self.lengthscale, str):  # a rule such as "median" stays
@@ -104,14 +104,6 @@ class DistanceKernel(LengthscaleKernel):
     def set_by_rule(self, name: str, X: ArrayT) -> float:
         return median_distance(X)
 
-    def scale(self, X: ArrayT) -> ArrayT:
-        if isinstance(self.lengthscale, str):
-            raise ValueError(
-                f"lengthscale={self.lengthscale!r} is set from data: call kernel.resolve(X) first, "
-                "or give a number."
-            )
-        return super().scale(X)
-
     def profile_of_halves(self, halves: ArrayT) -> ArrayT:
         """f, where halves are |s(x) − s(y)|²/2 ≥ 0: an array of any library."""
         raise self.lacks("profile_of_halves(halves)", "f from half the squared distances")
@@ -132,19 +124,21 @@ class DistanceKernel(LengthscaleKernel):
         raise self.lacks("frequency_factors(n, rng)", "factors of its Fourier frequencies")
 
     def __call__(self, X: ArrayT, Y: ArrayT | None = None) -> ArrayT:
+        is_plain = not self.is_differentiable
         X, Y = self._matching(X, Y)
         if is_sparse(X):
             return self._of_sparse(X, Y)
         xp = namespace(X)
         S, T, unit = self._centred(xp, X, Y)
-        if not is_traced(unit) and loses_digits(X.dtype, float(unit)):
+        is_host = isinstance(X, np.ndarray)
+        if (is_host or not is_traced(unit)) and loses_digits(X.dtype, float(unit)):
             wide: Any = double(X)
             if wide.dtype != X.dtype:  # JAX may have no float64
                 return xp.astype(self(wide, None if Y is None else double(Y)), X.dtype)
-        if is_numpy_array(S) and not self.is_differentiable:
-            factor = min(float(unit), 1e15) ** 2
-            other = None if Y is None else T
-            return like(self._on_host(S, other, factor, plain(self.variance)), X)
+        if is_host and is_plain:
+            factor, other = min(float(unit), 1e15) ** 2, None if Y is None else T
+            K: Any = self._on_host(S, other, factor, float(self.variance))
+            return K if K.dtype == X.dtype else like(K, X)
         squares = xp.sum(S * S, axis=1)[:, None] + xp.sum(T * T, axis=1)[None, :] - 2 * (S @ T.T)
         squares = squares * xp.minimum(unit, 1e15 * xp.ones_like(unit)) ** 2
         # Rounding may leave less than zero where rows are equal. To clamp the value must not cut
@@ -177,9 +171,12 @@ class DistanceKernel(LengthscaleKernel):
         """
         S = self.scale(X)
         T = S if Y is None else self.scale(Y)
-        centre = without_gradient(xp.mean(S, axis=0))
+        has_gradients = not isinstance(S, np.ndarray)
+        centre = xp.mean(S, axis=0)
+        centre = without_gradient(centre) if has_gradients else centre
         S, T = S - centre, T - centre
-        unit = without_gradient(xp.maximum(xp.max(xp.abs(S)), xp.max(xp.abs(T))))
+        unit = xp.maximum(xp.max(xp.abs(S)), xp.max(xp.abs(T)))
+        unit = without_gradient(unit) if has_gradients else unit
         unit = xp.where(unit > 1, unit, xp.ones_like(unit))
         return S / unit, T / unit, unit
 
@@ -201,7 +198,7 @@ class DistanceKernel(LengthscaleKernel):
         # Norms as two more columns save passes over K, where it is larger than T; a product S Sᵀ
         # takes half the time of S Tᵀ
         is_large = T is not None and S.shape[0] > S.shape[1]
-        has_norms = is_large and not self.needs_small_distances and not is_sparse(S)
+        has_norms = is_large and not self.needs_small_distances and isinstance(S, np.ndarray)
         K: FloatArray = _half_squares(S, other, left, right) if has_norms else dense(S @ other.T)
         n, m = K.shape
         step = max(1, (1 << 15) // m)
@@ -332,6 +329,12 @@ def median_distance(X: Any, max_rows: int = 1000) -> float:
 
 def lengthscale_of(value: Any, X: ArrayT, name: str = "lengthscale") -> Any:
     """A number as it is; an array of lengthscales (or periods) in the library of X."""
+    if type(value) is float:
+        return value
+    if isinstance(value, str):
+        raise ValueError(
+            f"{name}={value!r} is set from data: call kernel.resolve(X) first, or give a number."
+        )
     value = suited(value, X)
     if not isinstance(value, (np.ndarray, list, tuple)):
         return value
