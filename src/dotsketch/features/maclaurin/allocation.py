@@ -198,11 +198,11 @@ def allocate(
     return replace(best, unused=moments.budget - int(best.projections.sum()))
 
 
-def _better(one: Allocation, other: Allocation) -> bool:
+def _better(candidate: Allocation, other: Allocation) -> bool:
     """Whether the error is less by more than rounding, or the same with more blocks in use."""
     margin = 1e-9 * other.expected_squared_error + 1e-24 * other.kernel_square
-    difference = one.expected_squared_error - other.expected_squared_error
-    more = np.count_nonzero(one.projections) > np.count_nonzero(other.projections)
+    difference = candidate.expected_squared_error - other.expected_squared_error
+    more = np.count_nonzero(candidate.projections) > np.count_nonzero(other.projections)
     return bool(difference < -margin or (more and difference <= margin))
 
 

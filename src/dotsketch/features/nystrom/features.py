@@ -190,8 +190,8 @@ class NystromDesign(Design):
         """
         xp, W = namespace(landmarks), like(W, landmarks)
         change = unit_kernel(landmarks) - self.unit_kernel(landmarks)
-        one = like(np.eye(W.shape[1]), landmarks)
-        return xp.linalg.solve(xp.linalg.cholesky(one + W.T @ change @ W), W.T).T
+        identity = like(np.eye(W.shape[1]), landmarks)
+        return xp.linalg.solve(xp.linalg.cholesky(identity + W.T @ change @ W), W.T).T
 
     def checked(self, Z: ArrayT, X: Array) -> ArrayT:
         xp = namespace(Z)
