@@ -165,8 +165,8 @@ class SeparableSketch(Sketch):
             return
         straight = self._terms(pairs, max_degree, False, every_budget)
         pseudo_terms = self._terms(pairs, max_degree, True, every_budget)
-        for plain, pseudo in zip(straight, pseudo_terms, strict=True):
-            yield [(a + b) / 2 for a, b in zip(plain, pseudo, strict=True)]
+        for terms in zip(straight, pseudo_terms, strict=True):
+            yield [(a + b) / 2 for a, b in zip(*terms, strict=True)]
 
     def _terms(
         self, pairs: PairStatistics[ArrayT], max_degree: int, pseudo: bool, every_budget: bool
