@@ -10,7 +10,6 @@ from dotsketch.sketches import SKETCHES, CompactSketch, make_sketch
 from rounding import assert_same_to_rounding
 
 every_sketch = pytest.mark.parametrize("name", SKETCHES)
-every_output = pytest.mark.parametrize("output", ["real", "complex", "complex_to_real"])
 
 
 # -- fitting ----------------------------------------------------------------------------------
@@ -60,36 +59,6 @@ def test_gamma_and_coef0_are_those_of_the_kernel(X):
     plain = PolynomialSketch(3, n_components=6, random_state=0).fit(inputs)
     np.testing.assert_allclose(model.transform(X), plain.transform(inputs))
     np.testing.assert_allclose(model.variance(X), plain.variance(inputs))
-
-
-# -- sparse input -----------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "name", ["gaussian", "rademacher", "tensor_sketch", "balanced_tensor_sketch"]
-)
-@every_output
-def test_sparse_rows_are_not_densified(name, output, rng, monkeypatch):
-    """The inputs are never made dense (a count sketch of them, D wide, may be)."""
-    X = sparse.random_array((20, 300), density=0.02, rng=rng, format="csr")
-    model = PolynomialSketch(
-        2, coef0=1.0, sketch=name, n_components=6, output=output, random_state=0
-    ).fit(X)
-    expected = model.transform(X.toarray())
-    widths = []
-    bases = (sparse.csr_array, sparse.csr_matrix, sparse.csc_array, sparse.csc_matrix)
-    for cls in {base for kind in bases for base in kind.__mro__ if "toarray" in vars(base)}:
-        monkeypatch.setattr(cls, "toarray", spy_on(vars(cls)["toarray"], widths))
-    np.testing.assert_allclose(model.transform(X), expected, atol=1e-12)
-    assert max(widths, default=0) < 300
-
-
-def spy_on(method, widths):
-    def spy(self, *args, **kwargs):
-        widths.append(max(self.shape))
-        return method(self, *args, **kwargs)
-
-    return spy
 
 
 # -- refusals ---------------------------------------------------------------------------------
