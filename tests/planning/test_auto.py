@@ -17,6 +17,7 @@ from dotsketch import (
     MaclaurinFeatures,
     NystromFeatures,
     Polynomial,
+    PolynomialSketch,
     plan,
 )
 from dotsketch.features import FAMILIES, Study
@@ -110,6 +111,13 @@ def test_what_costs_far_more_is_left_out_unless_named(X):
     assert all("operations per row" in text for text in table.left_out)
     assert 'candidates=["all", "nystrom"]' in table.left_out[0]
     assert table.left_out[0] in repr(table)
+    named = plan(
+        Polynomial(20),
+        rows[:200],
+        n_components=300_000,
+        candidates=[PolynomialSketch(sketch="gaussian")],
+    )
+    assert named.best.cost > 5e7
     few = [FourierFeatures(None), NystromFeatures(None, landmarks="uniform", n_landmarks=1.0)]
     assert len(select(["all", *few], Study(Gaussian(), rows, n_pairs_sample=20))) == 8
 
