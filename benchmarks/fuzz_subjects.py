@@ -10,8 +10,7 @@ from sklearn import compose, frozen, impute, pipeline, preprocessing
 import dotsketch
 from attacks.forging import Encoder, known_classes
 from dotsketch.gp import ConjugateGradients
-from dotsketch.planning.bounds import ComplexAdvantage
-from dotsketch.planning.limit import BestPossible
+from dotsketch.planning import BestPossible
 from dotsketch.sketches import SKETCHES, MonomialSketch
 from dotsketch.tables import TableEncoder
 
@@ -88,7 +87,6 @@ def own_subjects() -> list[Subject]:
             highest=0.2,
             n_rows=24,
         ),
-        ComplexAdvantage(0.5, 1.5),
     ]
     return [*((m.fit(X, Y), X) for m in maps), (plain, X)]
 

@@ -174,7 +174,7 @@ MACLAURIN = [
     {"allocation": "random"},
     {"coefficients": "fitted", "output": "complex"},
     {"mean_split": True, "kernel": Exponential()},
-    {"kernel": Maclaurin([1.0, 2.0, 0.5]), "allocation": [8, 7], "output": "real"},
+    {"kernel": Maclaurin([1.0, 2.0, 0.5]), "allocation": "sketched", "output": "real"},
     {"kernel": Polynomial(3), "sketch": "rademacher", "output": "complex_to_real"},
     {"random_state": np.random.RandomState(3)},
     {"random_state": np.random.default_rng(3)},

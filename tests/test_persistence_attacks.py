@@ -252,7 +252,7 @@ def test_what_load_refuses_is_not_saved(name, value, message, tmp_path):
 
 
 ABSTRACT = {"Composite", "DistanceKernel", "DotProductComposite", "DotProductKernel"}
-ABSTRACT |= {"ExpandedKernel", "GammaKernel", "LengthscaleKernel", "PairOfKernels"}
+ABSTRACT |= {"ExpandedKernel", "GammaKernel", "LengthscaleKernel"}
 ABSTRACT |= {"ForeignKernel"}  # holds a kernel of scikit-learn or a function, which no file may
 ABSTRACT |= {"ProductSketch", "SeparableSketch", "TreeSketch"}
 

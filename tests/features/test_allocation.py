@@ -12,10 +12,10 @@ from dotsketch._backends import cpp
 from dotsketch.features.maclaurin import (
     ExpansionMoments,
     allocate,
+    drawn_degrees,
     evaluate,
     expand,
     fitted_coefficients,
-    random_projections,
     solve,
 )
 from dotsketch.pairs import PairStatistics
@@ -215,10 +215,10 @@ def test_fitting_never_raises_the_predicted_error(X):
         assert fitted.expected_squared_error <= taylor.expected_squared_error
 
 
-def test_random_degrees_are_unbiased_by_enumeration():
-    degrees = np.array([0, 1, 3])
+def test_random_degrees_are_unbiased_by_enumeration(X):
+    """Two draws beside the constant, of every outcome with its probability."""
 
-    class Enumerated:  # every outcome of two draws, with its probability
+    class Enumerated:
         def __init__(self, counts):
             self.counts = counts
 
@@ -226,13 +226,14 @@ def test_random_degrees_are_unbiased_by_enumeration():
             self.p = p
             return np.array(self.counts)
 
+    moments = moments_of(Maclaurin([1.0, 1.0, 0.0, 1.0]), X, budget=3)
     mean = np.zeros(3)
     for counts, orders in (([0, 2, 0], 1), ([0, 1, 1], 2), ([0, 0, 2], 1)):
         generator = Enumerated(counts)
-        projections, theta = random_projections(degrees, 2, 2.0, generator)
+        table = drawn_degrees(moments, generator)
         probability = orders * np.prod(generator.p[1:] ** np.array(counts[1:]))
-        mean += probability * theta
-        assert projections.sum() == 3
+        mean += probability * table.coefficients
+        assert table.projections.sum() == 3
     np.testing.assert_allclose(mean, 1.0)
     np.testing.assert_allclose(generator.p, [0, 0.8, 0.2])
 
@@ -246,6 +247,4 @@ def test_other_coefficients_are_refused(X):
 def test_table_reads_well(X):
     best = allocate(moments_of(Exponential(), X, budget=30))
     assert "expected relative error" in repr(best)
-    table = best.to_dict()
-    assert sum(table["projections"]) == 30
-    assert all(len(column) == len(table["degree"]) for column in table.values())
+    assert best.projections.sum() == 30

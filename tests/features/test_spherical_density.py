@@ -5,9 +5,9 @@ import pytest
 from scipy.special import gammaln, hyp0f1, jv, jve
 
 from dotsketch import ArcCosine, Exponential, Gaussian, Polynomial
-from dotsketch.features import RadialDensity, SphericalDesign, SphericalFeatures
+from dotsketch.features import RadialDensity, SphericalDesign
 from dotsketch.features.spherical import fit_density, kernel_density, on_circle
-from dotsketch.projections import PROJECTIONS, Frequencies, sphere_mean
+from dotsketch.projections import sphere_mean
 from rounding import assert_same_to_rounding
 
 GRID = np.linspace(0, 2, 401)  # finer than the grid of the fit
@@ -196,31 +196,6 @@ def z_scores(values, mean, variance, part):
     return abs(score), abs(squares.mean() - variance) / (squares.std() / np.sqrt(n))
 
 
-@pytest.mark.parametrize("projection", ["independent", "orthogonal"])
-@pytest.mark.parametrize(
-    ("output", "n_components"), [("real", 1), ("real", 7), ("real", 24), ("complex", 9)]
-)
-def test_mean_and_variance(projection, output, n_components, rng):
-    """With incomplete blocks, one frequency, and an odd column; z = 6 standard errors."""
-    dimension, dot = 5, 0.5
-    features = design(n_components, projection, output, density=kernel_density(kernel_of(3), 5))
-    values = draws(features, pair(dimension, dot, rng), 1500, rng)
-    for part in ["real", "complex"] if output == "complex" else ["real"]:
-        mean, variance = (of(np.array(dot)) for of in features.moments(part))
-        score, variance_score = z_scores(values, mean, variance, part)
-        assert score < 6
-        assert variance_score < 6
-
-
-def test_the_variance_test_sees_a_dropped_covariance(rng):
-    """The mutant: independent frequencies' formula for orthogonal features."""
-    density = kernel_density(kernel_of(3), 5)
-    values = draws(design(24, "orthogonal", density=density), pair(5, 0.5, rng), 1500, rng)
-    mutant = design(24, "independent", density=density).moments("real")
-    mean, variance = (of(np.array(0.5)) for of in mutant)
-    assert z_scores(values, mean, variance, "real")[1] > 6
-
-
 def test_variance_of_independent_frequencies_of_one_radius():
     """(1 + k̃(2z))/2 − k̃(z)² over the number of frequencies: no radius varies."""
     density = RadialDensity(6, np.array([3.0]), np.ones(1), 0.0, 0.0)
@@ -228,16 +203,6 @@ def test_variance_of_independent_frequencies_of_one_radius():
     expected = ((1 + density.mean(2 * z)) / 2 - density.mean(z) ** 2) / 10
     _, variance = design(20, "independent", density=density).moments("real")
     np.testing.assert_allclose(variance(1 - z**2 / 2), expected, rtol=1e-9, atol=1e-14)
-
-
-def test_orthogonal_directions_have_less_variance():
-    density = kernel_density(kernel_of(7), 16)
-    dots = np.linspace(0.1, 0.9, 10)  # not everywhere: at 0 it is a little more
-    independent, orthogonal = (
-        design(32, projection, density=density).moments("real")[1](dots)
-        for projection in ("independent", "orthogonal")
-    )
-    assert np.all(orthogonal < independent)
 
 
 def test_equal_rows_have_no_variance_and_the_exact_value():
@@ -255,21 +220,6 @@ def test_moments_are_those_of_the_definition_everywhere():
     np.testing.assert_allclose(mean(1 - GRID**2 / 2), density.mean(GRID), atol=1e-11)
 
 
-@pytest.mark.parametrize("projection", PROJECTIONS)
-def test_bias_and_variance_of_an_estimator_are_those_of_the_density(projection, rng):
-    kernel = Polynomial(3, gamma=1.0, coef0=2.0, variance=1.5)
-    X = rng.standard_normal((6, 9))
-    X /= np.linalg.norm(X, axis=1, keepdims=True)
-    features = SphericalFeatures(kernel, n_components=11, projection=projection).fit(X)
-    density = kernel_density(kernel, Frequencies(1, projection).ambient_dimension(9))
-    distances = np.sqrt(np.maximum(2 - 2 * X @ X.T, 0))
-    top = 1.5 * 27
-    expected = top * density.mean(distances) - kernel(X)
-    np.testing.assert_allclose(features.bias(X), expected, atol=1e-6)
-    _, variance = features.design_.moments("real")
-    np.testing.assert_allclose(features.variance(X), top**2 * variance(X @ X.T))
-
-
 def test_sorf_is_close_to_its_prediction(rng):
     """At 64 coordinates: not exact, but within six standard errors of 500 draws."""
     features = design(128, "sorf", density=kernel_density(kernel_of(7), 64))
@@ -279,19 +229,10 @@ def test_sorf_is_close_to_its_prediction(rng):
     assert max(scores) < 6
 
 
-def test_refusals(rng):
+def test_a_density_of_another_dimension_is_refused():
     density = kernel_density(kernel_of(3), 8)
     with pytest.raises(ValueError, match=r"needs a density in R\^5"):
         design(4, "orthogonal", density=density, dimension=5)
-    X = np.eye(8)
-    with pytest.raises(ValueError, match="projection must be one of"):
-        SphericalFeatures(kernel_of(3), projection="dense").fit(X)
-    with pytest.warns(UserWarning, match="far from uniform"):
-        features = SphericalFeatures(kernel_of(3), projection="sorf").fit(X)
-    with pytest.raises(ValueError, match="No closed form"):
-        features.variance(X)
-    with pytest.raises(ValueError, match="part must be one of 'real', 'complex'"):
-        features.variance(X, part="imaginary")
 
 
 @pytest.mark.parametrize("dimension", [2, 3, 17, 500])

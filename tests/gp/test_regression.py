@@ -201,7 +201,6 @@ def test_expected_diagonal_is_the_truncated_series():
         Gaussian(lengthscale=1.0),
         n_components=4,
         max_degree=3,
-        allocation=[1, 1, 1],
         random_state=0,
     ).fit(X - X.mean())
     u = (X[:, 0] - X.mean() - features.design_.expansion.centre) ** 2

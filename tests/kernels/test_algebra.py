@@ -2,35 +2,22 @@
 
 from __future__ import annotations
 
-import pickle
-
 import numpy as np
 import pytest
-from sklearn.base import clone
 
-import dotsketch
 from dotsketch import (
     ArcCosine,
-    AutoFeatures,
-    ExactGPRegressor,
     Exponential,
-    FeatureGPRegressor,
     Gaussian,
     Linear,
     Maclaurin,
     MaclaurinFeatures,
     Matern,
-    NystromFeatures,
     Periodic,
     Polynomial,
     RationalQuadratic,
-    SphericalFeatures,
-    load,
-    plan,
-    save,
 )
 from dotsketch.kernels import DotProductKernel, DotProductProduct, DotProductSum, Product, Sum
-from draws import redrawn
 
 LENGTHSCALES = [0.5, 1.0, 2.0, 1.0, 3.0]
 WITH_SERIES = [
@@ -125,18 +112,6 @@ def test_multiples_change_the_variance():
             Gaussian() + other
 
 
-@pytest.mark.parametrize("kernel", WITH_SERIES + WITHOUT, ids=repr)
-def test_repr_clone_pickle_equality_and_files(kernel, tmp_path):
-    names = vars(dotsketch) | {"array": np.array}
-    save(kernel, tmp_path / "kernel.dsk")
-    copies = [clone(kernel), pickle.loads(pickle.dumps(kernel)), load(tmp_path / "kernel.dsk")]
-    for copy in [*copies, eval(repr(kernel), {}, names)]:
-        assert copy == kernel
-        assert hash(copy) == hash(kernel)
-        assert type(copy) is type(kernel)
-    assert kernel != kernel * Polynomial(1)
-
-
 def test_parameters_of_the_parts_are_reached_by_name():
     kernel = Polynomial(2) + Exponential()
     assert kernel.get_params()["left__degree"] == 2
@@ -172,72 +147,7 @@ def test_weights_that_differ_are_refused():
 # -- features, plans and Gaussian processes ------------------------------------------------------
 
 
-@pytest.mark.parametrize("kernel", WITH_SERIES, ids=repr)
-def test_features_have_the_error_that_is_predicted(kernel, X):
-    """Mean over draws of the squared error, with its own standard error (z = 6)."""
-    X = X / 2
-    features = MaclaurinFeatures(kernel, n_components=30, max_degree=6, allocation="sketched")
-    features.set_params(random_state=0).fit(X)
-    pairs = ~np.eye(len(X), dtype=bool)
-    K = kernel(X)
-    errors = []
-    for seed in range(200):
-        Z = redrawn(features, seed).transform(X)
-        errors.append(np.mean((Z @ Z.T - K)[pairs] ** 2))
-    standard_error = np.std(errors) / np.sqrt(len(errors))
-    assert abs(np.mean(errors) - features.expected_squared_error_) < 6 * standard_error
-
-
 def test_a_sum_of_polynomials_is_exact_in_its_monomials(X):
     kernel = Polynomial(1, gamma=0.5) + Polynomial(2, gamma=2.0)
     Z = MaclaurinFeatures(kernel, n_components=1 + 5 + 15).fit_transform(X)
     np.testing.assert_allclose(Z @ Z.T, kernel(X), rtol=1e-10)
-
-
-@pytest.mark.parametrize("kernel", [WITH_SERIES[0], WITHOUT[2]], ids=repr)
-def test_plans_nystrom_features_and_gaussian_processes(kernel, rng, tmp_path):
-    X = rng.standard_normal((60, 3))
-    y = X[:, 0] + np.sin(2 * X[:, 1])
-    table = plan(kernel, X, n_components=20)
-    assert {"nystrom"} <= {row.family for row in table}
-    assert any(row.family == "maclaurin" for row in table) == isinstance(kernel, DotProductKernel)
-    Z = NystromFeatures(kernel, n_components=60, random_state=0).fit_transform(X)
-    np.testing.assert_allclose(Z @ Z.T, kernel(X), atol=1e-6 * np.max(kernel(X)))
-    auto = AutoFeatures(kernel, n_components=20, random_state=0).fit(X)
-    model = FeatureGPRegressor(auto.features_).fit(X, y)
-    save(model, tmp_path / "model.dsk")
-    np.testing.assert_array_equal(load(tmp_path / "model.dsk").predict(X), model.predict(X))
-    exact = ExactGPRegressor(kernel).fit(X, y)
-    assert np.mean((exact.predict(X) - y) ** 2) < 0.1 * np.var(y)
-
-
-def test_a_search_finds_a_lengthscale_inside_of_a_sum(rng):
-    X = rng.standard_normal((60, 2))
-    y = np.sin(4 * X[:, 0])
-    kernel = Polynomial(1) + Gaussian()
-    for model in (
-        ExactGPRegressor(kernel),
-        FeatureGPRegressor(NystromFeatures(kernel, n_components=50, random_state=0)),
-    ):
-        kernel_ = model.set_params(optimize=True).fit(X, y).kernel_
-        assert kernel_.right.lengthscale[0] < 0.8 < kernel_.right.lengthscale[1]
-
-
-def test_gradients_of_a_sum(X):
-    torch = pytest.importorskip("torch")
-    lengthscale = torch.tensor(1.5, dtype=torch.float64, requires_grad=True)
-    kernel = Polynomial(2) + Exponential(lengthscale=lengthscale)
-    (slope,) = torch.autograd.grad(kernel(torch.asarray(X)).sum(), lengthscale)
-    up, down = ((Polynomial(2) + Exponential(lengthscale=1.5 + h))(X).sum() for h in (1e-5, -1e-5))
-    assert float(slope) == pytest.approx((up - down) / 2e-5, rel=1e-6)
-    with pytest.raises(TypeError, match="right__lengthscale is a constant of the series"):
-        MaclaurinFeatures(kernel).fit(X)
-
-
-def test_spherical_features_of_a_sum():
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((30, 16))
-    X /= np.linalg.norm(X, axis=1, keepdims=True)
-    kernel = Polynomial(3, gamma=0.5, coef0=0.5) + Polynomial(5, gamma=0.5, coef0=0.5)
-    Z = SphericalFeatures(kernel, n_components=4096, random_state=0).fit_transform(X)
-    assert np.linalg.norm(Z @ Z.T - kernel(X)) < 0.1 * np.linalg.norm(kernel(X))

@@ -90,13 +90,6 @@ def test_names_of_a_frame_are_found_by_every_estimator(model, rows, y, tmp_path)
         model.fit(rows.to_numpy(), y > 0 if labels else y)
 
 
-def test_a_search_changes_the_parameters_of_all_parts(rows, y):
-    kernel = ExactGPRegressor(KERNEL, optimize=True).fit(rows, y).kernel_
-    assert not np.isclose(kernel.left.kernel.lengthscale, [1.0, 2.0]).any()
-    assert kernel.right.kernel.lengthscale != 1.0
-    assert kernel.right.kernel.period == pytest.approx(24.0, rel=0.01)
-
-
 def test_names_that_are_not_there_are_told(rows, y):
     with pytest.raises(ValueError, match=r"the inputs \['z'\], and the rows have \['x', 'hour'"):
         ExactGPRegressor(Matern().on(["x", "z"])).fit(rows, y)

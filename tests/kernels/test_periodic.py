@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from sklearn.base import clone
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ExpSineSquared, WhiteKernel
 
@@ -11,9 +10,7 @@ from dotsketch import (
     FeatureGPRegressor,
     FourierFeatures,
     Gaussian,
-    NystromFeatures,
     Periodic,
-    plan,
 )
 from dotsketch.metrics import mean_negative_log_likelihood
 
@@ -44,42 +41,6 @@ def test_parameters_without_meaning_are_refused(X):
         Periodic([1.0, 2.0])(X)
     with pytest.raises(TypeError, match=r"kernels of the distance.* NystromFeatures every"):
         FourierFeatures(Periodic()).fit(X)
-
-
-def test_errors_of_nystrom_features_are_predicted():
-    """Over 20 draws of landmarks, on rows that were held out; both means have standard errors."""
-    rows, kernel = np.random.default_rng(0).uniform(0, 9, (1200, 2)), Periodic(2.0)
-    features = NystromFeatures(kernel, n_components=30, n_landmarks=1.0, landmarks="rpcholesky")
-    predicted = plan(kernel, rows[:1000], n_components=30, candidates=[features]).best
-    K, pairs = kernel(rows[1000:]), ~np.eye(200, dtype=bool)
-    errors = []
-    for seed in range(20):
-        chosen = clone(features).set_params(random_state=seed).fit(rows[:1000])
-        Z = chosen.transform(rows[1000:])
-        errors.append(np.sum((Z @ Z.T - K)[pairs] ** 2) / np.sum(K[pairs] ** 2))
-    error = np.sqrt(np.mean(errors))
-    deviation = np.std(errors) / (2 * error * np.sqrt(20))
-    allowed = 3 * np.hypot(deviation, predicted.standard_error)
-    assert abs(predicted.relative_error - error) < allowed < error
-
-
-def test_gradients_reach_the_rows_and_the_parameters(X):
-    torch = pytest.importorskip("torch")
-    period = torch.tensor(1.5, dtype=torch.float64, requires_grad=True)
-    rows = torch.tensor(X, requires_grad=True)
-    Y = X[:3] + 0.1
-    Periodic(period)(rows, torch.tensor(Y)).sum().backward()
-
-    def total(period, A):
-        return Periodic(period)(A, Y).sum()
-
-    step, E = 1e-6, np.zeros_like(X)
-    E[1, 2] = step
-    for found, up, down in (
-        (period.grad, total(1.5 + step, X), total(1.5 - step, X)),
-        (rows.grad[1, 2], total(1.5, X + E), total(1.5, X - E)),
-    ):
-        assert float(found) == pytest.approx((up - down) / (2 * step), rel=1e-6)
 
 
 @pytest.mark.parametrize("model", [ExactGPRegressor, FeatureGPRegressor])

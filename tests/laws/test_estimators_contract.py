@@ -11,6 +11,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from dotsketch import (
+    AutoFeatures,
     Exponential,
     FourierFeatures,
     Gaussian,
@@ -20,13 +21,16 @@ from dotsketch import (
     PolynomialSketch,
     PositiveFeatures,
     SphericalFeatures,
+    load,
+    save,
 )
 from dotsketch.projections import PROJECTIONS
 from dotsketch.sketches import SKETCHES
 
-from .subjects import CONFIGURATIONS, X_TEST, X
+from .subjects import CONFIGURATIONS, FEATURE_MAPS, X_TEST, X
 
-every = pytest.mark.parametrize("features", CONFIGURATIONS, ids=str)
+EVERY = [*CONFIGURATIONS, FEATURE_MAPS["auto"]]
+every = pytest.mark.parametrize("features", EVERY, ids=str)
 pytestmark = pytest.mark.filterwarnings("ignore:projection=.sorf. in:UserWarning")
 
 ODD_COLUMNS = "scikit-learn sets n_components=1, and complex_to_real needs an even number"
@@ -73,6 +77,7 @@ def expected_failures(features):
         PositiveFeatures(Exponential(lengthscale=300.0), **SIX),
         NystromFeatures(Gaussian(), **SIX),
         NystromFeatures(Polynomial(2), **SIX),
+        AutoFeatures(Polynomial(2), candidates=["maclaurin", "polynomial"], **SIX),
     ],
     expected_failed_checks=expected_failures,
 )
@@ -117,7 +122,7 @@ def test_gradients_flow_to_rows(features):
 
 
 @every
-def test_copies_and_later_parameters(features):
+def test_copies_and_later_parameters(features, tmp_path):
     """Copies have the bits of the original, and nothing but a fit changes a fitted map."""
     with pytest.raises(NotFittedError):
         clone(features).transform(X)
@@ -125,7 +130,9 @@ def test_copies_and_later_parameters(features):
     Z = fitted.transform(X_TEST)
     copy = clone(fitted)
     assert not hasattr(copy, "weights_")
-    for same in (pickle.loads(pickle.dumps(fitted)), copy.fit(X), copy.fit(2 * X).fit(X)):
+    save(fitted, tmp_path / "features")
+    copies = pickle.loads(pickle.dumps(fitted)), load(tmp_path / "features")
+    for same in (*copies, copy.fit(X), copy.fit(X[:40]).fit(X)):
         np.testing.assert_array_equal(same.transform(X_TEST), Z)
     if hasattr(fitted, "kernel"):
         fitted.kernel.set_params(variance=7.0)

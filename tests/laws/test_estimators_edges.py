@@ -1,10 +1,32 @@
 """One row, one column, constant columns: estimators work, or say clearly why not."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
+from scipy.sparse import random_array
 from sklearn.base import clone, is_classifier
 
-from .subjects import FEATURE_MAPS, GAUSSIAN_PROCESSES, X_TEST, X, predictions, target_of
+from dotsketch import (
+    AutoFeatures,
+    Gaussian,
+    MaclaurinFeatures,
+    NystromFeatures,
+    Polynomial,
+    PolynomialSketch,
+    PositiveFeatures,
+    Tanimoto,
+)
+
+from .subjects import (
+    CONFIGURATIONS,
+    FEATURE_MAPS,
+    GAUSSIAN_PROCESSES,
+    X_TEST,
+    X,
+    predictions,
+    target_of,
+)
 
 maps = pytest.mark.parametrize("features", FEATURE_MAPS.values(), ids=FEATURE_MAPS)
 processes = pytest.mark.parametrize("gp", GAUSSIAN_PROCESSES.values(), ids=GAUSSIAN_PROCESSES)
@@ -45,6 +67,50 @@ def test_equal_rows(features):
     Z = works_or_explains(lambda: clone(features).fit(rows).transform(rows))
     if Z is not None:
         np.testing.assert_allclose(Z, np.repeat(Z[:1], 30, axis=0), rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("features", CONFIGURATIONS, ids=str)
+@pytest.mark.parametrize("factor", [1e6, 1e15, 1e30])
+def test_huge_rows_are_refused_or_finite(features, factor):
+    """Squares and powers leave the range of float32: a message says so, and never inf or NaN."""
+    fitted, rows = clone(features).fit(X), factor * X_TEST
+    Z = works_or_explains(lambda: fitted.transform(rows.astype(np.float32)))
+    assert Z is None or len(Z) == len(rows)
+    works_or_explains(lambda: clone(features).fit(rows).transform(rows))
+
+
+WIDE = [
+    *(
+        PolynomialSketch(2, coef0=1.0, sketch=name, n_components=8)
+        for name in ("gaussian", "rademacher", "tensor_sketch", "balanced_tensor_sketch")
+    ),
+    MaclaurinFeatures(Polynomial(2), sketch="tensor_sketch", n_components=20),
+    MaclaurinFeatures(Gaussian(lengthscale=3.0), n_components=16),
+    *(
+        MaclaurinFeatures(Tanimoto(), sketch="tensor_sketch", mean_split=split, n_components=20)
+        for split in (False, True)
+    ),
+    PositiveFeatures(Gaussian(lengthscale=3.0), n_components=8),
+    NystromFeatures(Gaussian(), n_components=100),
+    NystromFeatures(Polynomial(2), n_components=100, n_landmarks=1.0),
+    AutoFeatures(Gaussian(lengthscale=3.0), n_components=8, candidates="maclaurin"),
+]
+
+
+@pytest.mark.parametrize("features", WIDE, ids=str)
+def test_wide_sparse_rows_are_never_made_dense(features):
+    """800 × 60,000 with 18 entries per row: dense they take 384 MB."""
+    rows = random_array((800, 60_000), density=3e-4, format="csr", rng=0)
+    tracemalloc.start()
+    try:
+        fitted = clone(features).set_params(random_state=0).fit(rows)
+        Z = fitted.transform(rows)
+        fitted.expected_diagonal(rows, Z)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert np.all(np.isfinite(Z))
+    assert peak < 3.5e8
 
 
 @processes

@@ -17,7 +17,6 @@ from .subjects import (
 
 REGRESSORS = {n: gp for n, gp in GAUSSIAN_PROCESSES.items() if not is_classifier(gp)}
 CLASSIFIERS = {n: gp for n, gp in GAUSSIAN_PROCESSES.items() if is_classifier(gp)}
-processes = pytest.mark.parametrize("gp", GAUSSIAN_PROCESSES.values(), ids=GAUSSIAN_PROCESSES)
 ADDITIVE = {name: gp for name, gp in ON_FEATURES.items() if hasattr(gp, "merge")}
 additive = pytest.mark.parametrize("gp", ADDITIVE.values(), ids=ADDITIVE)
 

@@ -6,20 +6,14 @@ import pickle
 
 import numpy as np
 import pytest
-import scipy.sparse
 from sklearn.base import clone
 from sklearn.datasets import load_digits
-from sklearn.linear_model import Ridge
-from sklearn.pipeline import make_pipeline
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from dotsketch import (
-    ArcCosine,
     AutoFeatures,
     Exponential,
     FourierFeatures,
     Gaussian,
-    Maclaurin,
     MaclaurinFeatures,
     NystromFeatures,
     Polynomial,
@@ -28,18 +22,10 @@ from dotsketch import (
 )
 from dotsketch.features import FAMILIES, Study
 from dotsketch.features.study import off_diagonal_mean
-from dotsketch.planning import compare, predict_with, select, variants
+from dotsketch.planning import compare, select, variants
 from rounding import assert_same_to_rounding, nystrom_condition
 
 POLYNOMIAL = Polynomial(3, gamma=0.5, coef0=0.5, variance=1.5)
-KERNELS = [
-    POLYNOMIAL,
-    Polynomial(4, coef0=0.0),
-    Gaussian(variance=0.7),
-    Exponential(lengthscale=2.0),  # light tails: 200 draws are enough
-    Maclaurin([0.5, 0.0, 1.0]),
-    ArcCosine(1),
-]
 
 
 @pytest.fixture(scope="module")
@@ -57,31 +43,6 @@ def measured_error(features, kernel, X, fitting_rows, n_draws=200):
         squares.append(off_diagonal_mean((Z @ Z.T - K) ** 2) / off_diagonal_mean(K**2))
     mean = np.mean(squares)
     return np.sqrt(mean), np.std(squares, ddof=1) / np.sqrt(n_draws) / (2 * np.sqrt(mean))
-
-
-@pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: str(kernel)[:30])
-def test_every_family_has_the_error_that_is_predicted(kernel, X):
-    """Closed forms to six standard errors of the measurement; what is measured within its own."""
-    X = X[:40, 20:36]
-    X = X / np.linalg.norm(X, axis=1, keepdims=True)
-    study = Study(kernel, X)
-    kernel = study.kernel
-    seen = set()
-    for candidate in variants(study):
-        names = ("projection", "norms", "hyperbolic")
-        key = (candidate.family, *(getattr(candidate, name, None) for name in names))
-        if key in seen or candidate.family == "maclaurin":
-            continue  # one of a kind; Maclaurin features have this test of their own
-        seen.add(key)
-        row = predict_with(candidate, study, 30)
-        if row.source == "measured":
-            continue
-        found, error = measured_error(row.candidate, kernel, study.held, study.fitting)
-        assert abs(found - row.relative_error) < 6 * error + 1e-9, candidate
-        np.testing.assert_allclose(
-            row.relative_error**2 * off_diagonal_mean(kernel(study.held) ** 2),
-            row.squared_bias + row.variance,
-        )
 
 
 def test_families_serve_their_kernels(X):
@@ -150,6 +111,13 @@ def test_what_costs_far_more_is_left_out_unless_named(X):
     assert all("operations per row" in text for text in table.left_out)
     assert 'candidates=["all", "nystrom"]' in table.left_out[0]
     assert table.left_out[0] in repr(table)
+    named = plan(
+        Polynomial(20),
+        rows[:200],
+        n_components=300_000,
+        candidates=[PolynomialSketch(sketch="gaussian")],
+    )
+    assert named.best.cost > 5e7
     few = [FourierFeatures(None), NystromFeatures(None, landmarks="uniform", n_landmarks=1.0)]
     assert len(select(["all", *few], Study(Gaussian(), rows, n_pairs_sample=20))) == 8
 
@@ -162,27 +130,12 @@ def test_a_tolerance_is_met_with_the_standard_error(X):
     assert "±" in auto.explain()
 
 
-def test_the_best_of_the_plan_is_fitted(X):
-    auto = AutoFeatures(POLYNOMIAL, n_components=60, random_state=0).fit(X)
-    errors = [row.relative_error for row in auto.plan_]
-    assert errors == sorted(errors)
-    assert auto.chosen_ is auto.plan_[0]
-    again = clone(auto.features_).fit(X)
-    refitted = nystrom_condition(again, refitted=True)
-    assert_same_to_rounding(auto.transform(X), again.transform(X), condition=refitted)
-    Z = auto.transform(X)
-    K = POLYNOMIAL(X)
-    error = np.linalg.norm(Z @ Z.T - K) / np.linalg.norm(K)
-    assert error < 2 * auto.chosen_.relative_error
-
-
 def test_it_explains_itself(X):
     auto = AutoFeatures(Gaussian(), n_components=50, random_state=0)
-    assert "\n" not in repr(auto)
-    text = repr(auto.fit(X))
+    text = auto.fit(X).explain()
     assert auto.chosen_.label in text
     assert "relative error" in text
-    assert "Next family" in auto.explain()
+    assert "Next family" in text
 
 
 def test_a_tolerance_takes_the_fewest_columns(X):
@@ -264,43 +217,6 @@ def test_one_seed_gives_one_choice(X):
     assert lines(plans[0]) == lines(plans[1])
 
 
-def test_it_works_in_a_pipeline(X):
-    y = np.sin(5 * X[:, 20]) + X[:, 30] ** 2
-    model = make_pipeline(AutoFeatures(Gaussian(), n_components=80, random_state=0), Ridge(1e-4))
-    assert model.fit(X[:300], y[:300]).score(X[300:], y[300:]) > 0.5
-    assert len(model[0].get_feature_names_out()) == 80
-
-
-def test_sparse_rows_and_one_row(X):
-    auto = AutoFeatures(POLYNOMIAL, n_components=30, candidates="maclaurin", random_state=0)
-    dense, sparse = (clone(auto).fit(rows) for rows in (X, scipy.sparse.csr_matrix(X)))
-    np.testing.assert_allclose(sparse.transform(X), dense.transform(X), atol=1e-10)
-    alone = AutoFeatures(POLYNOMIAL, n_components=30, candidates="nystrom").fit(X[:1])
-    assert alone.transform(X).shape == (400, 1)
-
-
-def test_arrays_of_other_libraries(X, foreign):
-    auto = AutoFeatures(Gaussian(), n_components=30, candidates=["maclaurin", "fourier"])
-    auto.set_params(random_state=0)
-    rows = X[:60]
-    expected = clone(auto).fit(rows).transform(rows)
-    found = clone(auto).fit(foreign.asarray(rows)).transform(foreign.asarray(rows))
-    np.testing.assert_allclose(foreign.numpy(found), expected, atol=1e-8)
-
-
-FEW = [
-    MaclaurinFeatures(Polynomial(2)),
-    PolynomialSketch(sketch="rademacher", output="complex_to_real"),
-]
-
-
-@parametrize_with_checks(
-    [AutoFeatures(Polynomial(2), n_components=6, candidates=FEW, random_state=0)]
-)
-def test_scikit_learn_conventions(estimator, check):
-    check(estimator)
-
-
 def test_one_large_row_does_not_cancel_the_others():
     values = np.full((4, 4), 1e-3)
     values[0, 0] = 1e20
@@ -316,15 +232,6 @@ def test_what_was_planned_is_what_is_fitted(X):
     assert auto.features_.n_components == 40
 
 
-def test_two_ways_to_ask_for_a_candidate_give_one_row(X):
-    """Kernel and number of columns of an estimator are those of the plan."""
-    asked = [PolynomialSketch(5, n_components=7, random_state=3), PolynomialSketch(2), "polynomial"]
-    table = plan(POLYNOMIAL, X, n_components=20, candidates=asked)
-    assert len(table) == len(variants(Study(POLYNOMIAL, X), "polynomial"))
-    assert {row.candidate.degree for row in table} == {3}
-    assert {row.n_components for row in table} == {20}
-
-
 def test_verbose_shows_a_bar(X, capsys):
     pytest.importorskip("rich")
     options = {"candidates": ["nystrom", "fourier"], "random_state": 0}
@@ -333,12 +240,3 @@ def test_verbose_shows_a_bar(X, capsys):
     loud = AutoFeatures(Gaussian(), n_components=20, verbose=True, **options).fit(X)
     assert "candidates, 20 columns" in capsys.readouterr().out
     assert lines(loud.plan_) == lines(quiet.plan_)
-
-
-def test_more_columns_than_rows_are_warned_of(rng):
-    X = rng.standard_normal((40, 6))
-    named = AutoFeatures(
-        Gaussian(lengthscale=1.5), n_components=100, candidates="fourier", random_state=0
-    )
-    with pytest.warns(UserWarning, match=r"100 columns for 40 rows: NystromFeatures with 40"):
-        named.fit(X)

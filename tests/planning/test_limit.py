@@ -31,7 +31,7 @@ SETS = {
 def test_a_sample_of_all_rows_has_the_error_of_the_eigenvectors(rng):
     X = rng.standard_normal((60, 3))
     kernel = Gaussian(lengthscale=2.0)
-    found = best_possible(Study(kernel, X), 8)
+    found = best_possible(Study(kernel, X), 8)()
     assert found.n_rows == 60
     np.testing.assert_allclose(found.relative_error, error_of_all_rows(kernel, X, 8), rtol=1e-9)
     assert found.lowest < found.relative_error < found.highest
@@ -40,9 +40,9 @@ def test_a_sample_of_all_rows_has_the_error_of_the_eigenvectors(rng):
 
 def test_a_kernel_of_low_rank_is_exact(rng):
     X = rng.standard_normal((60, 3))
-    found = best_possible(Study(Polynomial(1, coef0=0.0), X), 3)
+    found = best_possible(Study(Polynomial(1, coef0=0.0), X), 3)()
     assert found.relative_error < 1e-6
-    assert best_possible(Study(Polynomial(1, coef0=0.0), X), 2).relative_error > 0.1
+    assert best_possible(Study(Polynomial(1, coef0=0.0), X), 2)().relative_error > 0.1
 
 
 @pytest.mark.parametrize("name", SETS)
@@ -57,7 +57,7 @@ def test_a_sample_brackets_the_error_of_all_rows(name):
         expected, ratios = error_of_all_rows(kernel, X, columns), []
         for seed in range(3):
             study = Study(kernel, X, n_pairs_sample=400, random_state=seed)
-            found = best_possible(study, columns)
+            found = best_possible(study, columns)()
             assert found.n_rows == 400
             assert found.lowest - 3 * found.standard_error < expected < found.highest
             ratios.append(found.relative_error / expected)
@@ -80,15 +80,15 @@ def test_both_corrections_of_a_sample_are_needed():
     expected = error_of_all_rows(kernel, X, 100)
     for seed in range(2):
         study = Study(kernel, X, n_pairs_sample=700, random_state=seed)
-        assert 0.9 < best_possible(study, 100).relative_error / expected < 1.1
+        assert 0.9 < best_possible(study, 100)().relative_error / expected < 1.1
 
 
 def test_none_without_enough_rows(rng):
-    assert best_possible(Study(Gaussian(), rng.standard_normal((39, 2))), 10) is None
-    assert best_possible(Study(Gaussian(), rng.standard_normal((40, 2))), 10) is not None
-    assert best_possible(Study(Gaussian(), rng.standard_normal((3000, 2))), 513) is None
+    assert best_possible(Study(Gaussian(), rng.standard_normal((39, 2))), 10)() is None
+    assert best_possible(Study(Gaussian(), rng.standard_normal((40, 2))), 10)() is not None
+    assert best_possible(Study(Gaussian(), rng.standard_normal((3000, 2))), 513)() is None
     wide = Study(Gaussian(), rng.standard_normal((60, 100_000)))  # 50 rows of it are looked at
-    assert best_possible(wide, 13) is None
+    assert best_possible(wide, 13)() is None
 
 
 def test_it_is_the_last_line_of_a_plan_and_is_explained(rng, tmp_path):

@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Sequence
 from copy import copy
 from functools import cache
-from typing import Any, ClassVar, Self, TypeGuard
+from typing import Any, ClassVar, Self, TypeGuard, TypeVar
 
 import numpy as np
 from sklearn import get_config
@@ -37,7 +37,6 @@ from .._support.memory import usable_memory
 from .._support.parameters import one_of
 from ..kernels import Kernel
 from ..rows import float_type, in_memory_sample, is_collection, lazy
-from .degenerate import degenerate
 from .design import Design
 from .study import (
     SAMPLE_ROWS,
@@ -55,6 +54,10 @@ NO_SERIES = (
     "each part side by side, as in FeatureUnion)"
 )
 NOT_OPTIONS = ("kernel", "n_components", "n_jobs", "random_state", "verbose")
+OF_KERNEL = ("degree", "gamma", "coef0")  # parameters that stand for one
+
+
+DesignT = TypeVar("DesignT", bound=Design)
 
 
 class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -74,7 +77,7 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
     n_components: int
     random_state: Any
     kernel_: Kernel
-    design_: Design
+    design_: Any  # Design
     weights_: Any
 
     # -- what a family defines -------------------------------------------------------------------
@@ -82,6 +85,11 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
     def design(self, study: Study) -> Design:
         """What the data decide; Unsuited if the features suit not the kernel or the data."""
         raise NotImplementedError
+
+    def of_study(self, kind: type[DesignT], study: Study, **decided: Any) -> DesignT:
+        """A design for the kernel and the rows of a study, and what a family decides."""
+        shared = {"kernel": study.resolved, "dimension": study.dimension, "output": self.output}
+        return kind(**{**shared, "n_components": self.n_components, **decided})
 
     def label(self) -> str:
         """The name of this candidate: its family and the options that distinguish it."""
@@ -102,10 +110,11 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         X = fitted._validate(X, reset=True)
         kernel = kernel.named(getattr(fitted, "feature_names_in_", None))
         rng = as_generator(self.random_state)
-        design = self.design(Study(kernel, X, n_pairs_sample=None, random_state=rng))
+        study = Study(kernel, X, n_pairs_sample=None, random_state=rng)
+        design = self.design(study)
         self._check_memory(design)
         weights = design.sample(rng, X)
-        for message in (*design.cautions(), *degenerate(design, X, rng.spawn(1)[0])):
+        for message in design.cautions(study):
             warnings.warn(message, UserWarning, stacklevel=2)
         fitted.kernel_, fitted.design_, fitted.weights_ = design.kernel, design, weights
         self.__dict__ = fitted.__dict__
@@ -185,7 +194,8 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
 
     def options(self) -> dict[str, Any]:
         """All parameters but the kernel, the number of columns and what does not change errors."""
-        return {k: v for k, v in self.get_params(deep=False).items() if k not in NOT_OPTIONS}
+        own = self.get_params(deep=False).items()
+        return {k: v for k, v in own if k not in (*NOT_OPTIONS, *OF_KERNEL)}
 
     def for_kernel(self, kernel: Kernel, n_components: int, **shared: Any) -> Self:
         """An unfitted copy for this kernel and number of columns; `shared` sets parameters."""
@@ -258,7 +268,7 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         """Raise ValueError unless the design and the weights of a model file fit each other."""
         if not hasattr(self, "weights_"):
             return
-        design: Any = self.design_
+        design = self.design_
         if not isinstance(design, Design) or design.dimension != self.n_features_in_:
             raise ValueError(f"{type(self).__name__}.design_ is not one for its inputs.")
         design.check_weights(self.weights_)
@@ -330,3 +340,10 @@ def check_foreign(estimator: Any, X: ArrayT, *, reset: bool) -> ArrayT:
     if not math.isfinite(largest_entry(X)):
         raise ValueError(f"Input X contains NaN or infinity; {name} needs finite values.")
     return X
+
+
+def check_rows(X: Array) -> Array:
+    """X as validated rows that are no estimator's: those of a plan."""
+    rows = FeatureMap()
+    rows.random_state = 0
+    return rows._validate(X, reset=True)

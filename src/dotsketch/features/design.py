@@ -14,23 +14,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Annotated, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 import numpy as np
 
-from .._arrays import OUTPUTS, Array, ArrayT, host
+from .._arrays import OUTPUTS, Array, ArrayT, host, is_traced
 from .._backends import Prepared
 from .._support.parameters import check_even, one_of, positive_integer
 from .._support.stored import MOST_COLUMNS, Count
-from ..kernels import Kernel
+
+if TYPE_CHECKING:
+    from .study import Study
 
 
 class Unsuited(ValueError):
     """The features do not suit the kernel, the data, or the number of columns; it says why."""
-
-
-class UnsuitedKernel(Unsuited, TypeError):
-    """The features are for kernels of another kind."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +44,7 @@ class Design:
     """
 
     outputs: ClassVar[tuple[str, ...]] = OUTPUTS
-    kernel: Kernel
+    kernel: Any
     dimension: int
     n_components: Annotated[int, Count(MOST_COLUMNS)]
     output: str = "real"
@@ -71,8 +69,8 @@ class Design:
 
     @property
     def weight_bytes(self) -> float:
-        """About how much memory the weights take, which is compared with what there is."""
-        return 0.0
+        """About how much memory the weights take: eight bytes for every two operations."""
+        return 4.0 * self.cost
 
     def sample(self, rng: np.random.Generator, rows: Array | None = None) -> Any:
         """Random weights: named tuples of NumPy arrays. Landmarks are chosen from `rows` (n, d)."""
@@ -86,13 +84,25 @@ class Design:
         """The weights as a function of chunks of rows like these."""
         raise NotImplementedError
 
-    def inputs(self, rows: Array) -> Array:  # (n, d) -> (n, inputs of the prepared weights)
-        """What the prepared weights take, from a chunk of rows."""
-        return rows
+    # What the prepared weights take, from a chunk of rows; None: the rows themselves
+    inputs: ClassVar[Any] = None
 
-    def cautions(self) -> Iterator[str]:
-        """What a fit warns of."""
-        yield from ()
+    def cautions(self, study: Study) -> Iterator[str]:
+        """What a fit warns of: features that represent next to nothing of the kernel."""
+        kernel, rows = self.kernel, study.few_rows
+        if len(rows) and hasattr(kernel, "lengthscale") and not is_traced(kernel.lengthscale):
+            lengthscale = np.asarray(host(kernel.lengthscale), dtype=np.float64)
+            inputs = rows if self.inputs is None else np.asarray(self.inputs(rows))
+            with np.errstate(over="ignore", invalid="ignore", under="ignore"):
+                if lengthscale.ndim == 0:
+                    yield from uneven(inputs)
+                if share_of_near_pairs(np.unique(inputs, axis=0) / lengthscale) <= 1e-3:
+                    yield (
+                        f"{kernel} is nearly zero between all pairs of different rows, or almost "
+                        "all: they are many lengthscales apart, its matrix is close to the "
+                        "identity, and its features are zero or noise. Use a larger lengthscale "
+                        "(Gaussian() takes the median distance), or scale X down."
+                    )
 
     def checked(self, Z: ArrayT, X: Array) -> ArrayT:
         """The features Z of rows X, unless they left the range of their dtype."""
@@ -114,12 +124,6 @@ class Design:
     def expected_diagonal(self, rows: Array, Z: Array) -> np.ndarray:  # (n, d), (n, D) -> (n,)
         """E k̂(x, x) on the host; |z(x)|² stands in for it where no better expression is known."""
         return squared_norms(host(Z))
-
-    highest_degree = 0  # of a series that is truncated
-
-    def median_share(self, rows: np.ndarray) -> float:  # (n, d)
-        """The median of E k̂(x, x) / k(x, x) over rows, where a truncated series may hold little."""
-        return 1.0
 
     # -- what every family shares ----------------------------------------------------------------
 
@@ -160,3 +164,36 @@ class Design:
 def squared_norms(Z: np.ndarray) -> np.ndarray:  # (n, D) -> (n,)
     """|z|² of every row, in float64."""
     return np.asarray(np.sum(np.abs(Z) ** 2, axis=1, dtype=np.float64))
+
+
+def share_of_near_pairs(rows: np.ndarray) -> float:  # (n, d), different rows over lengthscales
+    """The share of pairs of rows whose kernel is not zero relative to the diagonal.
+
+    k(x, y) / √(k(x, x) k(y, y)) = exp(−|x − y|²/2) for the Gaussian and the exponential kernel, so
+    that rows more than 5.3 lengthscales apart are not near.
+    """
+    S = rows - rows.mean(axis=0)
+    squares = np.sum(S * S, axis=1)
+    distances = squares[:, None] + squares - 2 * (S @ S.T)
+    return float(np.mean(np.exp(-distances[np.triu_indices(len(S), 1)] / 2) > 1e-6))
+
+
+def uneven(rows: np.ndarray) -> Iterator[str]:  # (n, d)
+    """What to warn of if scales of inputs differ by orders of magnitude, and the kernel has one
+    lengthscale: distances are those of the largest.
+
+    Inputs that have one value in half of the rows say little about a scale (pixels at the edge,
+    categories as 0 and 1).
+    """
+    scales = np.std(rows, axis=0)
+    varied = np.mean(rows == np.median(rows, axis=0), axis=0) < 0.5
+    used = np.flatnonzero(varied & (scales > 0) & np.isfinite(scales))
+    order = used[np.argsort(scales[used])]
+    if len(used) > 1 and scales[order[-1]] > 100 * scales[order[0]]:
+        yield (
+            f"The scales of the columns differ by orders of magnitude (the standard deviation of "
+            f"column {order[-1]} is {scales[order[-1]]:.2g}, that of column {order[0]} "
+            f"{scales[order[0]]:.2g}), and the kernel has one lengthscale for all: columns with "
+            "small scales hardly count. Standardise them, as in make_pipeline(StandardScaler(), "
+            "...), or give one lengthscale per column."
+        )

@@ -30,7 +30,7 @@ from .._backends import Prepared, backend_of, keeps_prepared, kept
 from .._support.parameters import one_of
 from .._support.stored import array, check_lengths, stored
 from ..kernels import DistanceKernel, Gaussian, Kernel
-from ..projections import PROJECTIONS, Frequencies, orthogonal_covariance, sphere_mean
+from ..projections import Frequencies, orthogonal_covariance, sphere_mean
 from .base import FeatureMap
 from .design import Design, Unsuited
 from .study import Study, check_kernel
@@ -53,10 +53,6 @@ class WaveDesign(Design):
     """
 
     projection: str = "orthogonal"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        one_of("projection", self.projection, PROJECTIONS)
 
     @cached_property
     def frequencies(self) -> Frequencies:
@@ -119,11 +115,6 @@ class WaveDesign(Design):
         n = self.frequencies.n_frequencies
         return self.frequencies.cost(self.dimension) + 20.0 * 2 * n
 
-    @property
-    def weight_bytes(self) -> float:
-        per_frequency = 4 if self.projection == "sorf" else 8 * self.dimension
-        return float(per_frequency * self.frequencies.n_frequencies)
-
 
 @stored
 @dataclass(frozen=True, eq=False)
@@ -169,34 +160,31 @@ class FourierDesign(WaveDesign):
         return self.projection == "independent" and not self.has_constant_norms
 
     def sample(self, rng: np.random.Generator, rows: Array | None = None) -> WaveWeights:
-        ambient, n = self.ambient_dimension, self.frequencies.n_frequencies
-        radii = np.full(n, math.sqrt(ambient)) if self.has_constant_norms else None
-        kernel: Any = self.kernel
+        radii, n = None, self.frequencies.n_frequencies
+        if self.has_constant_norms:
+            radii = np.full(n, math.sqrt(self.ambient_dimension))
         if not self.is_gaussian:
-            radii = np.sqrt(rng.chisquare(ambient, n)) if radii is None else radii
-            radii = radii * kernel.frequency_factors(n, rng)
+            radii = np.sqrt(rng.chisquare(self.ambient_dimension, n)) if radii is None else radii
+            radii = radii * self.kernel.frequency_factors(n, rng)
         return self.sample_waves(rng, radii)
 
     def prepare(self, weights: WaveWeights, rows: Array) -> Prepared:
-        kernel: Any = self.kernel
-        lengthscale = suited(kernel.lengthscale, rows)
+        lengthscale = suited(self.kernel.lengthscale, rows)
         if isinstance(lengthscale, (list, tuple)):
             lengthscale = np.asarray(lengthscale, dtype=np.float64)
-        return self.prepare_waves(weights, rows, lengthscale, square_root(kernel.variance))
+        return self.prepare_waves(weights, rows, lengthscale, square_root(self.kernel.variance))
 
     def variance(self, A: np.ndarray, B: np.ndarray, part: str) -> np.ndarray:
         """See `variance_at`; an approximation where `has_formula` is false."""
-        kernel: Any = self.kernel.detached()
-        return float(kernel.variance) ** 2 * self.variance_at(self._squares(A, B), part)
+        variance = float(self.kernel.detached().variance)
+        return variance**2 * self.variance_at(self._squares(A, B), part)
 
     def bias(self, A: np.ndarray, B: np.ndarray) -> np.ndarray:
-        kernel: Any = self.kernel.detached()
-        return float(kernel.variance) * self.bias_at(self._squares(A, B))
+        return float(self.kernel.detached().variance) * self.bias_at(self._squares(A, B))
 
     def _squares(self, A: np.ndarray, B: np.ndarray) -> np.ndarray:
         """|x − y|² in units of the lengthscale."""
-        kernel: Any = self.kernel.detached()
-        unit = Gaussian(lengthscale=kernel.lengthscale)
+        unit = Gaussian(lengthscale=self.kernel.detached().lengthscale)
         with np.errstate(divide="ignore"):  # k underflows: the distance is infinite for us
             return -2 * np.log(unit(A, B))
 
@@ -217,9 +205,8 @@ class FourierDesign(WaveDesign):
         s = np.asarray(squared_distance, dtype=np.float64)
         ambient = self.ambient_dimension
         squares, pairs = self.frequencies.pair_sums(self.shares, self.dimension)
-        kernel: Any = self.kernel
         if not self.is_gaussian:
-            k, doubled = (kernel.detached().profile_of_halves(a * s / 2) for a in (1, 4))
+            k, doubled = (self.kernel.detached().profile_of_halves(a * s / 2) for a in (1, 4))
             total = squares * (1 - k**2 if part == "complex" else (1 + doubled) / 2 - k**2)
         elif self.has_constant_norms:
             square = sphere_mean_cosine(s, ambient) ** 2
@@ -340,14 +327,8 @@ class FourierFeatures(FeatureMap):
                 f"{study.unresolved!r} has no spectral density: implement its method "
                 "frequency_factors(n, rng), see DistanceKernel, or use NystromFeatures."
             )
-        return FourierDesign(
-            study.resolved,
-            study.dimension,
-            self.n_components,
-            self.output,
-            self.projection,
-            self.norms,
-        )
+        options = {"projection": self.projection, "norms": self.norms}
+        return self.of_study(FourierDesign, study, **options)
 
     def label(self) -> str:
         norms = "" if self.norms == "auto" else f", {self.norms} norms"

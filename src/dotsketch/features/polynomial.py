@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -36,22 +35,10 @@ class PolynomialDesign(Design):
         return float(self.sketch.cost(self.dimension + self.has_constant))
 
     @property
-    def weight_bytes(self) -> float:
-        structured = ("tensor_srht", "tensor_sketch", "balanced_tensor_sketch", "tree_srht")
-        kinds = tuple(SKETCHES[name] for name in structured)
-        if isinstance(self.sketch, kinds):
-            return 16.0 * self.sketch.degree * (self.n_projections + self.dimension)
-        return 8.0 * self.sketch.degree * self.n_projections * self.dimension
-
-    @property
     def has_constant(self) -> bool:
         """Whether a column is appended: not for the plain number zero (an array may be trained)."""
-        coef0 = self._parameters.coef0
+        coef0 = self.kernel.coef0
         return not (isinstance(coef0, (int, float, np.number)) and coef0 == 0)
-
-    @property
-    def _parameters(self) -> Any:
-        return self.kernel
 
     def sample(self, rng: np.random.Generator, rows: Array | None = None) -> Any:
         return self.sketch.sample(self.dimension + self.has_constant, rng)
@@ -68,10 +55,10 @@ class PolynomialDesign(Design):
 
     def inputs(self, rows: Array) -> Array:  # (n, d) -> (n, d) or (n, d + 1)
         """√gamma x with √coef0 appended: the homogeneous kernel of these is the kernel."""
-        S = self._parameters.scale(rows)
+        S = self.kernel.scale(rows)
         if not self.has_constant:
             return S
-        constant = square_root(self._parameters.coef0)
+        constant = square_root(self.kernel.coef0)
         if is_sparse(S):
             column = np.full((S.shape[0], 1), constant, dtype=S.dtype)
             return scipy.sparse.hstack([S, column], format="csr", dtype=S.dtype)
@@ -82,34 +69,21 @@ class PolynomialDesign(Design):
         of = self.sketch.variance if part == "complex" else self.sketch.real_part_variance
         plain = replace(self, kernel=self.kernel.detached())
         S, T = (np.asarray(plain.inputs(rows)) for rows in (A, B))
-        return float(plain._parameters.variance) ** 2 * of(PairStatistics.between(S, T))
+        return float(plain.kernel.variance) ** 2 * of(PairStatistics.between(S, T))
 
     def checked(self, Z: ArrayT, X: Array) -> ArrayT:
-        """Features are looked through only if a bound on their size allows them to overflow, or
-        their usual size to underflow."""
+        """Features are looked through only if a bound on their size allows them to overflow."""
         if is_traced(X) or is_traced(Z):
             return Z
         limits = np.finfo(X.dtype) if is_sparse(X) else namespace(X).finfo(X.dtype)
-        root_gamma = float(host(square_root(self._parameters.gamma)))
-        constant = float(host(square_root(self._parameters.coef0))) if self.has_constant else 0.0
-        entry, degree, xp = largest_entry(X), self.sketch.degree, namespace(Z)
-        largest = math.log(max(self.dimension * entry * root_gamma + constant, 1e-300))
-        too_large = self.sketch.log_largest(largest) > math.log(float(limits.max))
-        if too_large and not bool(xp.all(xp.isfinite(Z))):
+        root_gamma = float(host(square_root(self.kernel.gamma)))
+        constant = float(host(square_root(self.kernel.coef0))) if self.has_constant else 0.0
+        xp, sums = namespace(Z), self.dimension * largest_entry(X) * root_gamma + constant
+        bound = self.sketch.log_largest(math.log(max(sums, 1e-300)))
+        if bound > math.log(float(limits.max)) and not bool(xp.all(xp.isfinite(Z))):
             raise ValueError(
                 f"The features overflow {X.dtype}: scale the rows of X to about unit norm, "
                 "lower gamma, or use float64."
-            )
-        if entry == 0 or self.has_constant:  # rows of zeros; a constant is of usual size
-            return Z
-        usual = degree * math.log(root_gamma * entry) - math.log(self.n_projections) / 2
-        least = float(limits.smallest_normal)
-        if usual < math.log(least) and float(xp.max(xp.abs(Z))) < least:
-            warnings.warn(
-                f"The features underflow {X.dtype}, so that they are zero or have lost their "
-                "digits: scale the rows of X to about unit norm, raise gamma, or use float64.",
-                UserWarning,
-                stacklevel=6,
             )
         return Z
 
@@ -205,9 +179,7 @@ class PolynomialSketch(FeatureMap):
             weights=self.weights,
             compact=self.compact,
         )
-        return PolynomialDesign(
-            kernel, study.dimension, self.n_components, self.output, sketch=sketch
-        )
+        return self.of_study(PolynomialDesign, study, sketch=sketch)
 
     def label(self) -> str:
         extras = [
@@ -216,10 +188,6 @@ class PolynomialSketch(FeatureMap):
             if value is not None
         ]
         return f"polynomial: {self.sketch}, {self.output}{''.join(extras)}"
-
-    def options(self) -> dict[str, Any]:
-        own = ("degree", "gamma", "coef0")  # they stand for the kernel
-        return {name: value for name, value in super().options().items() if name not in own}
 
     def for_kernel(self, kernel: Kernel, n_components: int, **shared: Any) -> PolynomialSketch:
         check_kernel(kernel, Polynomial, "A polynomial sketch is for Polynomial()")

@@ -28,13 +28,13 @@ from .._arrays import (
     plain,
 )
 from .._backends import Prepared
-from .._support.parameters import check_even, one_of
+from .._support.parameters import check_even
 from .._support.stored import array, stored
 from ..kernels import DotProductKernel, Exponential, Gaussian
-from ..projections import PROJECTIONS, Frequencies, orthogonal_covariance
-from .base import FeatureMap, check_fitted
-from .design import Design, UnsuitedKernel
-from .study import Study
+from ..projections import Frequencies, orthogonal_covariance
+from .base import FeatureMap
+from .design import Design
+from .study import Study, check_kernel
 
 
 @stored
@@ -57,7 +57,6 @@ class PositiveDesign(Design):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        one_of("projection", self.projection, PROJECTIONS)
         if self.hyperbolic:
             check_even(self.n_components, "hyperbolic features come in pairs")
 
@@ -69,19 +68,14 @@ class PositiveDesign(Design):
     def cost(self) -> float:
         return self.frequencies.cost(self.dimension) + 20.0 * self.n_components
 
-    @property
-    def weight_bytes(self) -> float:
-        per_frequency = 4 if self.projection == "sorf" else 8 * self.dimension
-        return float(per_frequency * self.frequencies.n_frequencies)
-
     def sample(self, rng: np.random.Generator, rows: Array | None = None) -> Any:
         return self.frequencies.sample(self.dimension, rng)
 
     def check_weights(self, weights: Any) -> None:
         self.frequencies.check_weights(weights, self.dimension)
 
-    def prepare(self, weights: Any, rows: Array, logarithms: bool = False) -> Prepared:
-        """z(x), or its logarithms."""
+    def prepare(self, weights: Any, rows: Array) -> Prepared:
+        """z(x) = exp(ωᵀs(x) − |s(x)|²/2 + log w(x)) / √D."""
         products = self.frequencies.prepared(weights, rows)
         n, hyperbolic = self.frequencies.n_frequencies, self.hyperbolic
 
@@ -90,8 +84,7 @@ class PositiveDesign(Design):
             values = products(inputs)[0]
             if hyperbolic:
                 values = join((values, -values), "complex_to_real")
-            values = values + offset
-            return values if logarithms else namespace(values).exp(values), None
+            return namespace(values).exp(values + offset), None
 
         def write(rows: Array, row_scale: Any, out: HostParts) -> None:
             inputs, offset = self._scaled(rows)
@@ -100,25 +93,19 @@ class PositiveDesign(Design):
             if hyperbolic:
                 np.negative(view[:, :n], out=view[:, n:])
             view += offset
-            if not logarithms:
-                np.exp(view, out=view)
+            np.exp(view, out=view)
 
         widest = max(rows.shape[1], self.n_components)
         return Prepared(columns, widest, write, chunk_bytes=1 << 21)
 
     def _scaled(self, rows: Array) -> tuple[Array, Any]:  # (n, d) -> (n, d), (n, 1)
         """s(x), and what is added to all products of a row."""
-        kernel: Any = self.kernel
+        kernel = self.kernel
         S = kernel.scale(rows if self.centre is None else rows - like(self.centre, rows))
         variance = plain(kernel.variance)
         log = namespace(variance).log if is_foreign(variance) else math.log
         offset = kernel.log_weight(S) + log(variance) / 2 - namespace(S).vecdot(S, S) / 2
         return S, (offset - math.log(self.n_components) / 2)[:, None]
-
-    def logarithms(self, X: ArrayT, weights: Any, n_jobs: int | None = None) -> ArrayT:
-        """log z(x) = ωᵀs(x) − |s(x)|²/2 + log w(x) − log(D)/2: finite for any finite row."""
-        columns = self.prepare(weights, X, logarithms=True)
-        return columns.map(X, "real", self.n_components, None, n_jobs)
 
     def checked(self, Z: ArrayT, X: Array) -> ArrayT:
         """Raise for features beyond their dtype, warn of rows that became zero."""
@@ -127,14 +114,13 @@ class PositiveDesign(Design):
         xp = namespace(Z)
         if not bool(xp.isfinite(xp.max(Z))):  # NaN if one is
             raise ValueError(
-                f"The features overflow {X.dtype}: use a larger lengthscale, float64, or the "
-                "logarithms of the features (log_transform)."
+                f"The features overflow {X.dtype}: use a larger lengthscale, or float64."
             )
         # rows are looked at one by one only if there is any zero
         if not bool(xp.min(Z) > 0) and not bool(xp.all(xp.max(Z, axis=1) > 0)):
             warnings.warn(
                 f"All features of some rows are below the smallest number of {X.dtype}, so they "
-                "are zero: use a larger lengthscale, float64, or log_transform.",
+                "are zero: use a larger lengthscale, or float64.",
                 stacklevel=6,
             )
         return Z
@@ -160,7 +146,7 @@ class PositiveDesign(Design):
         return np.maximum(total, 0)
 
     def variance(self, A: np.ndarray, B: np.ndarray, part: str) -> np.ndarray:
-        kernel: Any = self.kernel.detached()
+        kernel = self.kernel.detached()
         if self.centre is not None:
             A, B = A - self.centre, B - self.centre
         S, T = kernel.scale(A), kernel.scale(B)
@@ -237,19 +223,14 @@ class PositiveFeatures(FeatureMap):
         self.random_state = random_state
 
     def design(self, study: Study) -> PositiveDesign:
-        if not isinstance(study.unresolved, (Exponential, Gaussian)):
-            raise UnsuitedKernel(
-                f"Positive features are for Exponential() and Gaussian(); got "
-                f"{study.unresolved!r}. MaclaurinFeatures supports every dot product kernel."
-            )
-        return PositiveDesign(
-            study.resolved,
-            study.dimension,
-            self.n_components,
-            projection=self.projection,
-            hyperbolic=bool(self.hyperbolic),
-            centre=study.centre,
+        check_kernel(
+            study.unresolved,
+            (Exponential, Gaussian),
+            "Positive features are for Exponential() and Gaussian(), MaclaurinFeatures for every "
+            "dot product kernel",
         )
+        options = {"projection": self.projection, "hyperbolic": bool(self.hyperbolic)}
+        return self.of_study(PositiveDesign, study, centre=study.centre, **options)
 
     def label(self) -> str:
         return f"positive: {self.projection}{', hyperbolic' if self.hyperbolic else ''}"
@@ -264,14 +245,3 @@ class PositiveFeatures(FeatureMap):
         if not isinstance(study.kernel, Exponential):
             return []
         return [cls(study.kernel, hyperbolic=hyperbolic) for hyperbolic in (False, True)]
-
-    def log_transform(self, X: Array) -> Array:  # (n, d) -> (n, n_components)
-        """log z(x): finite where the features themselves leave the range of numbers.
-
-        Attention subtracts from it the maximum of every row (queries) or of all (keys) before the
-        exponential: a factor that the normalisation of the weights cancels.
-        """
-        check_fitted(self)
-        self.kernel_.validate()
-        design: Any = self.design_
-        return design.logarithms(self._validate(X, reset=False), self.weights_, self.n_jobs)

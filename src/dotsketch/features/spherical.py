@@ -25,15 +25,12 @@ from typing import Annotated, Any
 import numpy as np
 from array_api_compat import is_jax_array
 from scipy.optimize import nnls
-from sklearn.preprocessing import normalize as normalize_rows
 
 from .._arrays import (
     Array,
     host,
     is_foreign,
-    is_sparse,
     is_traced,
-    namespace,
     square_root,
 )
 from .._backends import Prepared
@@ -222,7 +219,8 @@ class SphericalDesign(WaveDesign):
     def has_formula(self) -> bool:  # type: ignore[override]
         return self.projection != "sorf"
 
-    def cautions(self) -> Iterator[str]:
+    def cautions(self, study: Study) -> Iterator[str]:
+        yield from super().cautions(study)
         if not self.is_nearly_uniform:
             yield (
                 f'projection="sorf" in {self.ambient_dimension} coordinates: its directions are '
@@ -246,42 +244,28 @@ class SphericalDesign(WaveDesign):
 
     def prepare(self, weights: WaveWeights, rows: Array) -> Prepared:
         if is_jax_array(rows):
-            self._check_norms(rows)  # the loop over chunks of rows is traced: no values there
-        kernel: Any = self.kernel
-        root = math.sqrt(self.peak / float(host(kernel.variance)))
-        return self.prepare_waves(weights, rows, None, root * square_root(kernel.variance))
+            self.inputs(rows)  # the loop over chunks of rows is traced: no values there
+        variance = self.kernel.variance
+        root = math.sqrt(self.peak / float(host(variance)))
+        return self.prepare_waves(weights, rows, None, root * square_root(variance))
 
     def inputs(self, rows: Array) -> Array:  # (n, d) -> (n, d)
         """Rows of unit norm; an error if there are none."""
-        self._check_norms(rows)
-        if not self.normalize:
-            return rows
-        if is_sparse(rows):  # by the largest entry first: squares of huge entries overflow
-            return normalize_rows(normalize_rows(rows, norm="max"), norm="l2")
-        return directions(rows)[0]
-
-    def _check_norms(self, rows: Array) -> None:
-        if is_traced(rows):
-            return
-        if self.normalize:
-            if is_sparse(rows):
-                largest = abs(rows).max(axis=1).toarray()
-            else:
-                xp = namespace(rows)
-                largest = host(xp.max(xp.abs(rows), axis=1))
-            if not np.all(largest):
+        unit, radius = directions(rows)
+        if not is_traced(radius):
+            norms = np.asarray(host(radius), dtype=np.float64)
+            worst = float(norms[np.argmax(np.abs(norms - 1))])
+            if self.normalize and not np.all(norms):
                 raise ValueError(
                     "X has a row of zeros, which has no direction on the unit sphere: remove it."
                 )
-            return
-        norms = np.sqrt(np.asarray(host(row_squares(rows)), dtype=np.float64))
-        worst = int(np.argmax(np.abs(norms - 1)))
-        if not abs(norms[worst] - 1) <= 1e-4:  # rows normalised in single precision pass
-            raise ValueError(
-                "Spherical features with normalize=False need rows of unit norm; one has norm "
-                f"{norms[worst]:.6g}. Divide every row by its norm, use "
-                "SphericalFeatures(normalize=True), or choose features of another family."
-            )
+            if not self.normalize and not abs(worst - 1) <= 1e-4:  # single precision passes
+                raise ValueError(
+                    "Spherical features with normalize=False need rows of unit norm; one has norm "
+                    f"{worst:.6g}. Divide every row by its norm, use "
+                    "SphericalFeatures(normalize=True), or choose features of another family."
+                )
+        return unit if self.normalize else rows
 
     def variance(self, A: np.ndarray, B: np.ndarray, part: str) -> np.ndarray:
         """For "sorf" that of orthogonal directions, an approximation; it raises where they are far
@@ -445,22 +429,16 @@ class SphericalFeatures(FeatureMap):
         kernel: Any = study.resolved
         if getattr(study.unresolved, "lengthscale", None) == "median":  # that of unit rows
             kernel = study.unresolved.resolve(directions(study.fitting)[0])
-        design = SphericalDesign(
-            kernel,
-            study.dimension,
-            self.n_components,
-            self.output,
-            projection,
-            density=kernel_density(kernel.detached(), ambient),
-            normalize=bool(self.normalize),
-        )
+        density = kernel_density(kernel.detached(), ambient)
+        options = {"projection": projection, "normalize": bool(self.normalize)}
+        design = self.of_study(SphericalDesign, study, kernel=kernel, density=density, **options)
         design.inputs(study.X)  # refuses rows without a direction, or of another norm
         return design
 
     @property
     def density_(self) -> RadialDensity:
-        design: Any = self.design_
-        return design.density
+        density: RadialDensity = self.design_.density
+        return density
 
     def label(self) -> str:
         output = "" if self.output == "real" else f", {self.output}"

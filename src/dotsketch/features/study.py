@@ -13,24 +13,21 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from sklearn.utils import check_array
 
 from .._arrays import (
     Array,
     as_generator,
     dense,
-    double,
     host,
-    is_foreign,
     is_sparse,
+    is_traced,
     like,
     namespace,
     share_of_entries,
 )
 from .._support.parameters import positive_integer
 from ..kernels import Kernel
-from ..rows import in_memory_sample
-from .design import Design, UnsuitedKernel
+from .design import Design
 
 SAMPLE_ROWS = 10_000  # of a Dask collection: fits and plans see no more of its rows
 OVERFLOW = (
@@ -91,20 +88,19 @@ class Study:
     def __init__(
         self, kernel: Kernel, X: Array, *, n_pairs_sample: int | None = 500, random_state: Any = 0
     ):
-        check_kernel(kernel)
         if n_pairs_sample is not None:
             n_pairs_sample = positive_integer("n_pairs_sample", n_pairs_sample)
         self.n_pairs_sample = n_pairs_sample
         self.n_rows, self.dimension = X.shape
         self.unresolved = kernel
         self.X = X
-        self._random_state = random_state
+        self._rng = as_generator(random_state)
 
     @cached_property
     def streams(self) -> list[np.random.Generator]:
         """Generators of the rows, and of what a design draws. They are children of that of the
         weights, whose own numbers are left alone."""
-        return as_generator(self._random_state).spawn(2)
+        return self._rng.spawn(2)
 
     @cached_property
     def resolved(self) -> Any:
@@ -149,6 +145,16 @@ class Study:
     def rows(self, n_rows: int) -> np.ndarray:  # -> (n_rows or fewer, d)
         """Rows of X at random."""
         return take_rows(self.X, self._numbers[: min(n_rows, most_rows(self.dimension))])
+
+    @cached_property
+    def few_rows(self) -> np.ndarray:  # -> (64, d)
+        """Rows that warnings look at; none of traced or very wide data, or where there are too few
+        different ones to judge by."""
+        is_wide = most_rows(self.dimension) <= 50  # some rows would take more than 32 MiB
+        if is_wide or (not isinstance(self.X, np.ndarray) and is_traced(self.X)):
+            return np.empty((0, self.dimension))
+        rows = sample_rows(self.X, 64, self.streams[0])
+        return rows if len(np.unique(rows, axis=0)) > 4 else rows[:0]
 
     @cached_property
     def centre(self) -> np.ndarray | None:
@@ -307,23 +313,6 @@ def off_diagonal_mean(values: np.ndarray) -> float:  # (n, n)
 # -- rows of any array library, looked at on the host ------------------------------------------
 
 
-def check_rows(X: Array) -> Array:
-    """X as finite floating rows: NumPy, CSR, or an array of another library.
-
-    Of a collection, such as a Dask array: a sample of its rows.
-    """
-    X = in_memory_sample(X, SAMPLE_ROWS, np.random.default_rng(0))
-    if not is_foreign(X):
-        return check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32])
-    xp = namespace(X)
-    if X.ndim != 2 or not xp.isdtype(X.dtype, ("bool", "integral", "real floating")):
-        raise ValueError(f"X must be a real matrix; got shape {tuple(X.shape)}, dtype {X.dtype}.")
-    X = X if xp.isdtype(X.dtype, "real floating") else double(X)
-    if not bool(xp.all(xp.isfinite(X))):
-        raise ValueError("X contains NaN or infinity.")
-    return X
-
-
 def sample_rows(X: Array, n_rows: int, rng: np.random.Generator) -> np.ndarray:
     """At most n_rows rows of X (and 32 MiB), drawn without replacement, as float64 on the host."""
     n_rows = min(n_rows, most_rows(X.shape[1]))
@@ -366,11 +355,11 @@ def column_means(X: Array) -> np.ndarray:
     return np.asarray(host(namespace(X).mean(X, axis=0)), dtype=np.float64)
 
 
-def check_kernel(kernel: Any, kind: type = Kernel, advice: str = "") -> None:
-    """Raise a TypeError unless it is a kernel, and of the kind that the features are for."""
+def check_kernel(kernel: Any, kinds: Any = Kernel, advice: str = "") -> None:
+    """Raise a TypeError unless it is a kernel, and one that the features are for."""
     if not isinstance(kernel, Kernel):
         raise TypeError(
             f"kernel must be a kernel of dotsketch, such as Gaussian(); got {kernel!r}."
         )
-    if not isinstance(kernel, kind):
-        raise UnsuitedKernel(f"{advice}; got {kernel!r}.")
+    if not isinstance(kernel, kinds):
+        raise TypeError(f"{advice}; got {kernel!r}.")

@@ -18,16 +18,14 @@ from .algebra import Composite, DotProductProduct, DotProductSum, Product, Sum
 from .arc_cosine import ArcCosine
 from .base import DotProductKernel, ExpandedKernel, Kernel
 from .distance import DistanceKernel, median_distance
-from .exponential import Exponential
+from .exponential import Exponential, Gaussian
 from .foreign import ForeignKernel, as_kernel
-from .gaussian import Gaussian
 from .inputs import directions
-from .linear import Linear
 from .maclaurin import Maclaurin
 from .matern import Matern
 from .on import On
 from .periodic import Periodic
-from .polynomial import Polynomial
+from .polynomial import Linear, Polynomial
 from .rational_quadratic import RationalQuadratic
 from .tanimoto import Tanimoto
 

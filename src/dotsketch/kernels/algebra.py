@@ -25,10 +25,16 @@ from .maclaurin import Maclaurin
 class Composite(Kernel):
     """A kernel made of others, its parts: what is asked of it is asked of them, in their order.
 
-    It has no variance of its own.
+    It has no variance of its own. Parameters of the parts are `left__lengthscale`,
+    `right__variance`, …
     """
 
-    part_names: tuple[str, ...]
+    part_names: tuple[str, ...] = ("left", "right")
+
+    def __init__(self, left: Kernel, right: Kernel):
+        self.left = left
+        self.right = right
+        self.validate()
 
     def of(self, *parts: Any) -> Any:
         """The same of other parts."""
@@ -91,18 +97,7 @@ class Composite(Kernel):
         return np.concatenate([part.search_range(self.seen(X)) for part in self.parts])
 
 
-class PairOfKernels(Composite):
-    """Two kernels, with the parameters of both: `left__lengthscale`, `right__variance`, …"""
-
-    part_names = ("left", "right")
-
-    def __init__(self, left: Kernel, right: Kernel):
-        self.left = left
-        self.right = right
-        self.validate()
-
-
-class Sum(PairOfKernels):
+class Sum(Composite):
     """k(x, y) = left(x, y) + right(x, y); write `left + right`.
 
     >>> import numpy as np
@@ -138,7 +133,7 @@ class Sum(PairOfKernels):
         return f"{self.left!r} + {right}"
 
 
-class Product(PairOfKernels):
+class Product(Composite):
     """k(x, y) = left(x, y) · right(x, y); write `left * right`.
 
     >>> from dotsketch import Gaussian, Polynomial
@@ -167,11 +162,11 @@ class Product(PairOfKernels):
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
         left = f"({self.left!r})" if isinstance(self.left, Sum) else repr(self.left)
-        is_simple = not isinstance(self.right, PairOfKernels)
+        is_simple = not isinstance(self.right, (Sum, Product))
         return f"{left} * {self.right!r}" if is_simple else f"{left} * ({self.right!r})"
 
 
-class DotProductComposite(PairOfKernels, DotProductKernel):
+class DotProductComposite(Composite, DotProductKernel):
     """Two dot product kernels that see the same dot product up to the factor `ratio`."""
 
     left: DotProductKernel
@@ -180,13 +175,13 @@ class DotProductComposite(PairOfKernels, DotProductKernel):
     @property
     def ratio(self) -> float:
         """ρ with ⟨s₂(x), s₂(y)⟩ = ρ ⟨s₁(x), s₁(y)⟩."""
-        found = common_ratio(self.left, self.right)
-        if found is None:
+        ratio = common_ratio(self.left, self.right)
+        if ratio is None:
             raise ValueError(
                 f"{self.left} and {self.right} see different dot products, which differ by more "
                 "than a factor: give them the same lengthscales, or features of their own."
             )
-        return found
+        return ratio
 
     @property
     def metric(self) -> tuple[str, Any]:
@@ -296,14 +291,14 @@ def have_common_weight(left: DotProductKernel, right: DotProductKernel) -> bool:
     return ratio is not None and abs(left.decay - ratio * right.decay) <= 1e-12 * left.decay
 
 
-def add(left: Kernel, right: Kernel) -> PairOfKernels:
+def add(left: Kernel, right: Kernel) -> Composite:
     """left + right, as a dot product kernel if it is one."""
     if _share_dot_product(left, right) and have_common_weight(left, right):
         return DotProductSum(left, right)
     return Sum(left, right)
 
 
-def multiply(left: Kernel, right: Kernel) -> PairOfKernels:
+def multiply(left: Kernel, right: Kernel) -> Composite:
     """left · right, as a dot product kernel if it is one."""
     return (DotProductProduct if _share_dot_product(left, right) else Product)(left, right)
 
@@ -316,7 +311,7 @@ def _share_dot_product(left: Kernel, right: Kernel) -> bool:
     )
 
 
-def multiple(kernel: Kernel, factor: Any) -> PairOfKernels:
+def multiple(kernel: Kernel, factor: Any) -> Composite:
     """factor · kernel, for a kernel without a variance: its product with a constant."""
     return multiply(kernel, Maclaurin([1.0], variance=factor))
 

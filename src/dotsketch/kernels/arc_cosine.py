@@ -71,13 +71,13 @@ class ArcCosine(DotProductKernel):
 
     def profile(self, t: ArrayT) -> ArrayT:
         xp = namespace(t)
-        one = xp.ones_like(t)
-        t = xp.minimum(xp.maximum(t, -one), one)
+        ones = xp.ones_like(t)
+        t = xp.minimum(xp.maximum(t, -ones), ones)
         # acos and √ have infinite derivatives at ±1; the angle of a row with itself has none
         inside = xp.abs(t) < 1
-        safe = xp.where(inside, t, 0 * one)
-        angle = xp.where(inside, xp.acos(safe), xp.where(t > 0, 0 * one, math.pi * one))
+        safe = xp.where(inside, t, 0 * ones)
+        angle = xp.where(inside, xp.acos(safe), xp.where(t > 0, 0 * ones, math.pi * ones))
         if self.order == 0:
             return plain(self.variance) * (1 - angle / math.pi)
-        sine = xp.where(inside, xp.sqrt((1 - safe) * (1 + safe)), 0 * one)
+        sine = xp.where(inside, xp.sqrt((1 - safe) * (1 + safe)), 0 * ones)
         return plain(self.variance) * (sine + (math.pi - angle) * t) / math.pi

@@ -51,7 +51,16 @@ class Kernel(BaseEstimator):
 
     def resolve(self, X: ArrayT) -> Any:
         """This kernel with parameters that depend on data (`"median"`) set from X."""
-        return self
+        by_rule = [name for name in self.per_input if isinstance(getattr(self, name), str)]
+        return (
+            self.changed(**{name: self.set_by_rule(name, X) for name in by_rule})
+            if by_rule
+            else self
+        )
+
+    def set_by_rule(self, name: str, X: ArrayT) -> Any:
+        """The value of a parameter that is set from data by one of `rules`."""
+        raise self.lacks("set_by_rule(name, X)", f"the value of {name!r} for rows X")
 
     def on(self, inputs: Any) -> Any:
         """This kernel of some inputs only: a number or name, or a list of them.
@@ -82,13 +91,13 @@ class Kernel(BaseEstimator):
     def with_logarithms(self, logarithms: FloatArray) -> Any:
         """This kernel with other searched parameters, of the same shapes."""
         values = np.exp(logarithms)
-        found: dict[str, Any] = {}
+        parameters: dict[str, Any] = {}
         for name in self.searched:
             shape = np.shape(host(getattr(self, name)))
             size = int(np.prod(shape))
-            found[name] = values[:size].reshape(shape) if shape else float(values[0])
+            parameters[name] = values[:size].reshape(shape) if shape else float(values[0])
             values = values[size:]
-        return self.changed(**found)
+        return self.changed(**parameters)
 
     def with_pullback(
         self, X: FloatArray, Y: FloatArray | None = None

@@ -1,4 +1,4 @@
-"""Kernels of the distance between scaled rows."""
+"""Kernels of rows over lengthscales, and those that are a function of the distance between them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from typing import Any
 
 import array_api_compat
 import numpy as np
-from array_api_compat import is_numpy_array
 from scipy.sparse import csr_array, hstack
 
 from .._arrays import (
@@ -22,17 +21,55 @@ from .._arrays import (
     nonnegative,
     plain,
     share_of_entries,
+    suited,
     without_gradient,
 )
-from .base import Pullback
+from .base import Kernel, Pullback
 from .inputs import divided, row_squares, zero_per_row
-from .lengthscales import LengthscaleKernel, column_deviations, fixed_if_constant
 
 # Squared distances from a product lose their digits to the norms. Those below this share of the
 # norms are computed again from differences wherever the kernel sees the distance itself: its
 # error is then 1e-11 of the norms, and few pairs are so near.
 _NEAR = 1e-5
 _MOST_SHARE = 0.1  # of entries that are not zero: rows with more are treated as dense
+
+
+class LengthscaleKernel(Kernel):
+    """A kernel of s(x) = x / lengthscale."""
+
+    searched: tuple[str, ...] = ("lengthscale", "variance")
+    per_input = ("lengthscale",)
+    lengthscale: Any
+
+    @property
+    def is_common(self) -> bool:
+        """Whether one lengthscale stands for all columns."""
+        return np.ndim(plain(self.lengthscale)) == 0
+
+    @property
+    def metric(self) -> tuple[str, Any]:
+        """As for every dot product kernel: ⟨s(x), s(y)⟩ = Σ x_k y_k / lengthscale²."""
+        if isinstance(self.lengthscale, str):
+            return "rows", np.array(np.nan)
+        return "rows", np.asarray(host(self.lengthscale), dtype=float) ** -2.0
+
+    def scale(self, X: ArrayT) -> ArrayT:
+        values = lengthscale_of(self.lengthscale, X)
+        if isinstance(X, np.ndarray) or not is_sparse(X):
+            return X / values
+        indices: Any = X.indices  # type: ignore[attr-defined]
+        return divided(X, values if self.is_common else values[indices])
+
+    def per_column(self, dimension: int) -> Any:
+        if isinstance(self.lengthscale, str):  # a rule such as "median" stays
+            return self.changed()
+        values = np.broadcast_to(host(self.lengthscale), (dimension,)).astype(float)
+        return self.changed(lengthscale=values)
+
+    def slopes(self, by_column: FloatArray, of_variance: Any) -> FloatArray:  # (d,), number
+        """Derivatives with respect to the logarithms of the lengthscales, and of the variance."""
+        of_lengthscales = by_column.sum(keepdims=True) if self.is_common else by_column
+        return np.append(of_lengthscales, of_variance)
 
 
 class DistanceKernel(LengthscaleKernel):
@@ -64,18 +101,8 @@ class DistanceKernel(LengthscaleKernel):
             raise ValueError(f'lengthscale must be positive or "median"; got {self.lengthscale!r}.')
         super().validate()
 
-    def resolve(self, X: ArrayT) -> Any:
-        if isinstance(self.lengthscale, str):
-            return self.changed(lengthscale=median_distance(X))
-        return self
-
-    def scale(self, X: ArrayT) -> ArrayT:
-        if isinstance(self.lengthscale, str):
-            raise ValueError(
-                f"lengthscale={self.lengthscale!r} is set from data: call kernel.resolve(X) first, "
-                "or give a number."
-            )
-        return super().scale(X)
+    def set_by_rule(self, name: str, X: ArrayT) -> float:
+        return median_distance(X)
 
     def profile_of_halves(self, halves: ArrayT) -> ArrayT:
         """f, where halves are |s(x) − s(y)|²/2 ≥ 0: an array of any library."""
@@ -97,19 +124,21 @@ class DistanceKernel(LengthscaleKernel):
         raise self.lacks("frequency_factors(n, rng)", "factors of its Fourier frequencies")
 
     def __call__(self, X: ArrayT, Y: ArrayT | None = None) -> ArrayT:
+        is_plain = not self.is_differentiable
         X, Y = self._matching(X, Y)
         if is_sparse(X):
             return self._of_sparse(X, Y)
         xp = namespace(X)
         S, T, unit = self._centred(xp, X, Y)
-        if not is_traced(unit) and loses_digits(X.dtype, float(unit)):
+        is_host = isinstance(X, np.ndarray)
+        if (is_host or not is_traced(unit)) and loses_digits(X.dtype, float(unit)):
             wide: Any = double(X)
             if wide.dtype != X.dtype:  # JAX may have no float64
                 return xp.astype(self(wide, None if Y is None else double(Y)), X.dtype)
-        if is_numpy_array(S) and not self.is_differentiable:
-            factor = min(float(unit), 1e15) ** 2
-            other = None if Y is None else T
-            return like(self._on_host(S, other, factor, plain(self.variance)), X)
+        if is_host and is_plain:
+            factor, other = min(float(unit), 1e15) ** 2, None if Y is None else T
+            K: Any = self._on_host(S, other, factor, float(self.variance))
+            return K if K.dtype == X.dtype else like(K, X)
         squares = xp.sum(S * S, axis=1)[:, None] + xp.sum(T * T, axis=1)[None, :] - 2 * (S @ T.T)
         squares = squares * xp.minimum(unit, 1e15 * xp.ones_like(unit)) ** 2
         # Rounding may leave less than zero where rows are equal. To clamp the value must not cut
@@ -142,9 +171,12 @@ class DistanceKernel(LengthscaleKernel):
         """
         S = self.scale(X)
         T = S if Y is None else self.scale(Y)
-        centre = without_gradient(xp.mean(S, axis=0))
+        has_gradients = not isinstance(S, np.ndarray)
+        centre = xp.mean(S, axis=0)
+        centre = without_gradient(centre) if has_gradients else centre
         S, T = S - centre, T - centre
-        unit = without_gradient(xp.maximum(xp.max(xp.abs(S)), xp.max(xp.abs(T))))
+        unit = xp.maximum(xp.max(xp.abs(S)), xp.max(xp.abs(T)))
+        unit = without_gradient(unit) if has_gradients else unit
         unit = xp.where(unit > 1, unit, xp.ones_like(unit))
         return S / unit, T / unit, unit
 
@@ -166,7 +198,7 @@ class DistanceKernel(LengthscaleKernel):
         # Norms as two more columns save passes over K, where it is larger than T; a product S Sᵀ
         # takes half the time of S Tᵀ
         is_large = T is not None and S.shape[0] > S.shape[1]
-        has_norms = is_large and not self.needs_small_distances and not is_sparse(S)
+        has_norms = is_large and not self.needs_small_distances and isinstance(S, np.ndarray)
         K: FloatArray = _half_squares(S, other, left, right) if has_norms else dense(S @ other.T)
         n, m = K.shape
         step = max(1, (1 << 15) // m)
@@ -293,3 +325,40 @@ def median_distance(X: Any, max_rows: int = 1000) -> float:
         if sample.size and np.median(sample) > 0:
             return float(unit * np.median(sample))
     return 1.0
+
+
+def lengthscale_of(value: Any, X: ArrayT, name: str = "lengthscale") -> Any:
+    """A number as it is; an array of lengthscales (or periods) in the library of X."""
+    if type(value) is float:
+        return value
+    if isinstance(value, str):
+        raise ValueError(
+            f"{name}={value!r} is set from data: call kernel.resolve(X) first, or give a number."
+        )
+    value = suited(value, X)
+    if not isinstance(value, (np.ndarray, list, tuple)):
+        return value
+    if len(value) != X.shape[1]:
+        raise ValueError(f"{name} has {len(value)} values for {X.shape[1]} features.")
+    if is_sparse(X):
+        return np.asarray(value)
+    xp = namespace(X)
+    return xp.asarray(np.asarray(value), dtype=X.dtype, device=array_api_compat.device(X))
+
+
+def column_deviations(X: FloatArray) -> FloatArray:  # (n, d) -> (d,)
+    """The standard deviations of the columns; those of constant columns are a typical one."""
+    deviations = np.std(X, axis=0)
+    varies = varying_columns(X)
+    typical = float(np.median(deviations[varies])) if np.any(varies) else 1.0
+    return np.where(varies, deviations, typical)
+
+
+def varying_columns(X: FloatArray) -> FloatArray:  # (n, d) -> (d,)
+    """Which columns are not constant, up to rounding."""
+    return np.ptp(X, axis=0) > 1e-12 * np.max(np.abs(X), axis=0)
+
+
+def fixed_if_constant(ranges: FloatArray, X: FloatArray) -> FloatArray:  # (d, 3), (n, d) -> (d, 3)
+    """The greatest lengthscale for constant columns: there is nothing to search."""
+    return np.where(varying_columns(X)[:, None], ranges, ranges[:, 2:])

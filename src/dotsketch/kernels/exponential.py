@@ -1,4 +1,4 @@
-"""The exponential kernel."""
+"""The exponential kernel, and the Gaussian kernel: the same series, with other weights."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from scipy.special import gammaln
 
 from .._arrays import ArrayT, FloatArray, namespace, plain
 from .base import DotProductKernel, Pullback
-from .lengthscales import LengthscaleKernel, fixed_if_constant
+from .distance import DistanceKernel, LengthscaleKernel, fixed_if_constant
 
 
 class Exponential(LengthscaleKernel, DotProductKernel):
@@ -33,8 +33,7 @@ class Exponential(LengthscaleKernel, DotProductKernel):
         self.validate()
 
     def series(self, max_degree: int) -> FloatArray:
-        n = np.arange(max_degree + 1)
-        return np.exp(-gammaln(n + 1.0))
+        return inverse_factorials(max_degree)
 
     def profile(self, t: ArrayT) -> ArrayT:
         return plain(self.variance) * namespace(t).exp(t)
@@ -65,3 +64,56 @@ class Exponential(LengthscaleKernel, DotProductKernel):
             return self.slopes(lengthscales, np.sum(weighted))
 
         return K, pullback
+
+
+class Gaussian(DistanceKernel, DotProductKernel):
+    """variance · exp(−|x − y|² / (2 lengthscale²)).
+
+    Parameters
+    ----------
+    lengthscale : number, array of shape (d,) (one for every coordinate), or "median"
+        "median" is the median distance between rows; estimators resolve it when they are fitted,
+        and `resolve(X)` does so by hand.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.array([[0.0], [1.0], [3.0]])
+    >>> Gaussian().resolve(X)
+    Gaussian(lengthscale=2.0)
+    >>> Gaussian(lengthscale=1.0)(X[:1], X[1:]).round(4)
+    array([[0.6065, 0.0111]])
+    """
+
+    # -- as a function of the distance: products of weights and series overflow for large norms --
+
+    def profile_of_halves(self, halves: ArrayT) -> ArrayT:
+        return namespace(halves).exp(-halves)
+
+    def fill_profile(self, halves: FloatArray) -> None:
+        np.negative(halves, out=halves)
+        np.exp(halves, out=halves)
+
+    def slope_of_halves(self, halves: FloatArray) -> FloatArray:
+        return -np.exp(-halves)
+
+    def frequency_factors(self, n: int, rng: np.random.Generator) -> FloatArray:
+        return np.ones(n)
+
+    # -- as a series of the dot product ----------------------------------------------------------
+
+    decay = 0.5
+
+    def series(self, max_degree: int) -> FloatArray:
+        return inverse_factorials(max_degree)
+
+    def profile(self, t: ArrayT) -> ArrayT:
+        return plain(self.variance) * namespace(t).exp(t)
+
+    def value(self, t: ArrayT, log_weights: ArrayT) -> ArrayT:
+        return self.variance * namespace(t).exp(log_weights + t)
+
+
+def inverse_factorials(max_degree: int) -> FloatArray:  # -> (max_degree + 1,)
+    """1/n!, the coefficients of exp(t)."""
+    return np.asarray(np.exp(-gammaln(np.arange(max_degree + 1) + 1.0)))

@@ -74,6 +74,8 @@ def matching(
 
 def row_squares(S: Any) -> Any:  # (n, d) -> (n,)
     """|s|² of every row, dense or sparse."""
+    if isinstance(S, np.ndarray):  # first: most rows are
+        return np.sum(S * S, axis=1)
     if is_sparse(S):
         return np.asarray(S.multiply(S).sum(axis=1)).ravel()
     return namespace(S).sum(S * S, axis=1)

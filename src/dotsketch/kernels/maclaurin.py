@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .._arrays import ArrayT, FloatArray, plain
-from .gamma import GammaKernel
+from .polynomial import GammaKernel
 
 
 class Maclaurin(GammaKernel):
@@ -65,8 +65,8 @@ class Maclaurin(GammaKernel):
 
     def series(self, max_degree: int) -> FloatArray:
         a = np.zeros(max_degree + 1)
-        given = np.asarray(self._list, dtype=float)[: max_degree + 1]
-        a[: len(given)] = given
+        start = np.asarray(self._list, dtype=float)[: max_degree + 1]
+        a[: len(start)] = start
         return a
 
     def profile(self, t: ArrayT) -> ArrayT:

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils.validation import _get_feature_names
 
 from .._arrays import ArrayT, FloatArray, is_sparse, like, namespace
-from .algebra import Composite, PairOfKernels
+from .algebra import Composite, Product, Sum
 from .base import Kernel, Pullback
 from .inputs import matching
 
@@ -101,7 +101,7 @@ class On(Composite):
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
         kernel = repr(self.kernel)
-        kernel = f"({kernel})" if isinstance(self.kernel, PairOfKernels) else kernel
+        kernel = f"({kernel})" if isinstance(self.kernel, (Sum, Product)) else kernel
         return f"{kernel}.on({self.inputs!r})"
 
 

@@ -9,9 +9,9 @@ import numpy as np
 
 from .._arrays import ArrayT, FloatArray, host, namespace, plain
 from .base import Kernel, Pullback
-from .gaussian import Gaussian
+from .distance import lengthscale_of
+from .exponential import Gaussian
 from .inputs import matching, zero_per_row
-from .lengthscales import lengthscale_of
 
 
 class Periodic(Kernel):

@@ -1,17 +1,50 @@
-"""The polynomial kernel."""
+"""Kernels that are a function of gamma x·y: the polynomial kernel, and the linear one."""
 
 from __future__ import annotations
 
 import math
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 
-from .._arrays import ArrayT, FloatArray, host, plain
+from .._arrays import ArrayT, FloatArray, host, plain, square_root
 from .._support.parameters import positive_integer
 from .._support.stored import MOST_DEGREE, Count
-from .base import check_number
-from .gamma import GammaKernel
+from .base import DotProductKernel, Pullback, check_number
+
+
+class GammaKernel(DotProductKernel):
+    """variance · f(gamma x·y): a subclass says what f is and what t f′(t) is."""
+
+    gamma: Any
+
+    def times_slope(self, t: FloatArray) -> FloatArray:
+        """t times the derivative of `profile`."""
+        raise self.lacks("times_slope(t)", "t times the derivative of profile, for a search")
+
+    @property
+    def metric(self) -> tuple[str, Any]:
+        return "rows", self.gamma
+
+    def scale(self, X: ArrayT) -> ArrayT:
+        is_one = isinstance(self.gamma, (int, float)) and self.gamma == 1
+        return X if is_one else X * square_root(self.gamma)
+
+    def range_of(self, name: str, X: FloatArray) -> FloatArray:
+        """gamma x·x is typically 1."""
+        level = float(np.mean(np.sum(X * X, axis=1)))
+        typical = 1 / level if 0 < level < np.inf else float(host(self.gamma))
+        return typical * np.array([[1e-3, 1.0, 1e3]])
+
+    def with_pullback(
+        self, X: FloatArray, Y: FloatArray | None = None
+    ) -> tuple[FloatArray, Pullback]:
+        if "gamma" not in self.searched:
+            return super().with_pullback(X, Y)
+        S = np.asarray(self.scale(X))
+        t = S @ (S if Y is None else np.asarray(self.scale(Y))).T
+        K = np.asarray(self.profile(t))
+        return K, lambda M: np.array([np.sum(M * self.times_slope(t)), np.sum(M * K)])
 
 
 class Polynomial(GammaKernel):
@@ -75,6 +108,29 @@ class Polynomial(GammaKernel):
     def times_slope(self, t: FloatArray) -> FloatArray:
         power = (t + plain(self.coef0)) ** (self.degree - 1)
         return plain(self.variance) * self.degree * t * power
+
+
+class Linear(Polynomial):
+    """variance · (gamma x·y + coef0): `Polynomial(degree=1)`, without an offset by default.
+
+    Its functions are linear: a trend, as in `Linear().on("year") + Matern()`. Without an offset
+    they are zero at x = 0.
+
+    Parameters
+    ----------
+    gamma, variance : float, default=1.0
+    coef0 : float, default=0.0
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> Linear(variance=2.0)(np.array([[1.0, 2.0], [0.0, 1.0]]))
+    array([[10.,  4.],
+           [ 4.,  2.]])
+    """
+
+    def __init__(self, *, gamma: float = 1.0, coef0: float = 0.0, variance: float = 1.0):
+        super().__init__(1, gamma=gamma, coef0=coef0, variance=variance)
 
 
 def _integer_power(t: ArrayT, n: int) -> ArrayT:

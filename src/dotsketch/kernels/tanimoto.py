@@ -60,12 +60,12 @@ class Tanimoto(ExpandedKernel):
         return squares
 
     def value(self, t: ArrayT, traits: ArrayT) -> ArrayT:
-        return plain(self.variance) * _ratio(t, traits, one=1.0)
+        return plain(self.variance) * _ratio(t, traits, of_zeros=1.0)
 
     def taylor(self, degree: int, t: ArrayT, traits: ArrayT) -> ArrayT:
         # t/(N − t) = N/(N − t) − 1, and the derivatives of N/(N − t) are N j!/(N − t)^(j+1)
         if degree == 0:
-            return _ratio(t, traits, one=0.0)
+            return _ratio(t, traits, of_zeros=0.0)
         xp = namespace(traits)
         rest = traits - t
         positive = rest > 0
@@ -81,10 +81,10 @@ class Tanimoto(ExpandedKernel):
         return plain(self.variance) * namespace(traits).ones_like(traits)
 
 
-def _ratio(t: ArrayT, total: ArrayT, one: float) -> ArrayT:
-    """t/(total − t), and `one` for two zero rows."""
+def _ratio(t: ArrayT, total: ArrayT, of_zeros: float) -> ArrayT:
+    """t/(total − t), and `of_zeros` for two zero rows."""
     xp = namespace(total)
     rest = total - t
     zero = rest <= 0
-    found = t / xp.where(zero, xp.ones_like(rest), rest)
-    return xp.where(zero, one * xp.ones_like(rest), found)
+    ratio = t / xp.where(zero, xp.ones_like(rest), rest)
+    return xp.where(zero, of_zeros * xp.ones_like(rest), ratio)

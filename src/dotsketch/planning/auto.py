@@ -6,7 +6,6 @@ import warnings
 from copy import copy
 from typing import Any
 
-from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from .._arrays import Array, as_generator
@@ -109,9 +108,8 @@ class AutoFeatures(FeatureMap):
                 "AutoFeatures needs n_components, the number of columns; or tolerance, the "
                 "relative error of the kernel to reach (0.05, say)."
             )
-        most = self.max_components if self.n_components is None else self.n_components
         name = "max_components" if self.n_components is None else "n_components"
-        most = positive_integer(name, most)
+        most = positive_integer(name, getattr(self, name))
         if self.tolerance is not None:
             check_positive("tolerance", self.tolerance)
         fitted = copy(self)  # a fit that fails leaves this estimator as it was
@@ -124,20 +122,8 @@ class AutoFeatures(FeatureMap):
             plan = compare(study, self.candidates, most, verbose=self.verbose)
             self._tell_missed(plan.best, most)
         chosen = plan.best.candidate
-        if chosen.n_components > study.n_rows:
-            warnings.warn(
-                f"{chosen.label()} has {chosen.n_components} columns for {study.n_rows} rows: "
-                f"NystromFeatures with {study.n_rows} columns represents the kernel matrix of "
-                "these rows exactly. Add it to candidates, or use an exact Gaussian process.",
-                UserWarning,
-                stacklevel=2,
-            )
-        features = chosen.for_kernel(
-            study.resolved,
-            chosen.n_components,
-            n_jobs=self.n_jobs,
-            random_state=int(features_rng.integers(2**31)),
-        ).fit(X)
+        shared = {"n_jobs": self.n_jobs, "random_state": int(features_rng.integers(2**31))}
+        features = chosen.for_kernel(study.resolved, chosen.n_components, **shared).fit(X)
         fitted.plan_, fitted.chosen_, fitted.features_ = plan, plan.best, features
         self.__dict__ = fitted.__dict__
         return self
@@ -184,7 +170,7 @@ class AutoFeatures(FeatureMap):
         return self.features_.kernel_
 
     @property
-    def design_(self) -> Any:  # type: ignore[override]
+    def design_(self) -> Any:
         return self.features_.design_
 
     @property
@@ -200,13 +186,9 @@ class AutoFeatures(FeatureMap):
             f"± {best.standard_error:.2g} ({best.source}), the best of {len(self.plan_)} "
             "candidates."
         ]
-        others = [row for row in self.plan_ if row.family != best.family]
-        if others:
-            other = others[0]
-            lines.append(
-                f"Next family: {other.label}, {other.n_components} columns, "
-                f"{other.relative_error:.3g}."
-            )
+        for other in [row for row in self.plan_ if row.family != best.family][:1]:
+            columns = f"{other.n_components} columns, {other.relative_error:.3g}"
+            lines.append(f"Next family: {other.label}, {columns}.")
         if limit is not None and limit.relative_error > 0:
             lines.append(
                 f"{best.relative_error / limit.relative_error:.2g} times the {limit} "
@@ -214,10 +196,3 @@ class AutoFeatures(FeatureMap):
                 f"{limit.highest:.2g})."
             )
         return "\n".join([*lines, *self.plan_.left_out])
-
-    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
-        text: str = super().__repr__(N_CHAR_MAX)
-        try:
-            return f"{text}\n{self.explain()}"
-        except NotFittedError:
-            return text

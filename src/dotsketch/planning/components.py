@@ -1,15 +1,20 @@
-"""The columns needed to reach a tolerance."""
+"""The columns needed to reach a tolerance: expected, and guaranteed in the worst case."""
 
 from __future__ import annotations
 
 import math
 from typing import Any
 
-from .._arrays import Array
+import numpy as np
+from sklearn.utils import check_array
+
+from .._arrays import Array, host
 from .._support.parameters import check_positive
 from ..features import FeatureMap, MaclaurinFeatures, Study, Unsuited, check_kernel, check_rows
 from ..kernels import ExpandedKernel, Kernel
-from .plan import PlannedCandidate
+from ..pairs import PairStatistics
+from ..sketches import RademacherSketch
+from .plan import PlannedCandidate, predict_with
 
 
 def required_components(
@@ -17,13 +22,9 @@ def required_components(
     X: Array,
     *,
     tolerance: float,
-    sketch: str = "tensor_srht",
-    output: str = "real",
-    coefficients: str = "taylor",
-    mean_split: bool = False,
-    max_degree: int = 10,
     max_components: int = 1 << 18,
     random_state: Any = 0,
+    **options: Any,
 ) -> int:
     """The smallest n_components of `MaclaurinFeatures` whose predicted error is within a tolerance.
 
@@ -35,11 +36,11 @@ def required_components(
     X : array of shape (n, d)
     tolerance : float
         The relative error √(E(k − k̂)²/E k²) to reach.
-    sketch, output, coefficients, mean_split, max_degree
-        As for `MaclaurinFeatures`.
     max_components : int, default=2¹⁸
         Where the search ends, with an error.
     random_state : int, RandomState, Generator or None, default=0
+    options
+        Parameters of `MaclaurinFeatures`, such as `sketch`, `output` and `max_degree`.
 
     Returns
     -------
@@ -63,14 +64,7 @@ def required_components(
         "AutoFeatures(kernel, tolerance=...), which compares all families",
     )
     check_positive("tolerance", tolerance)
-    candidate = MaclaurinFeatures(
-        kernel,
-        sketch=sketch,
-        output=output,
-        coefficients=coefficients,
-        mean_split=mean_split,
-        max_degree=max_degree,
-    )
+    candidate = MaclaurinFeatures(kernel, **options)
     study = Study(kernel, check_rows(X), n_pairs_sample=1000, random_state=random_state)
     least = least_components(study, candidate, tolerance, max_components)
     if least is None:
@@ -78,8 +72,8 @@ def required_components(
         error = math.nan if row is None else row.relative_error
         raise ValueError(
             f"tolerance={tolerance} is not reached with {max_components} components: the "
-            f"predicted error is {error:.3g}, truncated at max_degree={max_degree}. Raise "
-            "max_degree, or try another sketch or other coefficients."
+            f"predicted error is {error:.3g}, truncated at max_degree={candidate.max_degree}. "
+            "Raise max_degree, or try another sketch or other coefficients."
         )
     return least.n_components
 
@@ -99,7 +93,10 @@ def least_components(
 
     def enough(n_components: int) -> bool:
         if n_components not in rows:
-            rows[n_components] = predict_with(candidate, study, n_components)
+            try:
+                rows[n_components] = predict_with(candidate, study, n_components)
+            except Unsuited:
+                rows[n_components] = None
         row = rows[n_components]
         return row is not None and row.upper_error <= tolerance
 
@@ -122,13 +119,63 @@ def least_components(
     return best
 
 
-def predict_with(candidate: FeatureMap, study: Study, n_components: int) -> PlannedCandidate | None:
-    """The error and cost with at most n_components columns; None if they are too few."""
-    n = candidate.columns_up_to(n_components, study.n_rows)
-    if n == 0:
-        return None
-    at_columns = candidate.for_kernel(study.kernel, n)
-    try:
-        return PlannedCandidate(candidate=at_columns, **vars(at_columns.expected_error(study)))
-    except Unsuited:
-        return None
+def error_bound(
+    x: Array,
+    y: Array | None = None,
+    *,
+    degree: int,
+    epsilon: float,
+    delta: float = 0.05,
+    field: str = "real",
+    weights: str | float = "rademacher",
+    scaling: str = "sharp",
+) -> Any:
+    """The number of Rademacher projections that guarantees a small error for a pair (Section 3.4).
+
+    With D ≥ 2 (2/(3ε) + σ²/ε²) log(2/δ), the probability that |k̂ − ⟨x, y⟩ᵖ| exceeds
+    ε |x|₁ᵖ |y|₁ᵖ is at most δ. σ² is the variance of one projection over (|x|₂|y|₂)²ᵖ in the
+    theorem (`scaling="paper"`), and over (|x|₁|y|₁)²ᵖ with `scaling="sharp"`, which holds as well
+    and needs fewer. It is a worst case: `required_components` gives the expected number.
+
+    Parameters
+    ----------
+    x, y : one vector each (d,), giving an int; or rows (n, d), (m, d), giving ints (n, m)
+    field, weights : as for `RademacherSketch`
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> x, y = np.array([1.0, 2.0, 2.0]) / 3, np.array([2.0, 1.0, 2.0]) / 3
+    >>> error_bound(x, y, degree=2, epsilon=0.1)
+    91
+    >>> error_bound(x, y, degree=2, epsilon=0.1, scaling="paper")
+    2504
+    """
+    if not epsilon > 0 or not 0 < delta < 1:
+        raise ValueError(f"epsilon must be positive and delta in (0, 1); got {epsilon}, {delta}.")
+    if scaling not in ("sharp", "paper"):
+        raise ValueError(f'scaling must be "sharp" or "paper"; got {scaling!r}.')
+    single = np.ndim(host(x)) == 1 and (y is None or np.ndim(host(y)) == 1)
+    X = _vectors(x)
+    Y = X if y is None else _vectors(y)
+    if X.shape[1] != Y.shape[1]:
+        raise ValueError(f"x has {X.shape[1]} coordinates and y has {Y.shape[1]}.")
+    sketch = RademacherSketch(degree, 1, field, weights)
+    # Rows over their norms: the powers of large norms would overflow
+    order = 1 if scaling == "sharp" else 2
+    unit = []
+    for rows in (X, Y):
+        norms = np.linalg.norm(rows, order, axis=1, keepdims=True)
+        unit.append(rows / np.where(norms > 0, norms, 1.0))
+    sigma2 = sketch.variance(PairStatistics.between(*unit))
+    bound = 2 * (2 / (3 * epsilon) + sigma2 / epsilon**2) * math.log(2 / delta)
+    if np.any(bound > 2**62):
+        raise ValueError(f"epsilon={epsilon} would need more than 2⁶² projections.")
+    counts = np.ceil(bound).astype(np.int64)
+    return int(counts[0, 0]) if single else counts
+
+
+def _vectors(x: Array) -> np.ndarray:
+    """One vector or rows of them, as a finite float64 matrix."""
+    rows = np.atleast_2d(np.asarray(host(x), dtype=np.float64))
+    return check_array(rows, ensure_min_features=1)

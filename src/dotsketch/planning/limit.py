@@ -46,14 +46,9 @@ class BestPossible:
         return f"best possible with {self.n_components} columns"
 
 
-def best_possible(study: Study, n_components: int) -> BestPossible | None:
-    """The limit for so many columns; None if X has fewer than four rows per column, or 2048 rows
-    are fewer."""
-    return best_possible_later(study, n_components)()
-
-
-def best_possible_later(study: Study, n_components: int) -> Callable[[], BestPossible | None]:
-    """What computes the limit. It holds the rows that it needs, and neither X nor the study."""
+def best_possible(study: Study, n_components: int) -> Callable[[], BestPossible | None]:
+    """What computes the limit for so many columns, or None if X has fewer than four rows per
+    column, or 2048 rows are fewer. It holds the rows that it needs, and neither X nor the study."""
     least = 4 * n_components  # a sample of fewer rows says too little
     n = min(study.n_rows, max(study.n_pairs_sample or 500, least), 2048)
     rows = study.rows(n) if n >= least else np.empty((0, 0))

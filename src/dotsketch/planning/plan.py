@@ -29,7 +29,7 @@ from ..features import (
     check_rows,
 )
 from ..kernels import Kernel
-from .limit import BestPossible, best_possible_later
+from .limit import BestPossible, best_possible
 
 
 def plan(
@@ -135,18 +135,18 @@ class Plan(Sequence[PlannedCandidate]):
         self._rows = list(rows)
         self.left_out = tuple(left_out)
         self.n_pairs_sample = n_pairs_sample
-        self._limit: BestPossible | None = None
-        self._find_limit = limit
+        self._limit: Any = limit
 
     @property
     def limit(self) -> BestPossible | None:
-        if self._find_limit is not None:  # eigenvectors: not before they are asked for
-            self._limit, self._find_limit = self._find_limit(), None
-        return self._limit
+        if callable(self._limit):  # eigenvectors: not before they are asked for
+            self._limit = self._limit()
+        limit: BestPossible | None = self._limit
+        return limit
 
     def __getstate__(self) -> dict[str, Any]:
         """With the limit, and without the rows that it is computed from."""
-        return vars(self) | {"_limit": self.limit, "_find_limit": None}
+        return vars(self) | {"_limit": self.limit}
 
     def __getitem__(self, index: Any) -> Any:
         return self._rows[index]
@@ -243,24 +243,11 @@ def compare(study: Study, candidates: Any, n_components: int, *, verbose: bool =
     rows, left_out = [], []
     with progress(f"candidates, {n_components} columns", len(chosen), verbose) as tell:
         for candidate in chosen:
-            n = candidate.columns_up_to(n_components, study.n_rows)
-            if n == 0:
-                continue
-            at_columns = candidate.for_kernel(study.kernel, n)
             try:
-                design = at_columns.design(study)
+                row = predict_with(candidate, study, n_components, most_cost=limit)
+                rows += [] if row is None else [row]
             except Unsuited as error:
-                left_out.append(f"left out: {at_columns.label()} ({n} columns): {error}")
-                continue
-            if design.cost > limit:
-                left_out.append(
-                    f"left out: {at_columns.label()} ({n} columns): {design.cost:.2g} operations "
-                    f'per row; name it to have it compared, candidates=["all", '
-                    f'"{candidate.family}"].'
-                )
-                continue
-            error_of = vars(study.error_of(design))
-            rows.append(PlannedCandidate(candidate=at_columns, **error_of))
+                left_out.append(str(error))
             tell(1)
     if not rows:
         raise ValueError(
@@ -268,6 +255,26 @@ def compare(study: Study, candidates: Any, n_components: int, *, verbose: bool =
             f"{' '.join(left_out)}"
         )
     return ordered(rows, study, left_out)
+
+
+def predict_with(
+    candidate: FeatureMap, study: Study, n_components: int, *, most_cost: float = math.inf
+) -> PlannedCandidate | None:
+    """The error and cost with at most n_components columns; None if they are too few."""
+    n = candidate.columns_up_to(n_components, study.n_rows)
+    if n == 0:
+        return None
+    at_columns = candidate.for_kernel(study.kernel, n)
+    try:
+        design = at_columns.design(study)
+        if design.cost > most_cost:
+            raise Unsuited(
+                f"{design.cost:.2g} operations per row; name it to have it compared, "
+                f'candidates=["all", "{candidate.family}"].'
+            )
+    except Unsuited as error:
+        raise Unsuited(f"left out: {at_columns.label()} ({n} columns): {error}") from error
+    return PlannedCandidate(candidate=at_columns, **vars(study.error_of(design)))
 
 
 def ordered(
@@ -287,7 +294,7 @@ def ordered(
         rows,
         left_out=left_out,
         n_pairs_sample=study.n_held,
-        limit=best_possible_later(study, rows[0].n_components),
+        limit=best_possible(study, rows[0].n_components),
     )
 
 

@@ -16,6 +16,7 @@ import uuid
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
+from copy import copy
 from functools import partial
 from itertools import accumulate
 from typing import Any
@@ -25,24 +26,8 @@ import numpy as np
 from .._arrays import is_sparse
 from .._support.threads import single_blas_thread
 from . import sources
-from .fold import Add, Mapped, OfBlock, Zero
-from .sources import Block, Rows, counted, length
-
-
-class DaskMapped(Mapped):
-    """Results of a function of blocks, which is sent to the workers once for all folds."""
-
-    def __init__(self, rows: DaskRows, function: OfBlock, size: int, most_rows: int):
-        import dask
-
-        self.n_rows, self._partitions, self._firsts = rows.n_rows, rows._partitions, rows._firsts
-        [self._blocks] = dask.persist(_shared(partial(_blocks, size, function)))
-        if self.n_rows <= most_rows:
-            results = _tasks("features", _results, self._partitions, once=[self._blocks])
-            self._partitions, self._blocks = list(dask.persist(*results)), _shared(iter)
-
-    def fold(self, zero: Zero, add: Add, *, progress: str | None = None, **_: Any) -> Any:
-        return _folded(self._partitions, self._firsts, self._blocks, zero, add, progress)
+from .fold import Add, Zero
+from .sources import Block, OfBlock, Rows, counted, length
 
 
 class DaskRows(Rows):
@@ -52,7 +37,7 @@ class DaskRows(Rows):
     """
 
     n_rows: int
-    mapped_type = DaskMapped
+    _blocks: Any = None  # a task for the function that makes blocks of a partition
 
     def __init__(self, columns: Block):
         X = columns[0] if _is_frame(columns[0]) else columns[0].rechunk({1: -1})
@@ -92,8 +77,25 @@ class DaskRows(Rows):
         """As `Rows.fold`, but a partition is a group: `group_blocks` has no effect."""
         if checkpoint is not None:
             raise ValueError("Dask computes again what a lost worker did: leave checkpoint out.")
-        blocks = _shared(partial(_blocks, options["block_rows"], counted))
-        return _folded(self._partitions, self._firsts, blocks, zero, add, progress)
+        blocks = self._blocks
+        if blocks is None:
+            blocks = _shared(partial(_blocks, options["block_rows"], counted))
+        once = [blocks, _shared((zero, add))]
+        total, *states = _tasks("sums", _state, self._partitions, self._firsts, once=once)
+        for state in states:
+            total = _task("reduce", _plus, total, state)
+        return _computed([total], progress)[0]
+
+    def mapped(self, function: OfBlock, *, block_rows: int, row_bytes: int, memory: int) -> Any:
+        """As `Rows.mapped`; the function is sent to the workers once for all folds."""
+        import dask
+
+        mapped = copy(self)
+        [mapped._blocks] = dask.persist(_shared(partial(_blocks, block_rows, function)))
+        if self.n_rows <= memory // row_bytes:
+            results = _tasks("features", _listed, self._partitions, once=[mapped._blocks])
+            mapped._partitions, mapped._blocks = list(dask.persist(*results)), _shared(iter)
+        return mapped
 
 
 Rows.of_collections = DaskRows
@@ -278,7 +280,8 @@ def _blocks(size: int, function: OfBlock, block: Block) -> Iterator[Any]:
     return map(function, sources.regroup([block], size))
 
 
-def _results(block: Block, blocks: OfBlock) -> list[Any]:
+def _listed(block: Block, blocks: OfBlock) -> list[Any]:
+    """The results of a partition, which are kept where it is."""
     return list(blocks(block))
 
 
@@ -294,17 +297,6 @@ def _state(columns: Any, first: int, blocks: OfBlock, fold: Any) -> Any:
 
 def _plus(total: Shared, state: Shared) -> Shared:
     return Shared(total.value + state.value)  # both stay as they are: a worker may need them again
-
-
-def _folded(
-    partitions: list[Any], firsts: list[int], blocks: Any, zero: Zero, add: Add, progress: Any
-) -> Any:
-    """The sum of the states of all partitions."""
-    once = [blocks, _shared((zero, add))]
-    total, *states = _tasks("sums", _state, partitions, firsts, once=once)
-    for state in states:
-        total = _task("reduce", _plus, total, state)
-    return _computed([total], progress)[0]
 
 
 def _computed(tasks: list[Any], progress: str | None = None) -> list[Any]:

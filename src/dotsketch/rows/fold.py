@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import zipfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,6 @@ from .._typing import Block
 
 Zero = Callable[[], Any]
 Add = Callable[[Any, Any, int], Any]
-OfBlock = Callable[[Any], Any]
 
 
 class Checkpoint:
@@ -97,97 +96,62 @@ class Checkpoint:
             )
 
 
-class Foldable:
-    """What comes in blocks of rows: `blocks(size)` is an iterator of tuples of columns.
+def fold(
+    rows: Any,
+    zero: Zero,
+    add: Add,
+    *,
+    block_rows: int,
+    group_blocks: int = 1,
+    checkpoint: Checkpoint | None = None,
+    progress: str | None = None,
+) -> Any:
+    """The sum of what `add` makes of all blocks of rows, in a fixed order: `Rows.fold`.
 
-    `n_rows` is None for a stream that has not been read.
+    Parameters
+    ----------
+    zero : callable
+        `zero()` is a state of no rows. States have `+`, and `+=` if they add up in place.
+    add : callable
+        `add(state, block, first)` is the state with the rows of the block, of which `first` is
+        the number of the first; it may change the state in place.
+    block_rows, group_blocks : int
+        Rows of a block, and blocks of a group. Every group starts at `zero()`, and groups are
+        added one after the other.
+    checkpoint : Checkpoint or None
+        Written after every group.
+    progress : str or None
+        What a progress bar counts; None for no bar.
     """
-
-    n_rows: int | None = None
-
-    def blocks(self, size: int) -> Iterator[Block]:
-        """All rows in blocks of `size` (the last may be shorter)."""
-        raise NotImplementedError
-
-    def fold(
-        self,
-        zero: Zero,
-        add: Add,
-        *,
-        block_rows: int,
-        group_blocks: int = 1,
-        checkpoint: Checkpoint | None = None,
-        progress: str | None = None,
-    ) -> Any:
-        """The sum of what `add` makes of all blocks, in a fixed order.
-
-        Parameters
-        ----------
-        zero : callable
-            `zero()` is a state of no rows. States have `+`, and `+=` if they add up in place.
-        add : callable
-            `add(state, block, first)` is the state with the rows of the block, of which `first` is
-            the number of the first; it may change the state in place.
-        block_rows, group_blocks : int
-            Rows of a block, and blocks of a group. Every group starts at `zero()`, and groups are
-            added one after the other.
-        checkpoint : Checkpoint or None
-            Written after every group.
-        progress : str or None
-            What a progress bar counts; None for no bar.
-        """
-        n_done = 0 if checkpoint is None else checkpoint.open((block_rows, group_blocks))
-        number, first, total = 0, 0, None
-        blocks = self.blocks(block_rows)
-        with progress_bar(progress or "", self.n_rows, progress is not None) as advance:
-            for start in blocks:
-                group = None
-                for block in chain([start], islice(blocks, group_blocks - 1)):
-                    if number >= n_done:
-                        group = add(zero() if group is None else group, block, first)
-                    number, first = number + 1, first + block[0].shape[0]
-                    if checkpoint is not None:
-                        checkpoint.follow(block)
-                        if number == n_done:
-                            total = checkpoint.restored()
-                    advance(block[0].shape[0])
-                if group is None:
-                    continue
-                if total is None:
-                    total = group
-                else:
-                    total += group  # in place if the state can: only the fold refers to it
+    n_done = 0 if checkpoint is None else checkpoint.open((block_rows, group_blocks))
+    number, first, total = 0, 0, None
+    blocks = rows.blocks(block_rows)
+    with progress_bar(progress or "", rows.n_rows, progress is not None) as advance:
+        for start in blocks:
+            group = None
+            for block in chain([start], islice(blocks, group_blocks - 1)):
+                if number >= n_done:
+                    group = add(zero() if group is None else group, block, first)
+                number, first = number + 1, first + block[0].shape[0]
                 if checkpoint is not None:
-                    checkpoint.write(total, number)
-        if checkpoint is not None and number < n_done:
-            raise ValueError(f"The checkpoint {checkpoint.path} has more rows than the data.")
-        return zero() if total is None else total
+                    checkpoint.follow(block)
+                    if number == n_done:
+                        total = checkpoint.restored()
+                advance(block[0].shape[0])
+            if group is None:
+                continue
+            if total is None:
+                total = group
+            else:
+                total += group  # in place if the state can: only the fold refers to it
+            if checkpoint is not None:
+                checkpoint.write(total, number)
+    if checkpoint is not None and number < n_done:
+        raise ValueError(f"The checkpoint {checkpoint.path} has more rows than the data.")
+    return zero() if total is None else total
 
 
-class Mapped(Foldable):
-    """Results of a function of blocks of rows, for many folds; `Rows.mapped` returns it."""
-
-    def __init__(self, rows: Foldable, function: OfBlock, size: int, most_rows: int):
-        self._rows, self._function, self._size = rows, function, size
-        self._most_rows = most_rows  # whose results are kept
-        self._kept: list[Any] | None = None
-
-    def fold(self, zero: Zero, add: Add, *, progress: str | None = None, **_: Any) -> Any:
-        """As `Rows.fold`, of the results, each of which is a group."""
-        self.n_rows = self._rows.n_rows
-        return super().fold(zero, add, block_rows=self._size, progress=progress)
-
-    def blocks(self, size: int) -> Iterator[Any]:
-        if self._kept is not None:
-            return iter(self._kept)
-        results = map(self._function, self._rows.blocks(size))
-        if self.n_rows is None or self.n_rows > self._most_rows:
-            return results
-        self._kept = list(results)
-        return iter(self._kept)
-
-
-def digest(rows: Foldable, block_rows: int) -> bytes:
+def digest(rows: Any, block_rows: int) -> bytes:
     """A digest of all rows in blocks of this size, computed where the rows are."""
 
     def add(digests: bytes, block: Block, first: int) -> bytes:

@@ -18,12 +18,14 @@ import scipy.sparse
 
 from .._arrays import host, is_sparse
 from .._typing import Block as Block
-from .fold import Foldable, Mapped, OfBlock
+from .fold import Add, Zero, fold
+
+OfBlock = Callable[[Any], Any]
 
 NO_ROWS = "The data have no rows whose weight is not zero: Found array with 0 sample(s)."
 
 
-class Rows(Foldable):
+class Rows:
     """Columns of rows; `Rows.of` returns the right kind.
 
     Attributes
@@ -37,10 +39,10 @@ class Rows(Foldable):
         Whether the rows can be read more than once: False for an iterator only.
     """
 
+    n_rows: int | None = None
     columns: Block | None = None
     in_memory = False
     repeatable = True
-    mapped_type: type[Mapped] = Mapped
     of_collections: ClassVar[Callable[[Block], Rows]]  # set by `dask`
 
     @staticmethod
@@ -64,6 +66,10 @@ class Rows(Foldable):
             raise ValueError("A stream gives y, noise_variance and sample_weight: leave them out.")
         return StreamRows(X)
 
+    def blocks(self, size: int) -> Iterator[Block]:
+        """All rows in blocks of `size` (the last may be shorter)."""
+        raise NotImplementedError
+
     def sample(self, size: int, rng: np.random.Generator) -> Block:
         """At most `size` rows, drawn at random without replacement, in ascending order.
 
@@ -77,13 +83,16 @@ class Rows(Foldable):
         """The different values of a column in ascending order; None for a stream."""
         return None
 
-    def mapped(self, function: OfBlock, *, block_rows: int, row_bytes: int, memory: int) -> Mapped:
-        """The results function(block) of all blocks, for many folds.
+    fold = fold
+
+    def mapped(self, function: OfBlock, *, block_rows: int, row_bytes: int, memory: int) -> Any:
+        """The results function(block) of all blocks, for many folds: rows as well, whose blocks and
+        groups are those of the results.
 
         They are kept after the first fold if they take at most `memory` bytes, `row_bytes` for each
         row; otherwise every fold computes them again.
         """
-        return self.mapped_type(self, function, block_rows, memory // row_bytes)
+        return MappedRows(self, function, block_rows, memory // row_bytes)
 
 
 class ArrayRows(Rows):
@@ -152,6 +161,28 @@ class StreamRows(Rows):
         if self.n_rows not in (None, n):
             raise ValueError(f"{n} rows now, {self.n_rows} before: return a fresh iterator.")
         self.n_rows = n
+
+
+class MappedRows(Rows):
+    """Results of a function of blocks of other rows."""
+
+    def __init__(self, rows: Rows, function: OfBlock, size: int, most_rows: int):
+        self._rows, self._function, self._size = rows, function, size
+        self._most_rows = most_rows  # whose results are kept
+        self._kept: list[Any] | None = None
+
+    def fold(self, zero: Zero, add: Add, *, progress: str | None = None, **_: Any) -> Any:
+        self.n_rows = self._rows.n_rows
+        return super().fold(zero, add, block_rows=self._size, progress=progress)
+
+    def blocks(self, size: int) -> Iterator[Any]:
+        if self._kept is not None:
+            return iter(self._kept)
+        results = map(self._function, self._rows.blocks(size))
+        if self.n_rows is None or self.n_rows > self._most_rows:
+            return results
+        self._kept = list(results)
+        return iter(self._kept)
 
 
 def is_stream(X: Any) -> bool:

@@ -165,8 +165,8 @@ class SeparableSketch(Sketch):
             return
         straight = self._terms(pairs, max_degree, False, every_budget)
         pseudo_terms = self._terms(pairs, max_degree, True, every_budget)
-        for one, other in zip(straight, pseudo_terms, strict=True):
-            yield [(a + b) / 2 for a, b in zip(one, other, strict=True)]
+        for terms in zip(straight, pseudo_terms, strict=True):
+            yield [(a + b) / 2 for a, b in zip(*terms, strict=True)]
 
     def _terms(
         self, pairs: PairStatistics[ArrayT], max_degree: int, pseudo: bool, every_budget: bool
@@ -177,9 +177,9 @@ class SeparableSketch(Sketch):
         """The variance with that many projections (a number, or an array of them)."""
         raise NotImplementedError
 
-    def pair_sum_terms(self, part: str, dimension: int, max_degree: int) -> PairSumTerms | None:
-        """The terms of every budget for `_backends.pair_terms`, or None if it has no such sums."""
-        return None
+    def pair_sum_terms(self, part: str, dimension: int, max_degree: int) -> PairSumTerms:
+        """The terms of every budget for `_backends.pair_terms`."""
+        raise NotImplementedError
 
     def surrogate(self, terms: list[Any], n_projections: Any, dimension: int) -> Any:
         """A convex, decreasing stand-in for `combine`, for the allocation of a budget."""

@@ -76,6 +76,10 @@ class CompactSketch(Sketch):
             chunk_bytes=up.chunk_bytes,
         )
 
+    def cost(self, dimension: int) -> float:
+        E = self.up.n_projections
+        return self.up.cost(dimension) + self.down.cost(self.n_projections, E)
+
     def log_largest(self, log_sum: float) -> float:
         return self.up.log_largest(log_sum) + math.log(self.up.n_projections)
 

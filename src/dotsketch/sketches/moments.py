@@ -47,41 +47,30 @@ class VectorMoments(NamedTuple):
         )
 
 
-class PairOfRows(NamedTuple):
-    """Expectations over two distinct projections X = w·u, Y = w·v and X' = w'·u, Y' = w'·v."""
-
-    overlap: Array  # X Ȳ conj(X' Ȳ')
-    norms: Array  # |X|² |Y'|²
-    transpose: Array  # X Y conj(X' Y')
-    pseudo_overlap: Array  # X Ȳ X' Ȳ'
-    pseudo_norms: Array  # X² conj(Y'²)
-
-
 class ProjectionMoments(NamedTuple):
-    """Moments of D projections in blocks: of one row, and of two rows in one or two blocks."""
+    """Moments of D projections in blocks: of one row X = w·u, Y = w·v, and of two distinct rows,
+    with X' = w'·u, Y' = w'·v, in one block (near) or in two, which are independent (far)."""
 
     single: Array  # |X|² |Y|²
     pseudo_single: Array  # (X Ȳ)²
-    within: PairOfRows  # two rows of one block
-    across: PairOfRows  # two rows of different blocks: independent
+    near_overlap: Array  # X Ȳ conj(X' Ȳ')
+    near_norms: Array  # |X|² |Y'|²
+    near_transpose: Array  # X Y conj(X' Y')
+    near_pseudo_overlap: Array  # X Ȳ X' Ȳ'
+    near_pseudo_norms: Array  # X² conj(Y'²)
+    far_overlap: Array
+    far_norms: Array
+    far_transpose: Array
+    far_pseudo_overlap: Array
+    far_pseudo_norms: Array
 
     def __mul__(self, other: ProjectionMoments) -> ProjectionMoments:  # type: ignore[override]
         """Moments of the product with an independent projection."""
-        return ProjectionMoments(
-            self.single * other.single,
-            self.pseudo_single * other.pseudo_single,
-            PairOfRows(*(a * b for a, b in zip(self.within, other.within, strict=True))),
-            PairOfRows(*(a * b for a, b in zip(self.across, other.across, strict=True))),
-        )
+        return ProjectionMoments(*(a * b for a, b in zip(self, other, strict=True)))
 
     def __pow__(self, degree: int) -> ProjectionMoments:
         """Moments of the product of `degree` independent projections of the same kind."""
-        return ProjectionMoments(
-            self.single**degree,
-            self.pseudo_single**degree,
-            PairOfRows(*(a**degree for a in self.within)),
-            PairOfRows(*(a**degree for a in self.across)),
-        )
+        return ProjectionMoments(*(a**degree for a in self))
 
     def vector(self, n_rows: int, block: int = 1) -> VectorMoments:
         """Moments of the vector of D = n_rows projections over √D, in blocks of that size."""
@@ -90,7 +79,7 @@ class ProjectionMoments(NamedTuple):
         across = 1 - single - within
 
         def mix(diagonal: Array, name: str) -> Array:
-            near, far = getattr(self.within, name), getattr(self.across, name)
+            near, far = getattr(self, f"near_{name}"), getattr(self, f"far_{name}")
             return single * diagonal + within * near + across * far
 
         return VectorMoments(
@@ -124,24 +113,18 @@ def projection_moments(
     delta = kappa2 * (u.transpose - u.squares)
     pseudo_gamma = u.pseudo_overlap - u.pseudo_squares
     pseudo_beta = kappa2 * (u.pseudo_norms - u.pseudo_squares)
-    across = PairOfRows(
-        overlap=u.overlap,
-        norms=u.norms,
-        transpose=kappa2 * u.transpose,
-        pseudo_overlap=u.pseudo_overlap,
-        pseudo_norms=kappa2 * u.pseudo_norms,
-    )
     r = 1 / (block - 1) if block > 1 else 0.0
-    within = PairOfRows(
-        overlap=u.overlap - r * (beta + delta),
-        norms=u.norms - r * (gamma + delta),
-        transpose=u.squares + delta - r * (beta + gamma),
-        pseudo_overlap=u.pseudo_overlap - r * (pseudo_gamma + pseudo_beta),
-        pseudo_norms=u.pseudo_squares + pseudo_beta - 2 * r * pseudo_gamma,
-    )
     return ProjectionMoments(
         single=m4 * u.squares + beta + gamma + delta,
         pseudo_single=m4 * u.pseudo_squares + 2 * pseudo_gamma + pseudo_beta,
-        within=within,
-        across=across,
+        near_overlap=u.overlap - r * (beta + delta),
+        near_norms=u.norms - r * (gamma + delta),
+        near_transpose=u.squares + delta - r * (beta + gamma),
+        near_pseudo_overlap=u.pseudo_overlap - r * (pseudo_gamma + pseudo_beta),
+        near_pseudo_norms=u.pseudo_squares + pseudo_beta - 2 * r * pseudo_gamma,
+        far_overlap=u.overlap,
+        far_norms=u.norms,
+        far_transpose=kappa2 * u.transpose,
+        far_pseudo_overlap=u.pseudo_overlap,
+        far_pseudo_norms=kappa2 * u.pseudo_norms,
     )

@@ -129,8 +129,8 @@ class ProductSketch(SeparableSketch):
 
     def moments(self, pairs: PairStatistics[ArrayT]) -> VectorMoments:
         inputs = VectorMoments.of_inputs(pairs)
-        one = projection_moments(inputs, self.projection, pairs.dimension)
-        return (one**self.degree).vector(self.n_projections, self.block(pairs.dimension))
+        factor = projection_moments(inputs, self.projection, pairs.dimension)
+        return (factor**self.degree).vector(self.n_projections, self.block(pairs.dimension))
 
 
 @dataclass(frozen=True)

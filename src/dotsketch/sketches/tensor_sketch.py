@@ -167,17 +167,17 @@ def _expansions(
     Those of ρ⁰, …, ρᴷ in (e+β−ργ)ⁿ + (e−ρβ+γ)ⁿ − 2eⁿ, and those of ρ¹, …, ρᴷ in (e−ρ(β+γ))ⁿ.
     """
     total = straight + crossed
-    one, other = e + straight, e + crossed
+    first_base, second_base = e + straight, e + crossed
     both = power_differences(e + total, e, total, max_degree)
     constants = (
-        power_differences(one, e, straight, max_degree),
-        power_differences(other, e, crossed, max_degree),
+        power_differences(first_base, e, straight, max_degree),
+        power_differences(second_base, e, crossed, max_degree),
     )
     # γᵏ(e+β)ⁿ⁻ᵏ, βᵏ(e+γ)ⁿ⁻ᵏ, (β+γ)ᵏeⁿ⁻ᵏ for k ≥ 1
     running: list[tuple[ArrayT, ArrayT, ArrayT]] = []
     last = (crossed, straight, total)  # those with k = n
     for n, (first, a, b) in enumerate(zip(both, *constants, strict=True), start=1):
-        running = [(u * one, v * other, w * e) for u, v, w in running]
+        running = [(u * first_base, v * second_base, w * e) for u, v, w in running]
         if n <= order:
             if n > 1:
                 u, v, w = last

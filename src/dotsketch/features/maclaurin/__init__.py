@@ -10,9 +10,9 @@ from .allocation import (
     Allocation,
     allocate,
     allocations,
+    drawn_degrees,
     evaluate,
     fitted_coefficients,
-    random_projections,
     solve,
 )
 from .expansion import EigenExpansion, expand
@@ -27,9 +27,9 @@ __all__ = [
     "MaclaurinFeatures",
     "allocate",
     "allocations",
+    "drawn_degrees",
     "evaluate",
     "expand",
     "fitted_coefficients",
-    "random_projections",
     "solve",
 ]

@@ -15,7 +15,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 from scipy.linalg import LinAlgError, cholesky, solve_triangular
@@ -23,6 +23,7 @@ from scipy.optimize import nnls
 
 from ..._support.parameters import one_of
 from ..._support.stored import MOST_COLUMNS, MOST_DEGREE, Count, array, stored
+from ..design import Unsuited
 from .moments import ExpansionMoments
 
 COEFFICIENTS = ("taylor", "fitted")
@@ -68,26 +69,16 @@ class Allocation:
     def max_degree(self) -> int:
         return int(self.degrees[self.projections > 0].max(initial=0))
 
-    def to_dict(self) -> dict[str, list[Any]]:
-        """The table by columns."""
-        share = self.variances / (self.expected_squared_error or 1.0)
-        return {
-            "degree": self.degrees.tolist(),
-            "projections": self.projections.tolist(),
-            "coefficient": self.coefficients.tolist(),
-            "exact": self.exact.tolist(),
-            "share_of_error": share.tolist(),
-        }
-
     def __repr__(self) -> str:
         lines = ["degree  projections  coefficient  share of error"]
-        for n, D, theta, exact, share in zip(*self.to_dict().values(), strict=True):
-            if D == 0:
-                continue
-            note = "  exact" if exact else ""
-            lines.append(f"{n:6d}  {D:11d}  {theta:11.4g}  {share:14.1%}{note}")
-        bias = self.squared_bias / (self.expected_squared_error or 1.0)
-        lines.append(f"truncation bias: {bias:.1%} of the squared error")
+        total = self.expected_squared_error or 1.0
+        for b in np.flatnonzero(self.projections):
+            numbers = (
+                f"{self.degrees[b]:6d}  {self.projections[b]:11d}  {self.coefficients[b]:11.4g}"
+            )
+            note = "  exact" if self.exact[b] else ""
+            lines.append(f"{numbers}  {self.variances[b] / total:14.1%}{note}")
+        lines.append(f"truncation bias: {self.squared_bias / total:.1%} of the squared error")
         lines.append(f"expected relative error: {self.expected_relative_error:.4g}")
         return "\n".join(lines)
 
@@ -148,22 +139,29 @@ def fitted_coefficients(
     return theta
 
 
-def random_projections(
-    degrees: np.ndarray, budget: int, base: float, rng: np.random.Generator
-) -> tuple[np.ndarray, np.ndarray]:
-    """Kar and Karnick: degrees n ≥ 1 drawn with probability ∝ base^−(n+1).
+def drawn_degrees(moments: ExpansionMoments, rng: np.random.Generator) -> Allocation:
+    """Kar and Karnick: degrees n ≥ 1 drawn with probability μ(n) ∝ 2^−(n+1), and the constant.
 
-    Returns the projections of every block and the coefficients D_n/(D μ(n)) that make the
-    approximation unbiased for the series up to the largest degree.
+    The coefficients D_n/(D μ(n)) make the approximation unbiased for the series up to the largest
+    degree.
     """
+    degrees, budget = moments.degrees, moments.budget
     constant = degrees == 0
-    measure = np.where(degrees > 0, float(base) ** -(degrees + 1.0), 0.0)
-    if not measure.any():
-        return constant.astype(int), np.where(constant, 1.0, 0.0)
-    measure = measure / measure.sum()
-    projections = rng.multinomial(budget, measure)
-    theta = np.divide(projections, budget * measure, out=np.zeros(len(measure)), where=measure > 0)
-    return projections + constant, np.where(constant, 1.0, theta)
+    rest = budget - int(np.sum(constant))
+    if rest < 0 or (rest == 0 and not np.all(constant)):
+        raise Unsuited(
+            f"{budget} projections leave none to draw: the constant takes {budget - rest}; raise "
+            "n_components."
+        )
+    measure = np.where(constant, 0.0, 2.0 ** -(degrees + 1.0))
+    projections, theta = constant.astype(int), np.where(constant, 1.0, 0.0)
+    if np.any(measure):
+        measure = measure / measure.sum()
+        counts = rng.multinomial(rest, measure)
+        projections = projections + counts
+        theta[~constant] = counts[~constant] / (rest * measure[~constant])
+    table = evaluate(moments, projections, np.zeros(len(degrees), dtype=bool), theta)
+    return replace(table, unused=budget - int(projections.sum()))
 
 
 def allocate(
@@ -200,11 +198,11 @@ def allocate(
     return replace(best, unused=moments.budget - int(best.projections.sum()))
 
 
-def _better(one: Allocation, other: Allocation) -> bool:
+def _better(candidate: Allocation, other: Allocation) -> bool:
     """Whether the error is less by more than rounding, or the same with more blocks in use."""
     margin = 1e-9 * other.expected_squared_error + 1e-24 * other.kernel_square
-    difference = one.expected_squared_error - other.expected_squared_error
-    more = np.count_nonzero(one.projections) > np.count_nonzero(other.projections)
+    difference = candidate.expected_squared_error - other.expected_squared_error
+    more = np.count_nonzero(candidate.projections) > np.count_nonzero(other.projections)
     return bool(difference < -margin or (more and difference <= margin))
 
 

@@ -23,6 +23,7 @@ from scipy.special import gammaln
 from ..._arrays import Array, ArrayT, double, like, namespace, square_root
 from ..._support.stored import MOST_DEGREE, Count, array, stored
 from ...kernels import DotProductKernel, ExpandedKernel, directions
+from ..design import Unsuited
 from ..study import OVERFLOW, off_diagonal_mean
 
 
@@ -50,13 +51,6 @@ class MaclaurinExpansion:
     def keeps_sparse(self) -> bool:
         """Whether `inputs` takes CSR rows and returns some."""
         return self.centre is None
-
-    @classmethod
-    def of(
-        cls, kernel: DotProductKernel, max_degree: int, centre: np.ndarray | None = None
-    ) -> MaclaurinExpansion:
-        degrees = np.flatnonzero(kernel.series(max_degree) > 0)
-        return cls(kernel, tuple(degrees.tolist()), centre)
 
     def inputs(self, X: Array, blocks: Sequence[int] | None = None) -> Inputs[np.ndarray]:  # (n, d)
         """What the expansion makes of rows; the weights of these blocks only, if some are given."""
@@ -133,9 +127,7 @@ class MeanSplitExpansion:
         used = list(range(len(self.degrees)) if blocks is None else blocks)
         S = self.kernel.scale(X)
         xp = namespace(X)
-        direction = like(self.direction, X)
-        alpha = S @ direction
-        unit, radius = directions(S - alpha[:, None] * direction[None, :])
+        unit, radius, alpha = _split(S, self.direction)
         log_weight = self.kernel.log_weight(S)
         place = (alpha / self.reach)[:, None]
         functions = like(self.functions[used], X)
@@ -339,15 +331,14 @@ def expand(
 ) -> Expansion:
     """The expansion of a resolved kernel, for data with that sample (m, d) and centre (d,)."""
     if not kernel.has_terms(max_degree):
-        raise ValueError(
-            f"{kernel} has no term up to max_degree={max_degree}: raise max_degree to its first."
+        raise Unsuited(
+            f"{kernel} has no term up to max_degree={max_degree}: raise max_degree to its first"
         )
     if not isinstance(kernel, DotProductKernel):  # its coefficients depend on both rows
         return EigenExpansion.fit(kernel, max_degree, sample, mean_split=mean_split)
-    if kernel.shift_invariant:  # centred data have no mean to split off
-        return MaclaurinExpansion.of(kernel, max_degree, centre)
-    if mean_split:
+    if mean_split and not kernel.shift_invariant:  # centred data have no mean to split off
         split = MeanSplitExpansion.fit(kernel, max_degree, sample)
         if split.degrees:  # none where the kernel is zero on the sample
             return split
-    return MaclaurinExpansion.of(kernel, max_degree)
+    degrees = tuple(np.flatnonzero(kernel.series(max_degree) > 0).tolist())
+    return MaclaurinExpansion(kernel, degrees, centre if kernel.shift_invariant else None)

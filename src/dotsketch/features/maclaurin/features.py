@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import numpy as np
 from array_api_compat import is_numpy_array
@@ -19,25 +21,9 @@ from ...sketches import MonomialSketch, Sketch, make_sketch, separable_sketch
 from ..base import NO_SERIES, FeatureMap
 from ..design import Design, Unsuited
 from ..study import Study, check_kernel
-from .allocation import COEFFICIENTS, Allocation, allocate, evaluate, random_projections
+from .allocation import Allocation, allocate, drawn_degrees
 from .expansion import Expansion, expand
 from .moments import ExpansionMoments
-
-
-class Block(NamedTuple):
-    """One block of an expansion in use; no sketch for a constant."""
-
-    number: int  # which weight function of the expansion
-    root: float  # √θ
-    sketch: Sketch | None
-
-    @property
-    def degree(self) -> int:
-        return 0 if self.sketch is None else self.sketch.degree
-
-    @property
-    def width(self) -> int:
-        return 1 if self.sketch is None else self.sketch.n_projections
 
 
 @stored
@@ -51,19 +37,30 @@ class MaclaurinDesign(Design):
     has_formula = True
 
     @cached_property
-    def blocks(self) -> list[Block]:
-        """The blocks in use."""
-        table, blocks = self.allocation, []
-        for b in np.flatnonzero(table.projections).tolist():
+    def numbers(self) -> list[int]:
+        """The blocks of the expansion in use."""
+        return np.flatnonzero(self.allocation.projections).tolist()
+
+    @cached_property
+    def sketches(self) -> list[Sketch | None]:
+        """Those of the blocks in use; None for a constant."""
+        table, sketches = self.allocation, list[Sketch | None]()
+        for b in self.numbers:
             degree, D = int(table.degrees[b]), int(table.projections[b])
-            sketch: Sketch | None = None
-            if degree and table.exact[b]:
+            if degree == 0:
+                sketches.append(None)
+            elif table.exact[b]:
                 packed = self.output == "complex_to_real"
-                sketch = MonomialSketch.of(degree, self.dimension, self.field, packed)
-            elif degree:
-                sketch = make_sketch(self.sketch, degree, D, self.field)
-            blocks.append(Block(b, float(np.sqrt(table.coefficients[b])), sketch))
-        return blocks
+                sketches.append(MonomialSketch.of(degree, self.dimension, self.field, packed))
+            else:
+                sketches.append(make_sketch(self.sketch, degree, D, self.field))
+        return sketches
+
+    @property
+    def widths(self) -> list[int]:
+        """The projections of the blocks in use, and those that are left over."""
+        used = [1 if sketch is None else sketch.n_projections for sketch in self.sketches]
+        return [*used, self.allocation.unused]
 
     @property
     def field(self) -> str:
@@ -71,45 +68,35 @@ class MaclaurinDesign(Design):
 
     @property
     def cost(self) -> float:
-        sketches = [block.sketch for block in self.blocks if block.sketch is not None]
-        sketched = [s for s in sketches if not isinstance(s, MonomialSketch)]
+        sketched = [s for s in self.sketches if s is not None and not isinstance(s, MonomialSketch)]
         return self.n_components + float(sum(s.cost(self.dimension) for s in sketched))
-
-    @property
-    def weight_bytes(self) -> float:
-        per_projection = 16 if self.sketch.startswith(("tensor", "balanced")) else self.dimension
-        return 8.0 * per_projection * self.n_projections
-
-    @property
-    def highest_degree(self) -> int:  # type: ignore[override]
-        return self.allocation.max_degree
 
     def sample(self, rng: np.random.Generator, rows: Array | None = None) -> tuple[Any, ...]:
         """Weights of the blocks in use, one random stream each."""
         streams = rng.spawn(1)[0].spawn(len(self.allocation.degrees))
         return tuple(
-            () if block.sketch is None else block.sketch.sample(self.dimension, stream)
-            for block, stream in zip(self.blocks, streams, strict=False)
+            () if sketch is None else sketch.sample(self.dimension, stream)
+            for sketch, stream in zip(self.sketches, streams, strict=False)
         )
 
     def check_weights(self, weights: Any) -> None:
         if self.allocation.degrees.tolist() != list(self.expansion.degrees):
             raise ValueError("The allocation is not one of the expansion.")
-        if sum(block.width for block in self.blocks) + self.allocation.unused != self.n_projections:
+        if sum(self.widths) != self.n_projections:
             raise ValueError("The blocks of the allocation have other columns than the design.")
-        for block, drawn in zip(self.blocks, weights, strict=True):
-            if block.sketch is not None:
-                block.sketch.check_weights(drawn, self.dimension)
+        for sketch, drawn in zip(self.sketches, weights, strict=True):
+            if sketch is not None:
+                sketch.check_weights(drawn, self.dimension)
 
     def prepare(self, weights: Any, rows: Array) -> Prepared:
         """The columns of all blocks side by side, and zeros for what is left of the budget."""
         keeps_sparse, is_complex = self.expansion.keeps_sparse, self.output != "real"
         units = rows if keeps_sparse else dense_like(rows)
         steps: list[Any] = [  # columns of one block, times the weights of the rows
-            None if block.sketch is None else block.sketch.prepared(drawn, units)
-            for block, drawn in zip(self.blocks, weights, strict=True)
+            None if sketch is None else sketch.prepared(drawn, units)
+            for sketch, drawn in zip(self.sketches, weights, strict=True)
         ]
-        widths = [block.width for block in self.blocks] + [self.allocation.unused]
+        widths = self.widths
         stops = np.cumsum(widths).tolist()
 
         def inputs(rows: Array) -> tuple[Array, list[Any]]:
@@ -150,14 +137,14 @@ class MaclaurinDesign(Design):
     def _inputs(self, rows: Array, dtype: Any) -> tuple[Array, list[Any]]:
         """The inputs of the sketches, and the weights (n, 1) of their columns; zeros at the end."""
         with np.errstate(over="ignore", invalid="ignore"):  # an error follows
-            inputs = self.expansion.inputs(rows, [block.number for block in self.blocks])
-        scales = []
-        for i, block in enumerate(self.blocks):
-            scale: Any = block.root * inputs.weights[:, i : i + 1]
+            inputs = self.expansion.inputs(rows, self.numbers)
+        scales, table = [], self.allocation
+        for i, b in enumerate(self.numbers):
+            scale: Any = math.sqrt(table.coefficients[b]) * inputs.weights[:, i : i + 1]
             # weights times √d to the degree must stay in the range of the dtype
             if is_numpy_array(scale) and scale.size:
                 largest = float(np.max(np.abs(scale)))  # NaN stays NaN
-                bound = np.log(max(largest, 1e-300)) + 4 * block.degree
+                bound = np.log(max(largest, 1e-300)) + 4 * table.degrees[b]
                 if not bound < np.log(np.finfo(dtype).max):
                     raise ValueError(
                         f"The features overflow {dtype}: scale X down, use a larger "
@@ -199,31 +186,39 @@ class MaclaurinDesign(Design):
 
     def expected_diagonal(self, rows: Array, Z: Array) -> np.ndarray:  # (n, d), (n, D) -> (n,)
         """Σ over the blocks of coefficient · ω(x)² |u(x)|²ⁿ, in float64."""
-        numbers = [block.number for block in self.blocks]
-        degrees = np.array([block.degree for block in self.blocks])
-        roots = np.array([block.root for block in self.blocks])
+        degrees = self.allocation.degrees[self.numbers]
+        roots = np.sqrt(self.allocation.coefficients[self.numbers])
         total = np.empty(rows.shape[0])
         step = 1 + (1 << 19) // rows.shape[1]
         for start in range(0, len(total), step):  # sparse rows are made dense a few at a time
             some = np.asarray(dense(rows[start : start + step]), dtype=np.float64)
-            inputs = self.expansion.inputs(some, numbers)
+            inputs = self.expansion.inputs(some, self.numbers)
             lengths = np.sum(inputs.unit**2, axis=1)  # one, or zero for a zero row
             squares = (roots * inputs.weights) ** 2
             total[start : start + step] = np.sum(squares * lengths[:, None] ** degrees, axis=1)
         return total
 
-    def median_share(self, rows: np.ndarray) -> float:  # (n, d)
-        exact = np.asarray(self.kernel.detached().diag(rows))
-        held = self.detached().expected_diagonal(rows, rows)
-        share = np.divide(held, exact, out=np.ones_like(exact), where=exact > 0)
-        return float(np.median(share))
+    def cautions(self, study: Study) -> Iterator[str]:
+        """Also of a truncated series that holds little of k(x, x)."""
+        messages = list(super().cautions(study))
+        yield from messages
+        rows = study.few_rows
+        if messages or self.is_differentiable or not len(rows):
+            return
+        with np.errstate(over="ignore", invalid="ignore"):
+            held, exact = self.expected_diagonal(rows, rows), self.kernel.diag(rows)
+            share = np.median(np.divide(held, exact, out=np.ones_like(exact), where=exact > 0))
+        if share < 0.01:
+            yield (
+                f"The features hold at most {share:.2g} of k(x, x) for half of the training rows, "
+                "so they are nearly zero there: the rows are too far from the centre for the "
+                f"series of {self.kernel} up to degree {self.allocation.max_degree}. Use a larger "
+                "lengthscale or a smaller gamma, a larger max_degree, more columns, or "
+                "NystromFeatures."
+            )
 
-    def detached(self) -> MaclaurinDesign:
-        """The same without gradients to the kernel's parameters."""
-        if not self.is_differentiable:
-            return self
-        kernel = self.kernel.detached()
-        return replace(self, kernel=kernel, expansion=replace(self.expansion, kernel=kernel))
+
+ALLOCATIONS = ("optimal", "sketched", "random")
 
 
 class MaclaurinFeatures(FeatureMap):
@@ -242,12 +237,11 @@ class MaclaurinFeatures(FeatureMap):
         median, if outliers pull the mean off the rows), which it does not see.
     sketch : str, default="tensor_srht"
         "gaussian", "rademacher", "tensor_srht", "tensor_sketch" or "balanced_tensor_sketch".
-    allocation : "optimal", "sketched", "random" or a list, default="optimal"
+    allocation : "optimal", "sketched" or "random", default="optimal"
         "optimal" minimises the predicted error, and writes out all C(d + p − 1, p) monomials of a
         degree p (the d coordinates, all their products, …) where that fits and is better than
         sketching them. "sketched" sketches all powers, as the paper does. "random" draws degrees
-        (Kar and Karnick). A list gives the projections of degree 1, 2, … (0 where the kernel has
-        no such term).
+        (Kar and Karnick).
     coefficients : "taylor" or "fitted", default="taylor"
         "fitted" also minimises over the coefficients of the powers: a smaller mean squared error
         of the kernel, at the price of shrunken k̂(x, x).
@@ -295,7 +289,7 @@ class MaclaurinFeatures(FeatureMap):
         kernel: ExpandedKernel,
         *,
         sketch: str = "tensor_srht",
-        allocation: Any = "optimal",
+        allocation: str = "optimal",
         coefficients: str = "taylor",
         n_components: int = 100,
         output: str = "real",
@@ -321,11 +315,6 @@ class MaclaurinFeatures(FeatureMap):
         kernel: Any = study.kernel
         plain = Design(study.resolved, study.dimension, self.n_components, self.output)
         sketch = separable_sketch(self.sketch, "real" if self.output == "real" else "complex")
-        if not kernel.has_terms(self.max_degree):
-            raise Unsuited(
-                f"{kernel} has no term up to max_degree={self.max_degree}: raise max_degree to "
-                "its first"
-            )
         with np.errstate(over="ignore", invalid="ignore"):  # an error follows
             rows = study.fitting
             expansion = expand(
@@ -335,20 +324,12 @@ class MaclaurinFeatures(FeatureMap):
         moments = ExpansionMoments.of(
             inputs, expansion.degrees, kernel, sketch, plain.part, plain.n_projections
         )
-        return MaclaurinDesign(
-            study.resolved,
-            study.dimension,
-            self.n_components,
-            self.output,
-            expansion=replace(expansion, kernel=study.resolved),
-            allocation=self._allocate(moments, study.streams[1]),
-            sketch=self.sketch,
-        )
+        expansion = replace(expansion, kernel=study.resolved)
+        allocation = self._allocate(moments, study.streams[1])
+        decided = {"expansion": expansion, "allocation": allocation, "sketch": self.sketch}
+        return self.of_study(MaclaurinDesign, study, **decided)
 
     def _allocate(self, moments: ExpansionMoments, rng: np.random.Generator) -> Allocation:
-        if not isinstance(self.allocation, str):
-            projections = listed_projections(self.allocation, moments.degrees, moments.budget)
-            return evaluate(moments, projections, np.zeros(len(projections), dtype=bool))
         if self.allocation == "random":
             return drawn_degrees(moments, rng)
         return allocate(
@@ -369,34 +350,21 @@ class MaclaurinFeatures(FeatureMap):
                     "number, or use PolynomialSketch or NystromFeatures."
                 )
         positive_integer("max_degree", self.max_degree)
-        one_of("coefficients", self.coefficients, COEFFICIENTS)
-        is_named = isinstance(self.allocation, str)
-        if is_named and self.allocation not in ("optimal", "sketched", "random"):
-            raise ValueError(
-                f'allocation must be "optimal", "sketched", "random" or a list of projections for '
-                f"the degrees 1, 2, …; got {self.allocation!r}."
+        one_of("allocation", self.allocation, ALLOCATIONS)
+        is_series = isinstance(kernel, DotProductKernel)  # others have several terms of a degree
+        plain = self.coefficients == "taylor" and not self.mean_split and is_series
+        if self.allocation == "random" and not plain:
+            raise Unsuited(
+                'allocation="random" is for the Taylor coefficients of a dot product kernel: '
+                f'coefficients="fitted", mean_split and {kernel} need allocation="optimal".'
             )
-        if not is_named or self.allocation == "random":
-            if self.coefficients == "fitted":
-                raise ValueError('coefficients="fitted" is for allocation="optimal".')
-            if self.mean_split and is_named:
-                raise ValueError('mean_split is for allocation="optimal".')
-            if not isinstance(kernel, DotProductKernel):
-                raise Unsuited(
-                    f'{kernel} has several terms of every degree: use allocation="optimal".'
-                )
 
     def label(self) -> str:
-        is_named = isinstance(self.allocation, str)
-        extras = {
-            "random degrees": is_named and self.allocation == "random",
-            "all sketched": is_named and self.allocation == "sketched",
-            "given degrees": not is_named,
-            "fitted": self.coefficients == "fitted",
-            "mean split": self.mean_split,
-        }
-        shown = [text for text, holds in extras.items() if holds]
-        return ", ".join([f"maclaurin: {self.sketch}", self.output, *shown])
+        words = {"optimal": "", "random": "random degrees", "sketched": "all sketched"}
+        fitted = "fitted" if self.coefficients == "fitted" else ""
+        split = "mean split" if self.mean_split else ""
+        parts = (f"maclaurin: {self.sketch}", self.output, words[self.allocation], fitted, split)
+        return ", ".join(filter(None, parts))
 
     @classmethod
     def variants(cls, study: Study) -> list[FeatureMap]:
@@ -412,8 +380,8 @@ class MaclaurinFeatures(FeatureMap):
 
     @property
     def allocation_(self) -> Allocation:
-        design: Any = self.design_
-        return design.allocation
+        allocation: Allocation = self.design_.allocation
+        return allocation
 
     @property
     def expected_squared_error_(self) -> float:
@@ -422,40 +390,3 @@ class MaclaurinFeatures(FeatureMap):
     @property
     def expected_relative_error_(self) -> float:
         return self.allocation_.expected_relative_error
-
-
-def drawn_degrees(moments: ExpansionMoments, rng: np.random.Generator) -> Allocation:
-    """Degrees n drawn with probabilities ∝ 2^−(n+1), beside the constant (Kar and Karnick)."""
-    degrees, budget = moments.degrees, moments.budget
-    rest = budget - int(np.sum(degrees == 0))
-    if rest < 0 or (rest == 0 and np.any(degrees > 0)):
-        raise Unsuited(
-            f"{budget} projections leave none to draw: the constant takes {budget - rest}; raise "
-            "n_components."
-        )
-    projections, theta = random_projections(degrees, rest, 2.0, rng)
-    table = evaluate(moments, projections, np.zeros(len(degrees), dtype=bool), theta)
-    return replace(table, unused=budget - int(projections.sum()))
-
-
-def listed_projections(counts: Any, degrees: np.ndarray, budget: int) -> np.ndarray:
-    """Projections of every block from a list for the degrees 1, 2, …"""
-    listed, counts = counts, np.asarray(counts)
-    if counts.ndim != 1 or counts.dtype.kind not in "iu" or np.any(counts < 0):
-        raise ValueError(f"allocation must be a list of counts ≥ 0; got {listed!r}.")
-    padded = np.zeros(max(int(degrees.max()), len(counts)) + 1, dtype=int)
-    padded[1 : len(counts) + 1] = counts
-    missing = [n for n in np.flatnonzero(padded).tolist() if n not in degrees]
-    if missing:
-        raise ValueError(
-            f"allocation gives projections to degrees without a term: {missing}. Give them 0, or "
-            "raise max_degree."
-        )
-    padded[0] = 1
-    projections = padded[degrees]
-    if projections.sum() != budget:
-        raise ValueError(
-            f"allocation has {projections.sum()} projections with the constant, and n_components "
-            f"gives {budget}: they must be equal."
-        )
-    return projections

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from sklearn.isotonic import isotonic_regression
@@ -63,14 +62,13 @@ class ExpansionMoments:
         """
         n_blocks, numbers, d = len(degrees), np.array(degrees), inputs.unit.shape[1]
         gram, tail = np.zeros((n_blocks, n_blocks)), np.zeros(n_blocks)
-        rest_and_kernel = np.zeros(2)
-        terms: list[Any] = [0.0] * n_blocks  # of the variances, `SeparableSketch.terms`
-        count = 0.0
+        rest_and_kernel, count = np.zeros(2), 0.0
         squared_unit = inputs.unit**2
         lengths = squared_unit.sum(axis=1)  # 1, or 0 for a zero row
         weights = np.ascontiguousarray(inputs.weights)
         highest = max(degrees)
-        sums = sketch.pair_sum_terms(part, d, highest) if highest else None
+        sums = sketch.pair_sum_terms(part, d, highest)
+        terms = np.zeros((n_blocks, max(sums.n_terms, 2)))  # `SeparableSketch.terms`
         with np.errstate(over="ignore", invalid="ignore"):  # a clearer error follows below
             for rows, columns, weight, skips_diagonal in _pair_blocks(len(weights), block_size):
                 pairs = PairStatistics(
@@ -89,33 +87,24 @@ class ExpansionMoments:
                     total += weight * part_of_it
                 if not highest:
                     continue
-                table = None
-                if sums is not None:
-                    table = backend.pair_terms(
-                        *(pairs.dot, pairs.squares, left, right, numbers),
-                        *(lengths[rows], lengths[columns]),
-                        *(sums.straight, sums.crossed, sums.shared, sums.order),
-                        skips_diagonal,
-                        shape=(n_blocks, max(sums.n_terms, 2)),
-                    )
-                if sums is not None and table is not None:  # the backend sums these
-                    for b in np.flatnonzero(numbers).tolist():
-                        terms[b] = terms[b] + weight * table[b, : sums.n_terms]
-                    continue
-                every_degree = sketch.terms(pairs, highest, part, every_budget=True)
-                for degree, of_degree in enumerate(every_degree, start=1):
-                    weighted = [weight * term for term in of_degree]
-                    for term in weighted if skips_diagonal else ():
-                        np.fill_diagonal(term, 0.0)
-                    for b in np.flatnonzero(numbers == degree).tolist():
-                        u, v = left[:, b] ** 2, right[:, b] ** 2
-                        terms[b] = terms[b] + np.array([u @ term @ v for term in weighted])
+                table = backend.pair_terms(
+                    *(pairs.dot, pairs.squares, left, right, numbers),
+                    *(lengths[rows], lengths[columns]),
+                    *(sums.straight, sums.crossed, sums.shared, sums.order),
+                    skips_diagonal,
+                    shape=terms.shape,
+                )
+                if table is None:
+                    every_degree = sketch.terms(pairs, highest, part, every_budget=True)
+                    table = _sums(every_degree, left, right, numbers, skips_diagonal, terms.shape)
+                terms += weight * table
         if not all(np.all(np.isfinite(total)) for total in (gram, rest_and_kernel)):
             raise ValueError(OVERFLOW)
         last = kernel.last_degree
         # Eigenfunctions of a mean split are cut off, so that they leave out a part even then
         is_complete = inputs.offset is None and last is not None and last <= highest
-        variances, gains = _curves(sketch, [total / count for total in terms], numbers, d, budget)
+        means = terms[:, : sums.n_terms] / count
+        variances, gains = _curves(sketch, means, numbers, d, budget)
         packed = sketch.is_complex and part == "real"
         exact = [min(monomial_projections(n, d, packed), budget + 1) for n in degrees]
         return cls(
@@ -131,9 +120,28 @@ class ExpansionMoments:
         )
 
 
+def _sums(
+    every_degree: Iterator[list[np.ndarray]],
+    left: np.ndarray,
+    right: np.ndarray,
+    degrees: np.ndarray,
+    skips_diagonal: bool,
+    shape: tuple[int, int],
+) -> np.ndarray:  # (n, n_blocks), (m, n_blocks) -> (n_blocks, n_terms)
+    """Sums of the terms of every block over a block of pairs, where the backend has none."""
+    table = np.zeros(shape)
+    for degree, terms in enumerate(every_degree, start=1):
+        for term in terms if skips_diagonal else ():
+            np.fill_diagonal(term, 0.0)
+        for b in np.flatnonzero(degrees == degree).tolist():
+            u, v = left[:, b] ** 2, right[:, b] ** 2
+            table[b, : len(terms)] = [u @ term @ v for term in terms]
+    return table
+
+
 def _curves(
     sketch: SeparableSketch,
-    terms: list[Any],
+    terms: np.ndarray,
     degrees: np.ndarray,
     dimension: int,
     budget: int,
@@ -142,7 +150,7 @@ def _curves(
     D = np.arange(1, max(budget, 1) + 1)
     variances, gains = np.zeros((len(degrees), len(D))), np.zeros((len(degrees), len(D) - 1))
     for b in np.flatnonzero(degrees).tolist():
-        of_block = np.atleast_1d(terms[b]).tolist()
+        of_block = terms[b].tolist()
         variances[b] = np.maximum(sketch.combine(of_block, D, dimension), 0.0)
         surrogate = sketch.surrogate(of_block, D, dimension)
         if len(D) > 1:

@@ -27,6 +27,7 @@ from ..._arrays import (
     square_root,
 )
 from ..._backends import Prepared, keeps_prepared, kept
+from ..._support.parameters import positive_integer
 from ..._support.stored import array, check_lengths, stored
 from ..._support.threads import suited_blas_threads
 from ...kernels import Kernel, as_kernel
@@ -189,8 +190,8 @@ class NystromDesign(Design):
         """
         xp, W = namespace(landmarks), like(W, landmarks)
         change = unit_kernel(landmarks) - self.unit_kernel(landmarks)
-        one = like(np.eye(W.shape[1]), landmarks)
-        return xp.linalg.solve(xp.linalg.cholesky(one + W.T @ change @ W), W.T).T
+        identity = like(np.eye(W.shape[1]), landmarks)
+        return xp.linalg.solve(xp.linalg.cholesky(identity + W.T @ change @ W), W.T).T
 
     def checked(self, Z: ArrayT, X: Array) -> ArrayT:
         xp = namespace(Z)
@@ -316,9 +317,7 @@ class NystromFeatures(FeatureMap):
         return as_kernel(self.kernel)
 
     def design(self, study: Study) -> NystromDesign:
-        kernel: Any = study.resolved
-        design = Design(kernel, study.dimension, self.n_components)
-        D, n = design.n_components, study.n_rows
+        D, n = positive_integer("n_components", self.n_components), study.n_rows
         m, rule, landmarks = min(self._count_landmarks(D), n), "", None
         if isinstance(self.landmarks, str):
             rule = self._rule
@@ -331,16 +330,9 @@ class NystromFeatures(FeatureMap):
         else:
             landmarks = given_rows(self.landmarks, D, study.dimension)
             m = landmarks.shape[0]
+        options = {"n_landmarks": m, "rule": rule, "landmarks": landmarks}
         unit_kernel = with_variance_one(study.kernel)
-        return NystromDesign(
-            kernel,
-            study.dimension,
-            D,
-            unit_kernel=unit_kernel,
-            n_landmarks=m,
-            rule=rule,
-            landmarks=landmarks,
-        )
+        return self.of_study(NystromDesign, study, unit_kernel=unit_kernel, **options)
 
     def _count_landmarks(self, D: int) -> int:
         """How many landmarks D columns are made of, if there are so many rows."""
