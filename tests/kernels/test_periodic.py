@@ -43,6 +43,7 @@ def test_parameters_without_meaning_are_refused(X):
         FourierFeatures(Periodic()).fit(X)
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # of the peer
 @pytest.mark.parametrize("model", [ExactGPRegressor, FeatureGPRegressor])
 def test_a_monthly_series(model):
     """Trend, yearly period and noise: the last three years as well as scikit-learn's search."""
