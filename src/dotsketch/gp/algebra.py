@@ -403,26 +403,18 @@ def evidence_of_kernel(
     return loss, slopes
 
 
-class LandmarkSlopes(NamedTuple):
-    """−log p(y) of the kernel of landmarks, and its derivatives."""
-
-    loss: float
-    cross: np.ndarray  # (b, n), with respect to K_BX
-    square: np.ndarray  # (b, b), with respect to K_BB
-    noise: float  # with respect to the logarithm of the noise
-
-
 def evidence_of_landmarks(
     K_BB: np.ndarray, K_BX: np.ndarray, Y: np.ndarray, noise: Any
-) -> LandmarkSlopes | None:  # (b, b), (b, n), (n, m), number or (n,)
+) -> tuple[float, np.ndarray, np.ndarray, float] | None:  # (b, b), (b, n), (n, m), number or (n,)
     """−log p(y) of C = K_XB K_BB⁻¹ K_BX + diag σ²; None where it fails.
 
     With K_BB = L Lᵀ, a(x) = L⁻¹ k(B, x), S = 1 + Σ w a aᵀ, P = K_BB⁻¹ K_BX, c = C⁻¹ y and
     M = (L S Lᵀ)⁻¹ the derivatives are, for one output,
 
         M K_BX diag w − (P c) cᵀ            with respect to K_BX,
-        −½ (K_BB⁻¹ − M − (P c)(P c)ᵀ)       with respect to K_BB.
+        −½ (K_BB⁻¹ − M − (P c)(P c)ᵀ)       with respect to K_BB;
 
+    the last one is with respect to the logarithm of the noise.
     One evaluation takes 4 n b² operations.
     """
     (n, outputs), size = Y.shape, len(K_BB)
@@ -453,4 +445,4 @@ def evidence_of_landmarks(
     cross = (outputs * M) @ K_BX
     cross *= weights
     cross -= p @ c.T
-    return LandmarkSlopes(float(loss), cross, square / 2, float(of_noise) / 2)
+    return float(loss), cross, square / 2, float(of_noise) / 2

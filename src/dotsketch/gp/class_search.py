@@ -72,7 +72,7 @@ def best_class_kernel(
         # candidates are compared in single precision: half the time
         Z = np.asarray(features.fit(X).transform(X), dtype=np.float32)
         block = LabelledBlock(Z, codes, np.ones(len(codes)))
-        losses.append(chosen_prior(block, means, np.random.default_rng(seed)).losses)
+        losses.append(chosen_prior(block, means, np.random.default_rng(seed))[1])
         seconds, value = time.perf_counter() - began, -float(np.mean(losses[-1]))
         step = SearchStep("held out", candidate, len(codes), n_columns, 1, value, np.nan, seconds)
         steps.append(step)

@@ -6,7 +6,8 @@ which says what the latent function of every class is at columns; and `prior_mea
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
@@ -150,24 +151,12 @@ def sample_functions(
     return SampledFunctions(model.columns_, draws, outputs, input_names(model))
 
 
-class Counts(NamedTuple):
-    """How often every label occurs."""
-
-    labels: Any = ()
-    counts: Any = ()
-
-    def __add__(self, other: Any) -> Counts:
-        labels = [*np.asarray(self.labels).tolist(), *np.asarray(other.labels).tolist()]
-        check_one_kind(labels)
-        values, places = np.unique(np.array(labels), return_inverse=True)
-        weights = np.concatenate([np.ravel(self.counts), np.ravel(other.counts)]).astype(float)
-        return Counts(values, np.bincount(places, weights=weights, minlength=len(values)))
-
-    def add(self, block: Block, first: int) -> Counts:
-        """With the labels of one more block of rows."""
-        labels, places = np.unique(labels_of(block[1]), return_inverse=True)
-        weights = block[3] if len(block) > 3 else None
-        return self + Counts(labels, np.bincount(places, weights=weights))
+def add_labels(counts: Counter[Any], block: Block, first: int) -> Counter[Any]:
+    """How often every label occurs, with one more block of rows."""
+    labels, places = np.unique(labels_of(block[1]), return_inverse=True)
+    weights = np.bincount(places, weights=block[3] if len(block) > 3 else None)
+    check_one_kind([*counts, *labels.tolist()])
+    return counts + Counter(dict(zip(labels.tolist(), weights.tolist(), strict=True)))
 
 
 def check_one_kind(labels: Sequence[Any]) -> None:
@@ -191,8 +180,11 @@ class ClassTable(NamedTuple):
     frequencies: np.ndarray  # (C,)
 
     @classmethod
-    def of(cls, classes: np.ndarray, counts: np.ndarray, class_weight: Any) -> ClassTable:
+    def of(cls, of_class: Mapping[Any, float], class_weight: Any) -> ClassTable:
+        """From the number of rows of every class."""
+        classes = np.unique(np.array(list(of_class)))
         check_two_classes(classes)
+        counts = np.array([float(of_class[label]) for label in classes.tolist()])
         weights = class_weights(class_weight, classes, counts)
         weighted = np.where(counts > 0, counts, 0.5) * weights  # no rows yet: half of one
         return cls(classes, weights, weighted / weighted.sum())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import partial
 from typing import Any
 
@@ -14,7 +15,7 @@ from .._support.threads import suited_blas_threads
 from ..rows import Block, split_target
 from .base import TrainingRows, assign, begin, check_optimize, checked, labels_of
 from .class_search import search_classes
-from .classes import ClassificationProcess, ClassTable, Counts, sample_functions
+from .classes import ClassificationProcess, ClassTable, add_labels, check_one_kind, sample_functions
 from .columns import Columns, check_features
 from .softmax import SEARCH_ROWS, LabelledBlock, chosen_prior, mode, moment_of
 
@@ -114,8 +115,9 @@ class FeatureGPClassifier(ClassificationProcess):
     def _fitted(self, training: TrainingRows) -> dict[str, Any]:
         """The attributes of a fit."""
         rows = training.rows
-        labels, counts = rows.fold(Counts, Counts.add, block_rows=1 << 16)
-        table = ClassTable.of(labels, counts, self.class_weight)
+        counts = rows.fold(Counter, add_labels, block_rows=1 << 16)
+        check_one_kind([*counts])
+        table = ClassTable.of(counts, self.class_weight)
         begun = begin(self, training, partial(search_classes, self))
         columns = begun.columns
         # many features are multiplied in single precision: half the time, and far more digits than
@@ -132,8 +134,7 @@ class FeatureGPClassifier(ClassificationProcess):
         means, start = np.log(table.frequencies), None
         if isinstance(self.prior_variance, str):
             some = labelled(training.sample(SEARCH_ROWS, begun.rng))
-            choice = chosen_prior(some, means, begun.rng)
-            prior, start = choice.prior_variance, choice.start
+            prior, _, start = chosen_prior(some, means, begun.rng)
         else:
             prior = float(self.prior_variance)
         moment = moment_of(fold, columns.n_columns)

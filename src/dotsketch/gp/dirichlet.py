@@ -433,9 +433,8 @@ class DirichletGPClassifier(ClassificationProcess):
         )
 
     def _table(self, sums: ClassSums) -> ClassTable:
-        classes, statistics = sums.sorted()
-        counts = np.array([float(s.n) for s in statistics])
-        return ClassTable.of(classes, counts, self.class_weight)
+        counts = {label: statistics.n for label, statistics in sums.by_label.items()}
+        return ClassTable.of(counts, self.class_weight)
 
     def _chosen(self, begun: Begun, table: ClassTable) -> tuple[DirichletLabels, float]:
         """α and the prior variance that predict some rows of the sample best, if they are free."""

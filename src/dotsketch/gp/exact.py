@@ -312,7 +312,8 @@ class ExactGPClassifier(ClassificationProcess):
         training = TrainingRows.of(type(self), X, y, None, sample_weight, labels=True)
         X, y, _, counts = all_rows(training)
         classes, codes = np.unique(labels_of(y), return_inverse=True)
-        table = ClassTable.of(classes, np.bincount(codes, weights=counts), self.class_weight)
+        of_class = dict(zip(classes.tolist(), np.bincount(codes, weights=counts), strict=True))
+        table = ClassTable.of(of_class, self.class_weight)
         seed = int(as_generator(self.random_state).integers(2**31 - 1))
         rng = np.random.default_rng(seed)
 

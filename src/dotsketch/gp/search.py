@@ -283,13 +283,14 @@ def _landmark_loss(
         with np.errstate(over="ignore", invalid="ignore"):
             K_BB, pull_back_square = current.with_pullback(B)
             K_BX, pull_back = current.with_pullback(B, X)
-        slopes = evidence_of_landmarks(K_BB, K_BX, Y, variance)
-        if slopes is None:
+        result = evidence_of_landmarks(K_BB, K_BX, Y, variance)
+        if result is None:
             return FAILED, np.zeros_like(logarithms)
-        gradient = pull_back(slopes.cross) + pull_back_square(slopes.square)
+        value, of_cross, of_square, of_noise = result
+        gradient = pull_back(of_cross) + pull_back_square(of_square)
         if noise is None:
-            gradient = np.append(gradient, slopes.noise)
-        return slopes.loss / Y.size, gradient / Y.size
+            gradient = np.append(gradient, of_noise)
+        return value / Y.size, gradient / Y.size
 
     return loss
 
