@@ -12,10 +12,9 @@ from click.testing import CliRunner
 from sklearn.frozen import FrozenEstimator
 
 from dotsketch import load, save
-from dotsketch.cli.encoding import EncodedTable
 from dotsketch.cli.main import main
 from dotsketch.cli.modelling import HeldOut, Request, chosen_model, fit_all
-from dotsketch.cli.schema import scan
+from dotsketch.cli.schema import EncodedTable, scan
 from dotsketch.cli.tables import open_table
 
 from .houses import make_houses

@@ -223,7 +223,7 @@ def test_the_command_without_its_extra(capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "dotsketch.cli.main", None)
     with pytest.raises(ModuleNotFoundError):  # a module of ours is a bug, not an extra
         dotsketch_command.main()
-    for name in ("main", "output", "datasets", "options", "report", "compare"):
+    for name in ("main", "output", "options", "report", "compare"):
         monkeypatch.delitem(sys.modules, f"dotsketch.cli.{name}")
     monkeypatch.setitem(sys.modules, "rich.table", None)
     with pytest.raises(SystemExit) as stopped:

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pytest
 
-from dotsketch.cli.errors import UserMistake
+from dotsketch.cli.output import UserMistake
 from dotsketch.cli.tables import open_table, sniff_delimiter
 
 from .houses import make_houses

@@ -16,13 +16,12 @@ from scipy.special import ndtri
 from sklearn.metrics import ConfusionMatrixDisplay, confusion_matrix
 
 from .._support.files import atomic_write
-from .errors import one_line
-from .modelling import HeldOut
+from .output import one_line
 from .page import image, page, table
 from .scoring import ClassPrediction
 
 if TYPE_CHECKING:
-    from .compare import Compared, Comparison
+    from .compare import Compared
 
 COLOUR = "#1b9e77"
 MOST_POINTS = 500
@@ -42,13 +41,13 @@ def cells(model: Compared, best: Compared, task: str) -> tuple[str, ...]:
     def number(value: float | None, digits: str) -> str:
         return "" if value is None else format(value, digits)
 
-    difference = None if model is best else model.above(best)
+    _, error = (None, None) if model is best else model.above(best) or (None, None)
     return (
         model.name,
         number(model.predicted_error, ".2g"),
         number(model.figures["accuracy" if task == "classification" else "r2"], ".3f"),
         number(model.figures["mnll"], ".3f"),
-        "" if difference is None else f"{difference.standard_error:.3f}",
+        number(error, ".3f"),
         number(model.microseconds, ".1f"),
     )
 
@@ -67,7 +66,9 @@ def caption(summary: dict[str, Any]) -> str:
     return text
 
 
-def comparison_table(summary: dict[str, Any], comparison: Comparison) -> RichTable:
+def comparison_table(
+    summary: dict[str, Any], compared: list[Compared], best: Compared
+) -> RichTable:
     """The comparison for people, on 80 columns; the recommended model stands in bold."""
     task = summary["data"]["task"]
     shown = RichTable(
@@ -76,21 +77,19 @@ def comparison_table(summary: dict[str, Any], comparison: Comparison) -> RichTab
     for position, heading in enumerate(headings(task)):
         style = {"justify": "right", "no_wrap": True} if position else {"overflow": "fold"}
         shown.add_column(heading, **style)
-    best = comparison.best
-    for model in comparison.ours:
-        shown.add_row(*cells(model, best, task), style="bold green" if model is best else None)
-    shown.add_section()
-    for model in comparison.references:
-        shown.add_row(*cells(model, best, task))
+    for model, following in zip(compared, compared[1:] + compared[-1:], strict=True):
+        is_last = model.family is not None and following.family is None  # of our own
+        mark = "bold green" if model is best else None
+        shown.add_row(*cells(model, best, task), style=mark, end_section=is_last)
     return shown
 
 
-def report_table(comparison: Comparison, task: str) -> str:
+def report_table(compared: list[Compared], best: Compared, task: str) -> str:
     """The comparison as HTML; the recommended model is marked."""
     rows: list[list[Any]] = []
-    for model in comparison.compared:
-        name, *figures = cells(model, comparison.best, task)
-        mark = " best" if model is comparison.best else ""
+    for model in compared:
+        name, *figures = cells(model, best, task)
+        mark = " best" if model is best else ""
         figures.append(f"{model.fit_seconds:.2f}")
         rows.append([(name, mark), *((text, f"number{mark}") for text in figures)])
     return table((*headings(task), "seconds to fit"), rows)
@@ -99,8 +98,8 @@ def report_table(comparison: Comparison, task: str) -> str:
 def write_report(
     path: Path,
     summary: dict[str, Any],
-    comparison: Comparison,
-    split: HeldOut,
+    compared: list[Compared],
+    best: Compared,
     relevance: dict[str, float],
 ) -> None:
     """Write the page: table, recommendation, plots."""
@@ -109,7 +108,7 @@ def write_report(
     figures = "\n".join(
         f"<h2>{escape(title)}</h2>\n{image(title, svg)}"
         + (f'\n<p class="note">{escape(note)}</p>' if note else "")
-        for title, note, svg in plots_of(data, comparison, split, relevance)
+        for title, note, svg in plots_of(data, compared, best, relevance)
         if svg
     )
     classes = f", {len(data['classes'])} classes" if data["classes"] else ""
@@ -117,7 +116,7 @@ def write_report(
 <p>{escape(data["task"])} of <b>{escape(data["target"])}</b>{classes}: {data["rows"]:,} rows,
 {data["numeric"]} numeric and {data["categorical"]} categorical columns
 ({data["dimension"]} after encoding)</p>
-{report_table(comparison, data["task"])}
+{report_table(compared, best, data["task"])}
 <p class="note">{escape(caption(summary))}</p>
 <h2>Recommendation</h2>
 <p><b>{escape(summary["recommendation"])}</b></p>
@@ -132,21 +131,16 @@ def write_report(
 
 
 def plots_of(
-    data: dict[str, Any], comparison: Comparison, split: HeldOut, relevance: dict[str, float]
+    data: dict[str, Any], compared: list[Compared], best: Compared, relevance: dict[str, float]
 ) -> list[tuple[str, str, bytes]]:
     """Titles, notes and figures; a figure is empty where there is nothing to draw."""
-    best, models = comparison.best, comparison.compared
     lost = "accuracy" if data["task"] == "classification" else "R²"
     shuffled = f"How much {lost} falls on rows held out when the values of one column are shuffled."
     target = literal(data["target"])
     return [
-        ("Error against time", "± standard error; triangles: defaults.", plot_scores(models)),
-        (f"Predictions: {best.name}", "", plot_predictions(best, split, target)),
-        (
-            "Calibration",
-            "That of perfect predictions is the diagonal.",
-            plot_calibration(best, split),
-        ),
+        ("Error against time", "± standard error; triangles: defaults.", plot_scores(compared)),
+        (f"Predictions: {best.name}", "", plot_predictions(best, target)),
+        ("Calibration", "That of perfect predictions is the diagonal.", plot_calibration(best)),
         ("Relevance of the columns", shuffled, plot_relevances(relevance, lost)),
     ]
 
@@ -192,9 +186,9 @@ def plot_scores(compared: list[Compared]) -> bytes:
     return draw(figure)
 
 
-def plot_calibration(best: Compared, split: HeldOut) -> bytes:
+def plot_calibration(best: Compared) -> bytes:
     """How often the model is right against how often it says so."""
-    prediction, y = best.prediction, split.y_test
+    prediction, y = best.prediction, best.y
     figure, axes = new_figure(5)
     axes.plot([0, 1], [0, 1], color="0.5", linewidth=1, label="perfect calibration")
     if isinstance(prediction, ClassPrediction):
@@ -234,12 +228,12 @@ def plot_relevances(relevance: dict[str, float], lost: str) -> bytes:
     return draw(figure)
 
 
-def plot_predictions(best: Compared, split: HeldOut, target: str) -> bytes:
+def plot_predictions(best: Compared, target: str) -> bytes:
     """Predicted against observed values, or the confusion of classes."""
     if isinstance(best.prediction, ClassPrediction):
-        return plot_confusion(best.prediction, split.y_test, target)
+        return plot_confusion(best.prediction, best.y, target)
     figure, axes = new_figure(6)
-    y = split.y_test[:MOST_POINTS]
+    y = best.y[:MOST_POINTS]
     mean = best.prediction.mean[:MOST_POINTS]
     deviation = best.prediction.standard_deviation[:MOST_POINTS]
     axes.errorbar(

@@ -23,14 +23,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
-import pyarrow.compute
 import pyarrow.csv
 import pyarrow.dataset
 
 from ..datasets import list_datasets, load_dataset
 from ..tables.columns import Marks, is_number
-from .errors import UserMistake, count, list_names
+from .output import UserMistake, count, list_names
 
 FORMATS = {
     "csv": (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz"),
@@ -101,6 +101,11 @@ class Table:
                 f"{self.source} has no column {wanted!r}; its columns are {list_names(self.names)}."
                 f"{hint}"
             ) from None
+
+
+def as_frame(batch: pa.RecordBatch | pa.Table) -> pd.DataFrame:
+    """The columns of Arrow, all of them, as those of pandas."""
+    return batch.to_pandas(date_as_object=False, ignore_metadata=True)
 
 
 @contextmanager
