@@ -13,8 +13,15 @@ import pytest
 from sklearn.preprocessing import StandardScaler
 
 import dotsketch
-from attacks.encoder_indices import write_state
-from attacks.forging import changed, known_classes, obj, write, write_changed, write_tree
+from attacks.forging import (
+    changed,
+    known_classes,
+    obj,
+    write,
+    write_changed,
+    write_state,
+    write_tree,
+)
 from benchmarks.fuzz_subjects import by_class, subjects
 from dotsketch import (
     FourierFeatures,
