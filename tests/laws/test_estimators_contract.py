@@ -20,6 +20,8 @@ from dotsketch import (
     PolynomialSketch,
     PositiveFeatures,
     SphericalFeatures,
+    load,
+    save,
 )
 from dotsketch.projections import PROJECTIONS
 from dotsketch.sketches import SKETCHES
@@ -117,7 +119,7 @@ def test_gradients_flow_to_rows(features):
 
 
 @every
-def test_copies_and_later_parameters(features):
+def test_copies_and_later_parameters(features, tmp_path):
     """Copies have the bits of the original, and nothing but a fit changes a fitted map."""
     with pytest.raises(NotFittedError):
         clone(features).transform(X)
@@ -125,7 +127,9 @@ def test_copies_and_later_parameters(features):
     Z = fitted.transform(X_TEST)
     copy = clone(fitted)
     assert not hasattr(copy, "weights_")
-    for same in (pickle.loads(pickle.dumps(fitted)), copy.fit(X), copy.fit(2 * X).fit(X)):
+    save(fitted, tmp_path / "features")
+    copies = pickle.loads(pickle.dumps(fitted)), load(tmp_path / "features")
+    for same in (*copies, copy.fit(X), copy.fit(2 * X).fit(X)):
         np.testing.assert_array_equal(same.transform(X_TEST), Z)
     if hasattr(fitted, "kernel"):
         fitted.kernel.set_params(variance=7.0)
