@@ -214,20 +214,11 @@ def open_output(path: str | None, records: list[Any] | None = None) -> Iterator[
     """Yields the function that writes batches; a file appears when all of it is there."""
     if records is not None:
         yield lambda batch: records.extend(batch.to_pylist())
-    elif path is None:
-        with written_to(sys.stdout.buffer, is_parquet=False) as write:
-            yield write
-    else:
-        is_parquet = path.lower().endswith((".parquet", ".pq"))
-        with atomic_write(path) as file, written_to(file, is_parquet) as write:
-            yield write
-
-
-@contextmanager
-def written_to(target: Any, is_parquet: bool) -> Iterator[Any]:
-    """Yields the function that writes batches to a stream as Parquet or CSV."""
+        return
+    is_parquet = path is not None and path.lower().endswith((".parquet", ".pq"))
     kind = pa.parquet.ParquetWriter if is_parquet else pa.csv.CSVWriter
     with ExitStack() as stack:
+        target = sys.stdout.buffer if path is None else stack.enter_context(atomic_write(path))
         writers: list[Any] = []
 
         def write(batch: pa.RecordBatch) -> None:
