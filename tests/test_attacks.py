@@ -25,8 +25,8 @@ def test_every_file_is_refused(name, tmp_path):
 def test_the_table_of_attacks(capsys):
     assert harness.show("two_formats", "pickle_inside") == 0
     lines = capsys.readouterr().out.splitlines()
-    assert sum("| refused: " in line for line in lines) == 6
-    assert lines[-1] == "6 files, 0 failures."
+    assert sum("| refused: " in line for line in lines) == 7
+    assert lines[-1] == "7 files, 0 failures."
 
 
 def test_an_unknown_attack_is_named():

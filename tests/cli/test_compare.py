@@ -157,6 +157,7 @@ def test_differences_are_those_of_the_same_rows():
     difference = noisy.above(best)
     assert difference == pytest.approx((losses.mean(), losses.std(ddof=1) / 2))
     assert not is_worse(difference)
+    assert (is_worse((1.9, 1.0)), is_worse((2.1, 1.0))) == (False, True)  # standard errors
     assert is_worse(fake("clearly", [1.5, 1.6, 1.5, 1.6]).above(best))
     assert best.above(fake("surprised", [np.inf] * 4)) is None
     assert mean_and_error(np.ones(1)) == (1.0, np.inf)
