@@ -85,6 +85,8 @@ def test_too_few_rows_to_compare(folder, fails):
 def test_files(folder, fails):
     assert "there is no file nothing.csv" in fails("compare", "nothing.csv", "--target", "y")
     assert "is a folder" in fails("compare", str(folder))
+    rows(30).to_csv("b.csv", index=False)
+    assert "cannot be left out" in fails("compare", "b.csv", "--target", "y", "--ignore", "y")
     (folder / "a.doc").write_text("x")
     assert "give --format" in fails("compare", "a.doc")
     assert "Missing argument 'DATA'" in fails("compare")
@@ -160,13 +162,6 @@ def test_what_is_read_is_not_overwritten(folder, fails, run):
 def test_only_ordinary_files_are_replaced(folder, fails):
     rows(30).to_csv("a.csv", index=False)
     assert "is not an ordinary file" in fails(*FIT, "-o", os.devnull)
-
-
-def test_a_run_that_fails_leaves_the_older_file(folder, fails):
-    (folder / "a.csv").write_text("x,y\n1,a\n2,a\n")
-    (folder / "a.model").write_text("older")
-    fails(*FIT)
-    assert (folder / "a.model").read_text() == "older"
 
 
 def test_endings_of_predictions(folder, fails, run):
