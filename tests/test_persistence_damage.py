@@ -1,6 +1,5 @@
 """Files that are damaged, or made on purpose, are refused and never act."""
 
-import contextlib
 import io
 import json
 import zipfile
@@ -9,7 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from sklearn.preprocessing import StandardScaler
 
 from attacks.forging import ARRAY, UNSEALED, forge, npy, obj, seal, sealed, tree_of
 from dotsketch import Gaussian, PersistenceError, load, save
@@ -163,20 +161,3 @@ def test_members_with_sizes_of_64_bits_are_read(tmp_path):
         archive.comment = UNSEALED
     (tmp_path / "f").write_bytes(sealed(buffer.getvalue()))
     assert np.array_equal(load(tmp_path / "f"), X)
-
-
-@given(data=st.data())
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
-def test_a_changed_member_is_refused_or_read(data, tmp_path):
-    """Behind a right checksum, no change of bytes gives anything but the one error."""
-    path = tmp_path / "model"
-    save(StandardScaler().fit(X), path)
-    with zipfile.ZipFile(path) as archive:
-        members = [(name, bytearray(archive.read(name))) for name in archive.namelist()]
-    for _ in range(data.draw(st.integers(1, 3))):
-        _, content = data.draw(st.sampled_from(members))
-        place = data.draw(st.integers(0, len(content) - 1))
-        content[place] = data.draw(st.integers(0, 255))
-    forge(path, [(name, bytes(content)) for name, content in members])
-    with contextlib.suppress(PersistenceError):
-        load(path)

@@ -9,7 +9,7 @@ over for other devices and dtypes, for weights that are trained, for second deri
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -235,15 +235,7 @@ def sorf(signs: Any, scales: Any, rows: Array) -> Prepared:
     return _differentiable(kernel, n_columns, False, n_blocks * d, pullback, of_tensors)
 
 
-def waves(
-    frequencies: tuple[Any, ...],
-    phase: Any,
-    lengthscale: Any,
-    scale: Any,
-    is_complex: bool,
-    rows: Array,
-) -> Prepared:
-    return portable.waves(frequencies, phase, lengthscale, scale, is_complex, rows, structured=sorf)
+waves = partial(portable.waves, structured=sorf)
 
 
 def _host_like(rows: Array) -> np.ndarray:

@@ -145,7 +145,7 @@ class Compared:
 
     @property
     def figures(self) -> dict[str, float | None]:
-        figures = Score.of(self.prediction, self.y).figures()
+        figures = Score(self.prediction.task).add(self.prediction, self.y).figures()
         return figures if self.has_likelihood else figures | {"mnll": None, "coverage": None}
 
     @property
