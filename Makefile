@@ -37,7 +37,7 @@ demo: $(VENV)/.demo
 # Tests of what the compiled kernels do not change, and of these kernels themselves: one run is enough.
 ONCE := tests/cli tests/experiments tests/rows tests/test_datasets.py tests/test_distribution.py \
     tests/test_docs.py tests/test_examples.py tests/_backends/test_kernels.py \
-    tests/_backends/test_kernel_pair_sums.py tests/_backends/test_kernel_tensor_sketch.py \
+    tests/_backends/test_kernel_pair_sums.py \
     tests/test_imports.py tests/kernels/test_kernels.py tests/test_metrics.py \
     tests/test_attacks.py tests/test_fuzz_bytes.py tests/test_pairs.py tests/test_persistence.py \
     tests/test_persistence_attacks.py tests/test_persistence_damage.py tests/test_second_reader.py \

@@ -107,3 +107,12 @@ def changed(value: Any, **changes: Any) -> Any:
     for name, change in changes.items():
         object.__setattr__(result, name, change)
     return result
+
+
+def write_state(path: Path, estimator: Any, **changes: Any) -> None:
+    """Write a file of the estimator whose state in the tree has other values."""
+    encoder = Encoder(known_classes())
+    tree = encoder.encode(estimator, "estimator")
+    tree["state"] |= {name: encoder.encode(value, name) for name, value in changes.items()}
+    members = [(f"arrays/{k}.npy", npy(array)) for k, array in enumerate(encoder.arrays)]
+    forge(path, [("model.json", tree_of(tree)), *members])

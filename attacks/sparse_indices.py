@@ -27,11 +27,23 @@ def files(path: Path) -> Iterator[str]:
     for change in (
         {"indices": np.array([0, 1 << 40])},
         {"indices": np.array([0, -1])},
+        {"indices": np.array([0.0, 1.0])},
         {"indptr": np.array([0, 1, 1 << 40])},
+        {"indptr": np.array([0, 2, 1])},
+        {"indptr": np.array([-4, 1, 2])},
         {"data": np.ones(1)},
+        {"data": np.array(["a", "b"])},
     ):
         write_sparse(path, "csr_array", [2, 3], ROWS | change)
         yield next(f"{name} = {values}" for name, values in change.items())
+    for name, shape in (
+        ("csr_array", [1 << 40, 3]),
+        ("csr_array", [2, -3]),
+        ("csr_array", [2, 3.0]),
+        ("coo_array", [2, 3]),
+    ):
+        write_sparse(path, name, shape, ROWS)
+        yield f"{name} of shape {shape}"
 
 
 if __name__ == "__main__":

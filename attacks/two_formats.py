@@ -40,10 +40,17 @@ def hidden_in_a_gap(data: bytes) -> bytes:
     return bytes(moved)
 
 
+def hidden_in_the_comment(data: bytes) -> bytes:
+    """Bytes before the seal, which is the end of a longer comment."""
+    end = data.rindex(b"PK\x05\x06")
+    length = int.from_bytes(data[end + 20 : end + 22], "little") + 6
+    return data[: end + 20] + length.to_bytes(2, "little") + b"hidden" + data[end + 22 :]
+
+
 def files(path: Path) -> Iterator[str]:
     forge(path, [("model.json", tree_of(ARRAY)), ("arrays/0.npy", npy(np.zeros(4)))])
     data = path.read_bytes()
-    for hide in (hidden_before, hidden_between, hidden_in_a_gap):
+    for hide in (hidden_before, hidden_between, hidden_in_a_gap, hidden_in_the_comment):
         path.write_bytes(sealed(hide(data)))
         yield hide.__name__.replace("_", " ")
 

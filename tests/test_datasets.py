@@ -1,27 +1,18 @@
 """Named data sets: looked up, checked, fetched; every mistake is one clear line."""
 
 import io
-import os
 import urllib.error
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
 import dotsketch.datasets
-from dotsketch import Gaussian, MaclaurinFeatures, Polynomial
 from dotsketch.datasets import DatasetError, fetch_dataset, list_datasets, load_dataset
-from draws import redrawn
 
 RNG = np.random.default_rng(0)
 X = RNG.integers(0, 200, (20, 3)).astype(np.uint8)
 LABELS = np.arange(20, dtype=np.uint8) % 3
-
-REAL = Path(os.environ.get("DOTSKETCH_DATA") or Path(__file__).parents[2] / "shared" / "datasets")
-needs_real = pytest.mark.skipif(
-    not REAL.is_dir() or not [*REAL.glob("*.npz")], reason="no folder of real data sets here"
-)
 
 
 @pytest.fixture(autouse=True)
@@ -228,47 +219,3 @@ def test_names_and_folders_that_cannot_be(monkeypatch, tmp_path):
     give(monkeypatch, *mixed_table())
     with pytest.raises(DatasetError, match="cannot be written"):
         fetch_dataset("letter", folder=tmp_path / "file")
-
-
-# Real data
-
-
-@needs_real
-@pytest.mark.parametrize(
-    ("name", "shape", "task"),
-    [("letter", (20000, 16), "classification"), ("kin8nm", (8192, 8), "regression")],
-)
-def test_real_sets(name, shape, task):
-    data = load_dataset(name, folder=REAL)
-    assert (data.X.shape, data.task) == (shape, task)
-
-
-@needs_real
-@pytest.mark.filterwarnings("ignore:The scales of the columns differ")  # they are raw on purpose
-@pytest.mark.parametrize(
-    ("name", "kernel", "options"),
-    [
-        ("letter", Gaussian(), {}),
-        ("letter", Polynomial(2, gamma=1 / 256), {"mean_split": True}),
-        ("magic", Gaussian(), {}),
-        ("eeg", Gaussian(), {"output": "complex_to_real"}),
-    ],
-    ids=["letter", "letter, mean split", "magic", "eeg"],
-)
-def test_the_predicted_error_holds_on_raw_data(name, kernel, options):
-    """Neither centred nor scaled, with gross outliers in eeg: as predicted within 6 deviations."""
-    if not (REAL / f"{name}.npz").is_file():
-        pytest.skip(f"{name} is not in the folder")
-    rows = np.random.default_rng(0).permutation(load_dataset(name, folder=REAL).X)[:150]
-    rows = rows.astype(np.float64)
-    features = MaclaurinFeatures(kernel, n_components=64, random_state=0, **options).fit(rows)
-    K = features.kernel_(rows)
-    off_diagonal = ~np.eye(len(rows), dtype=bool)
-    errors = []
-    for seed in range(200):
-        Z = redrawn(features, seed).transform(rows)
-        errors.append(np.mean((K - Z @ Z.T)[off_diagonal] ** 2))
-    predicted = features.expected_squared_error_
-    threshold = 6 * np.std(errors, ddof=1) / np.sqrt(len(errors))
-    assert threshold < 0.25 * predicted, "the test could not see a wrong formula"
-    assert abs(np.mean(errors) - predicted) <= threshold

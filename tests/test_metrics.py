@@ -30,19 +30,6 @@ def test_imaginary_part_counts():
     assert relative_frobenius_error(K, K + 1j * K) == pytest.approx(1)
 
 
-def test_error_is_scale_free(X):
-    K = X @ X.T
-    K_approx = K + 0.1
-    assert relative_frobenius_error(7 * K, 7 * K_approx) == pytest.approx(
-        relative_frobenius_error(K, K_approx)
-    )
-
-
-def test_shapes_must_agree():
-    with pytest.raises(ValueError, match=r"K has shape \(2, 2\) and K_approx has \(3, 3\)"):
-        relative_frobenius_error(np.eye(2), np.eye(3))
-
-
 @pytest.mark.parametrize("scale", [1e-30, 1e30])
 def test_error_of_extreme_numbers_in_single_precision(scale):
     K = np.full((2, 2), scale, dtype=np.float32)
@@ -54,16 +41,38 @@ def test_error_of_integers():
     assert relative_frobenius_error(K, K + 50_000) == pytest.approx(0.5)
 
 
-@pytest.mark.parametrize("value", [np.nan, np.inf])
-def test_an_approximation_must_be_finite(value):
-    with pytest.raises(ValueError, match="K_approx is not finite"):
-        relative_frobenius_error(np.eye(2), np.full((2, 2), value))
+I2, ONE = np.eye(2), [1.0]
+REFUSED = [
+    (relative_frobenius_error, (I2, np.eye(3)), r"shape \(2, 2\) and K_approx has \(3, 3\)"),
+    *(
+        (relative_frobenius_error, (I2, np.full((2, 2), bad)), "K_approx is not finite")
+        for bad in (np.nan, np.inf)
+    ),
+    *(
+        (relative_frobenius_error, (np.full((2, 2), bad), I2), "relative error has no meaning")
+        for bad in (0.0, np.nan, np.inf)
+    ),
+    (gaussian_kl, ([0.0], [0.0], [0.0], ONE), "Variances must be positive"),
+    (gaussian_kl, ([0.0, 1.0], ONE, [0.0], ONE), "one shape"),
+    (mean_negative_log_likelihood, (np.zeros((2, 3)), np.zeros((2, 3)), np.ones(3)), "one shape"),
+    (normalized_mean_squared_error, ([1.0, 1.0], [0.0, 1.0]), "constant"),
+    (error_rate, ([1, 2], [1, 2, 3]), r"\(2,\) and prediction has \(3,\)"),
+    (error_rate, ([], []), "shape"),
+    *((gaussian_kl, ([bad], ONE, [0.0], ONE), "finite") for bad in (np.nan, np.inf)),
+    *((mean_negative_log_likelihood, ([bad], ONE, ONE), "finite") for bad in (np.nan, np.inf)),
+    *(
+        (normalized_mean_squared_error, ([bad, 1.0], [1.0, 1.0]), "finite")
+        for bad in (np.nan, np.inf)
+    ),
+    (metrics.crps_gaussian, (ONE, ONE, [0.0]), "must be positive"),
+    (metrics.interval_score, (ONE, ONE, [0.0]), "low must not exceed high"),
+]
 
 
-@pytest.mark.parametrize("value", [0.0, np.nan, np.inf])
-def test_zero_kernel_has_no_relative_error(value):
-    with pytest.raises(ValueError, match="relative error has no meaning"):
-        relative_frobenius_error(np.full((2, 2), value), np.eye(2))
+@pytest.mark.parametrize(("metric", "arguments", "message"), REFUSED)
+def test_what_has_no_value_is_refused(metric, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        metric(*arguments)
 
 
 def test_kl_by_hand():
@@ -98,19 +107,10 @@ def test_kl_is_a_divergence(rng):
     assert np.any(ratio + np.log(ratio) - 1 < 0)
 
 
-def test_kl_refuses_what_is_no_distribution():
-    with pytest.raises(ValueError, match="Variances must be positive"):
-        gaussian_kl([0.0], [0.0], [0.0], [1.0])
-    with pytest.raises(ValueError, match="one shape"):
-        gaussian_kl([0.0, 1.0], [1.0], [0.0], [1.0])
-
-
 def test_gaussian_mnll_is_the_log_density(rng):
     y, mean, variance = rng.standard_normal((2, 3)), np.ones((2, 3)), rng.uniform(1, 2, (2, 3))
     expected = -norm(mean, np.sqrt(variance)).logpdf(y).mean()
     assert mean_negative_log_likelihood(y, mean, variance) == pytest.approx(expected)
-    with pytest.raises(ValueError, match="one shape"):
-        mean_negative_log_likelihood(y, mean, variance[0])
 
 
 def test_mnll_of_probabilities_by_hand():
@@ -132,16 +132,6 @@ def test_only_probabilities_are_measured(metric, p):
         metric(np.zeros(len(p), dtype=int), p)
 
 
-@pytest.mark.parametrize("bad", [np.nan, np.inf])
-def test_only_finite_numbers_are_measured(bad):
-    with pytest.raises(ValueError, match="finite"):
-        gaussian_kl([bad], [1.0], [0.0], [1.0])
-    with pytest.raises(ValueError, match="finite"):
-        mean_negative_log_likelihood([bad], [1.0], [1.0])
-    with pytest.raises(ValueError, match="finite"):
-        normalized_mean_squared_error([bad, 1.0], [1.0, 1.0])
-
-
 def test_normalized_mean_squared_error_by_hand():
     y = np.array([1.0, 3.0, 5.0])
     assert normalized_mean_squared_error(y, y) == 0
@@ -149,16 +139,10 @@ def test_normalized_mean_squared_error_by_hand():
     assert normalized_mean_squared_error(y, y + 2) == pytest.approx(4 / (8 / 3))
     both = normalized_mean_squared_error(np.c_[y, 10 * y], np.c_[y, np.full(3, 30.0)])
     assert both == pytest.approx(0.5)
-    with pytest.raises(ValueError, match="constant"):
-        normalized_mean_squared_error([1.0, 1.0], [0.0, 1.0])
 
 
 def test_error_rate_by_hand():
     assert error_rate([1, 2, 3], [1, 2, 4]) == pytest.approx(1 / 3)
-    with pytest.raises(ValueError, match=r"\(2,\) and prediction has \(3,\)"):
-        error_rate([1, 2], [1, 2, 3])
-    with pytest.raises(ValueError, match="shape"):
-        error_rate([], [])
 
 
 def test_calibration_error_by_hand():
@@ -183,8 +167,6 @@ def test_crps_is_its_integral():
     levels = (np.arange(20_000) + 0.5) / 20_000
     quantiles = norm.ppf(levels, mean[:, None], std[:, None])
     np.testing.assert_allclose(metrics.crps_of_quantiles(y, quantiles, levels), expected, rtol=1e-3)
-    with pytest.raises(ValueError, match="must be positive"):
-        metrics.crps_gaussian(y, mean, 0 * std)
 
 
 def test_interval_score_is_that_of_two_quantiles():
@@ -198,8 +180,6 @@ def test_interval_score_is_that_of_two_quantiles():
 
     expected = 2 / 0.2 * (pinball(low, 0.1) + pinball(high, 0.9))
     np.testing.assert_allclose(metrics.interval_score(y, low, high, 0.8), expected)
-    with pytest.raises(ValueError, match="low must not exceed high"):
-        metrics.interval_score(y, high, low)
 
 
 def test_coverage_and_pit_of_a_right_model(rng):

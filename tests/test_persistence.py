@@ -5,47 +5,33 @@ import json
 import os
 import subprocess
 import sys
-import warnings
 import zipfile
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 import scipy.sparse
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
-from sklearn.compose import ColumnTransformer
-from sklearn.frozen import FrozenEstimator
-from sklearn.impute import SimpleImputer
+from sklearn.base import clone
 from sklearn.linear_model import Ridge
-from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
-from sklearn.preprocessing import (
-    FunctionTransformer,
-    MinMaxScaler,
-    OneHotEncoder,
-    StandardScaler,
-)
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, MinMaxScaler, OneHotEncoder, StandardScaler
 
-import dotsketch
 from attacks.forging import Encoder, known_classes, obj, state_of, write_tree
+from benchmarks.fuzz_subjects import subjects
 from dotsketch import (
     Exponential,
     Gaussian,
-    Maclaurin,
     MaclaurinFeatures,
     NystromFeatures,
     PersistenceError,
-    Polynomial,
-    PolynomialSketch,
     load,
     plan,
     save,
 )
-from dotsketch.features import FeatureMap
-from dotsketch.kernels import Kernel
 from dotsketch.persistence import FORMAT, read_info
 from dotsketch.persistence.values import Decoder
 from rounding import assert_same_to_rounding
@@ -88,7 +74,7 @@ def same(a, b, where="value"):
 def answers(estimator, X):
     """Everything that a fitted estimator says of X."""
     found = {}
-    for name in ("transform", "predict", "predict_proba", "decision_function"):
+    for name in ("transform", "predict", "predict_proba", "decision_function", "__call__"):
         if hasattr(estimator, name):
             found[name] = getattr(estimator, name)(X)
     if "predict" in found and "return_std" in inspect.signature(estimator.predict).parameters:
@@ -116,86 +102,42 @@ def check_round_trip(estimator, path, X=X):
     again = load(path)
     same(estimator, again)
     before, after = answers(estimator, X), answers(again, X)
-    assert before, "the estimator says nothing of X"
+    assert before or isinstance(estimator, list), "the estimator says nothing of X"
     for name, value in before.items():
         assert_same_answer(value, after[name])
     return again
 
 
-# Estimators: discovered from the public names, so that a new one is covered or fails
-
-
-def public(base):
-    found = [getattr(dotsketch, name) for name in dotsketch.__all__]
-    return [c for c in found if inspect.isclass(c) and issubclass(c, base) and c is not base]
-
-
-ESTIMATORS = public(FeatureMap)
-KERNELS = {"SphericalFeatures": Polynomial(3)}
 SMALL = {"n_components": 16, "random_state": 0}
 
 
-def build(cls, **options):
-    """A small feature map of a class."""
-    kernel = KERNELS.get(cls.__name__, Gaussian(lengthscale=1.0))
-    return cls(**SMALL) if cls is PolynomialSketch else cls(kernel, **SMALL, **options)
+def features():
+    return MaclaurinFeatures(Gaussian(), **SMALL)
 
 
-def fitted(estimator):
-    return estimator.fit(X, Y)
+@pytest.mark.parametrize(
+    ("estimator", "rows"), subjects(), ids=lambda e: str(e)[:40].split("\n")[0]
+)
+def test_every_class_round_trips(estimator, rows, tmp_path):
+    """The subjects hold every class that a file may hold, fitted; clones of them are unfitted."""
+    check_round_trip(estimator, tmp_path / "model", rows)
+    if hasattr(estimator, "get_params"):
+        save(clone(estimator), tmp_path / "model")
+        same(clone(estimator), load(tmp_path / "model"))
 
 
-def test_the_public_estimators_are_found():
-    assert {PolynomialSketch, MaclaurinFeatures} <= set(ESTIMATORS)
-
-
-@pytest.mark.parametrize("cls", ESTIMATORS, ids=lambda cls: cls.__name__)
-def test_every_public_estimator_round_trips(cls, tmp_path):
-    check_round_trip(fitted(build(cls)), tmp_path / "model")
-
-
-@pytest.mark.parametrize("cls", ESTIMATORS, ids=lambda cls: cls.__name__)
-def test_unfitted_estimators_round_trip(cls, tmp_path):
-    estimator = build(cls)
-    save(estimator, tmp_path / "model")
-    same(estimator, load(tmp_path / "model"))
-
-
-@pytest.mark.parametrize("output", ["real", "complex", "complex_to_real"])
-@pytest.mark.parametrize("sketch", sorted(dotsketch.sketches.SKETCHES))
-def test_every_sketch_round_trips(sketch, output, tmp_path):
-    estimator = PolynomialSketch(
-        2, coef0=1.0, sketch=sketch, output=output, n_components=16, random_state=0
-    )
-    check_round_trip(estimator.fit(X), tmp_path / "model")
-
-
-MACLAURIN = [
-    {"allocation": "random"},
-    {"coefficients": "fitted", "output": "complex"},
-    {"mean_split": True, "kernel": Exponential()},
-    {"kernel": Maclaurin([1.0, 2.0, 0.5]), "allocation": "sketched", "output": "real"},
-    {"kernel": Polynomial(3), "sketch": "rademacher", "output": "complex_to_real"},
-    {"random_state": np.random.RandomState(3)},
-    {"random_state": np.random.default_rng(3)},
-    {"random_state": np.random.default_rng(np.random.SeedSequence([2**70, 3]).spawn(2)[1])},
-    {"n_jobs": 2, "allocation": "sketched"},
+GENERATORS = [
+    np.random.RandomState(3),
+    np.random.default_rng(3),
+    np.random.default_rng(np.random.SeedSequence([2**70, 3]).spawn(2)[1]),
 ]
 
 
-@pytest.mark.parametrize("options", MACLAURIN, ids=lambda options: "-".join(options))
-def test_options_of_maclaurin_features_round_trip(options, tmp_path):
-    estimator = MaclaurinFeatures(**{"kernel": Gaussian(), **SMALL, **options})
-    again = check_round_trip(estimator.fit(X), tmp_path / "model")
-    # A generator goes on where it was: refits agree, too
+@pytest.mark.parametrize("generator", GENERATORS, ids=str)
+def test_generators_go_on_where_they_were(generator, tmp_path):
+    estimator = features().set_params(random_state=generator, n_jobs=2).fit(X)
+    again = check_round_trip(estimator, tmp_path / "model")
     assert_same_answer(estimator.fit(X).transform(X), again.fit(X).transform(X))
-
-
-@pytest.mark.parametrize("kernel", public(Kernel), ids=str)
-def test_kernels_round_trip(kernel, tmp_path):
-    value = kernel([1.0, 0.5]) if kernel is Maclaurin else kernel()
-    save(value, tmp_path / "model")
-    assert load(tmp_path / "model") == value
 
 
 def test_plans_and_collections_round_trip(tmp_path):
@@ -221,51 +163,7 @@ def test_one_array_is_stored_once_and_can_be_written_to(tmp_path):
         assert archive.namelist() == ["model.json", "arrays/0.npy"]
 
 
-# Pipelines with scikit-learn
-
-
-def features():
-    return MaclaurinFeatures(Gaussian(), n_components=16, random_state=0)
-
-
-PIPELINES = [
-    make_pipeline(StandardScaler(), features()),
-    make_pipeline(StandardScaler(with_mean=False, with_std=False), features()),
-    make_pipeline(SimpleImputer(add_indicator=True), features()),
-    FeatureUnion([("a", StandardScaler()), ("b", features())]),
-    make_pipeline(FrozenEstimator(StandardScaler().fit(X)), features()),
-]
-
-
-@pytest.mark.parametrize("estimator", PIPELINES, ids=lambda e: str(e)[:40].replace("\n", ""))
-def test_pipelines_round_trip(estimator, tmp_path):
-    check_round_trip(fitted(estimator), tmp_path / "model")
-
-
-@pytest.mark.parametrize("strategy", ["mean", "median", "most_frequent"])
-@pytest.mark.parametrize("options", [{}, {"add_indicator": True, "keep_empty_features": True}])
-def test_imputers_round_trip(strategy, options, tmp_path):
-    gaps = np.where(X < 0.1, np.nan, X)
-    gaps[:, 3] = np.nan
-    imputer = SimpleImputer(strategy=strategy, **options)
-    with warnings.catch_warnings(action="ignore"):  # of the column without values
-        imputer.fit(gaps)
-        save(imputer, tmp_path / "model")
-        again = load(tmp_path / "model")
-        np.testing.assert_array_equal(again.transform(gaps), imputer.transform(gaps))
-    np.testing.assert_array_equal(again.statistics_, imputer.statistics_)
-
-
-@pytest.mark.parametrize("categories", [["cat", "dog"], [1.0, 2.5], [1, 3], [True, False]])
-def test_encoders_round_trip(categories, tmp_path):
-    column = np.array(categories)[np.arange(60) % 2][:, None]
-    for table in (column, column.astype(object)):
-        encoder = OneHotEncoder().fit(table)
-        save(encoder, tmp_path / "model")
-        again = load(tmp_path / "model")
-        same(encoder.categories_, again.categories_)
-        same(encoder.get_params(), again.get_params())
-        assert (again.transform(table) != encoder.transform(table)).nnz == 0
+# Estimators of scikit-learn
 
 
 @pytest.mark.parametrize(
@@ -273,9 +171,7 @@ def test_encoders_round_trip(categories, tmp_path):
     [
         (MinMaxScaler(), "MinMaxScaler"),
         (Ridge(), "Ridge"),
-        (OneHotEncoder(drop="first"), "drops or groups"),
-        (OneHotEncoder(max_categories=2), "drops or groups"),
-        (ColumnTransformer([("a", StandardScaler(), [0])]), "if its columns have names"),
+        (OneHotEncoder(), "OneHotEncoder"),
         (make_pipeline(StandardScaler(), memory="folder"), "memory"),
     ],
     ids=str,
@@ -289,36 +185,16 @@ def test_other_estimators_of_scikit_learn_are_not_saved(estimator, message, tmp_
         np.testing.assert_array_equal(again.transform(X), estimator.transform(X))
 
 
-def test_a_table_with_categories_and_gaps_round_trips(tmp_path):
-    table = pd.DataFrame(
-        {
-            "length": np.where(np.arange(60) % 7 == 0, np.nan, X[:, 0]),
-            "width": X[:, 1],
-            "size": np.array(["s", "m", "l"])[np.arange(60) % 3],
-        }
-    )
-    columns = ColumnTransformer(
-        [
-            ("numbers", make_pipeline(SimpleImputer(), StandardScaler()), ["length", "width"]),
-            ("sizes", OneHotEncoder(handle_unknown="ignore", sparse_output=False), ["size"]),
-        ],
-        verbose_feature_names_out=False,
-    )
-    estimator = Pipeline([("columns", columns), ("features", features())]).fit(table)
-    estimator.facts_ = {"target": "price", "rows": 60}
-    again = check_round_trip(estimator, tmp_path / "model", table)
-    unseen = table.assign(size="xl")
-    assert_same_answer(again.transform(unseen), estimator.transform(unseen))
-    assert list(again.feature_names_in_) == list(table.columns)
-    assert again.facts_ == estimator.facts_
-    before, after = (e[0].get_feature_names_out() for e in (estimator, again))
-    np.testing.assert_array_equal(before, after)
-
-
-def test_set_output_round_trips(tmp_path):
-    estimator = features().set_output(transform="pandas").fit(X)
+def test_names_of_columns_round_trip(tmp_path):
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame(X, columns=list("abcde"))
+    estimator = make_pipeline(StandardScaler(), features().set_output(transform="pandas"))
+    estimator.fit(frame).facts_ = {"target": "price", "rows": 60}
     save(estimator, tmp_path / "model")
-    pd.testing.assert_frame_equal(estimator.transform(X), load(tmp_path / "model").transform(X))
+    again = load(tmp_path / "model")
+    pd.testing.assert_frame_equal(estimator.transform(frame), again.transform(frame))
+    assert list(again.feature_names_in_) == list(frame)
+    assert again.facts_ == estimator.facts_
 
 
 @pytest.mark.parametrize("make", [scipy.sparse.csr_array, scipy.sparse.csr_matrix])
@@ -355,41 +231,24 @@ def test_classes_of_the_caller_have_to_be_given(tmp_path):
     assert type(load(path, classes=[OwnKernel])) is OwnKernel
 
 
-def test_predictions_are_the_same_in_another_process(tmp_path):
+def test_features_are_the_same_in_another_process(tmp_path):
+    estimator = make_pipeline(StandardScaler(), features()).fit(X)
+    save(estimator, tmp_path / "model")
     np.save(tmp_path / "X.npy", X)
-    for number, cls in enumerate(ESTIMATORS):
-        estimator = fitted(make_pipeline(StandardScaler(), build(cls)))
-        save(estimator, tmp_path / f"{number}.model")
-        for name, value in answers(estimator, X).items():
-            np.save(tmp_path / f"{number}.{name}.npy", value)
-    script = """
-import sys, numpy as np, pathlib
-from dotsketch import load
-sys.path.append(sys.argv[2])
-from rounding import assert_same_to_rounding
-folder = pathlib.Path(sys.argv[1])
-X = np.load(folder / "X.npy")
-checked = 0
-for path in folder.glob("*.model"):
-    estimator = load(path)
-    for expected in folder.glob(path.stem + ".*.npy"):
-        name = expected.stem.split(".")[1]
-        if name != "std":
-            assert_same_to_rounding(getattr(estimator, name)(X), np.load(expected))
-            checked += 1
-print(checked)
-"""
-    done = subprocess.run(
-        [sys.executable, "-c", script, str(tmp_path), str(Path(__file__).parent)],
-        capture_output=True,
-        text=True,
-        check=False,
+    script = (
+        "import numpy as np, dotsketch; Z = dotsketch.load('model').transform(np.load('X.npy'))"
     )
-    assert done.returncode == 0, done.stderr
-    assert int(done.stdout) >= len(ESTIMATORS)
+    command = [sys.executable, "-c", f"{script}; np.save('Z.npy', Z)"]
+    subprocess.run(command, cwd=tmp_path, check=True)
+    assert_same_to_rounding(np.load(tmp_path / "Z.npy"), estimator.transform(X))
 
 
 # What cannot be saved
+
+ITSELF = []
+ITSELF.append(ITSELF)
+HIDING = features().fit(X)
+HIDING.transform = 3
 
 
 @pytest.mark.parametrize(
@@ -398,6 +257,12 @@ print(checked)
         (lambda x: x, "function"),
         (FunctionTransformer(np.log1p), "FunctionTransformer"),
         (StandardScaler(with_mean=print), "with_mean"),
+        (
+            make_pipeline(features().set_params(kernel=print)),
+            r"steps\[0\]\[1\]\.kernel is a builtin",
+        ),
+        (ITSELF, "refers to itself"),
+        (HIDING, "transform"),
         ({1, 2}, "set"),
         (2.5j, "complex"),
         (np.float64, "type"),
@@ -418,27 +283,6 @@ def test_what_has_no_plain_form_is_refused(value, message, tmp_path):
     with pytest.raises(PersistenceError, match=message):
         save([value], tmp_path / "model")
     assert list(tmp_path.iterdir()) == []
-
-
-def test_the_message_says_where(tmp_path):
-    estimator = make_pipeline(StandardScaler(), features())
-    estimator.steps[1][1].kernel = print
-    with pytest.raises(PersistenceError, match=r"Pipeline\.steps\[1\]\[1\]\.kernel is a builtin"):
-        save(estimator, tmp_path / "model")
-
-
-def test_a_value_that_holds_itself_is_refused(tmp_path):
-    value = []
-    value.append(value)
-    with pytest.raises(PersistenceError, match="refers to itself"):
-        save(value, tmp_path / "model")
-
-
-def test_an_attribute_that_hides_a_method_is_refused(tmp_path):
-    estimator = features().fit(X)
-    estimator.transform = 3
-    with pytest.raises(PersistenceError, match="transform"):
-        save(estimator, tmp_path / "model")
 
 
 # Files
@@ -506,17 +350,6 @@ def test_a_pipe_is_not_replaced_by_a_file(tmp_path):
     with pytest.raises(OSError, match=r"regular file.*pipe"):
         save(Gaussian(), tmp_path / "pipe")
     assert (tmp_path / "pipe").is_fifo()
-
-
-@pytest.mark.skipif(
-    not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may write anywhere"
-)
-def test_a_read_only_folder(tmp_path):
-    folder = tmp_path / "folder"
-    folder.mkdir()
-    folder.chmod(0o500)
-    with pytest.raises(PermissionError, match="model"):
-        save(Gaussian(), folder / "model")
 
 
 def test_info_tells_what_is_inside(tmp_path):

@@ -1,26 +1,16 @@
 """Files that are damaged, or made on purpose, are refused and never act."""
 
-import contextlib
 import io
 import json
-import pickle
-import warnings
 import zipfile
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from sklearn.preprocessing import StandardScaler
 
 from attacks.forging import ARRAY, UNSEALED, forge, npy, obj, seal, sealed, tree_of
-from attacks.generator_position import write_position
-from attacks.overlapping_members import overlapping
-from attacks.pickle_inside import Bomb
-from attacks.sparse_indices import ROWS, write_sparse
-from attacks.two_formats import hidden_before, hidden_between, hidden_in_a_gap
 from dotsketch import Gaussian, PersistenceError, load, save
-from dotsketch.persistence import container
 
 X = np.random.default_rng(0).random((60, 5))
 
@@ -50,16 +40,6 @@ def test_flipped_bits_are_refused(tmp_path):
             load(path)
 
 
-@pytest.mark.parametrize("extra", [b"\0", b"x" * 100])
-def test_bytes_before_or_behind_are_refused(extra, tmp_path):
-    path = tmp_path / "model"
-    data = small_file(path)
-    for changed in (extra + data, data + extra):
-        path.write_bytes(changed)
-        with pytest.raises(PersistenceError, match="cannot be loaded"):
-            load(path)
-
-
 @given(data=st.binary(max_size=300), sealed=st.booleans())
 @settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
 def test_random_bytes_are_refused(data, sealed, tmp_path):
@@ -80,13 +60,6 @@ def test_a_newer_format_is_refused(tmp_path):
 # Files made on purpose, whose checksum is right
 
 
-def test_a_forged_file_that_is_right_is_read(tmp_path):
-    forge(tmp_path / "f", [("model.json", tree_of([1, ARRAY])), ("arrays/0.npy", npy(X))])
-    one, array = load(tmp_path / "f")
-    assert one == 1
-    assert np.array_equal(array, X)
-
-
 @pytest.mark.parametrize(
     "members",
     [
@@ -97,30 +70,20 @@ def test_a_forged_file_that_is_right_is_read(tmp_path):
         [("model.json", b"\xff\xfe")],
         [("model.json", b'{"versions": {}, "classes": [], "value": NaN}')],
         [("model.json", b'{"versions": {}, "classes": [], "value": 1, "value": 2}')],
-        [("model.json", b'{"versions": {}, "classes": [], "value": ' + b"9" * 5000 + b"}")],
-        [("model.json", b"[" * 200_000)],
-        [("model.json", tree_of(1)), ("model.json", tree_of(2))],
-        [("model.json", tree_of(1)), ("../../evil", b"x")],
-        [("model.json", tree_of(1)), ("/etc/evil", b"x")],
         [("model.json", tree_of(1)), ("arrays/1.npy", npy(X))],
         [("arrays/0.npy", npy(X)), ("model.json", tree_of(1))],
         [("model.json", tree_of(ARRAY))],
         [("model.json", tree_of(ARRAY)), ("arrays/0.npy", b"")],
         [("model.json", tree_of(ARRAY)), ("arrays/0.npy", npy(X)[:-1])],
         [("model.json", tree_of(ARRAY)), ("arrays/0.npy", npy(X) + b"x")],
-        [("model.json", tree_of(ARRAY)), ("arrays/0.npy", npy(X, shape=(1 << 40, 1 << 20)))],
-        [("model.json", tree_of(ARRAY)), ("arrays/0.npy", npy(X, shape=(-60, -5)))],
         [("model.json", tree_of(ARRAY)), ("arrays/0.npy", npy(X, shape=(60.0, 5)))],
-        [("model.json", tree_of(ARRAY)), ("arrays/0.npy", npy(X, descr="<U0", shape=(1 << 60,)))],
-        [("model.json", tree_of(ARRAY)), ("arrays/0.npy", npy(X, descr="O"))],
         [("model.json", tree_of(ARRAY)), ("arrays/0.npy", npy(X, descr="|V8"))],
         [("model.json", tree_of(ARRAY)), ("arrays/0.npy", npy(X, descr="<M8[s]"))],
     ],
     ids=lambda members: str(members)[:60],
 )
 def test_forged_members_are_refused(members, tmp_path):
-    with warnings.catch_warnings(action="ignore"):  # zipfile warns of a name that is there twice
-        forge(tmp_path / "f", members)
+    forge(tmp_path / "f", members)
     with pytest.raises(PersistenceError, match="cannot be loaded"):
         load(tmp_path / "f")
     assert [p.name for p in tmp_path.iterdir()] == ["f"]
@@ -136,13 +99,6 @@ def test_compressed_members_are_refused(tmp_path):
 
 
 GAUSSIAN = {"lengthscale": 1.0, "variance": 1.0}
-
-
-def nested(depth):
-    value = []
-    for _ in range(depth):
-        value = [value]
-    return value
 
 
 @pytest.mark.parametrize(
@@ -167,99 +123,19 @@ def nested(depth):
         {"kind": "object_array", "shape": [-1], "items": [1]},
         {"kind": "generator", "state": {}},
         {"kind": "random_state", "state": None},
-        obj("os.system"),
-        obj("builtins.eval"),
-        obj("subprocess.Popen", args="true"),
         obj("dotsketch.kernels.Gaussian", **GAUSSIAN),
-        obj("sklearn.FunctionTransformer"),
         obj(["dotsketch.Gaussian"], **GAUSSIAN),
         obj("dotsketch.Gaussian"),
-        obj("dotsketch.Gaussian", **GAUSSIAN, __class__=1),
-        obj("dotsketch.Gaussian", **GAUSSIAN, resolve=1),
-        obj("dotsketch.Gaussian", **GAUSSIAN, is_differentiable=1),
         obj("dotsketch.Gaussian", **GAUSSIAN, **{"a b": 1}),
         obj("dotsketch.SRHTWeights", turns=1),
         obj("dotsketch.sketches.TensorSRHT", degree=1, n_projections=2),
         {"kind": "object", "class": "dotsketch.Gaussian", "state": []},
-        nested(100),
     ],
     ids=lambda value: json.dumps(value)[:70],
 )
 def test_forged_values_are_refused(value, tmp_path):
     forge(tmp_path / "f", [("model.json", tree_of(value)), ("arrays/0.npy", npy(X))])
     with pytest.raises(PersistenceError, match="cannot be loaded"):
-        load(tmp_path / "f")
-
-
-@pytest.mark.parametrize(
-    ("changes", "shape", "name"),
-    [
-        ({"indices": np.array([0, 3])}, [2, 3], "csr_array"),
-        ({"indices": np.array([0, -1])}, [2, 3], "csr_array"),
-        ({"indices": np.array([0.0, 1.0])}, [2, 3], "csr_array"),
-        ({"indptr": np.array([0, 2, 1])}, [2, 3], "csr_array"),
-        ({"indptr": np.array([0, 1, 9])}, [2, 3], "csr_array"),
-        ({"indptr": np.array([-4, 1, 2])}, [2, 3], "csr_array"),
-        ({"data": np.ones(1)}, [2, 3], "csr_array"),
-        ({"data": np.array(["a", "b"])}, [2, 3], "csr_array"),
-        ({}, [1 << 40, 3], "csr_array"),
-        ({}, [2, -3], "csr_array"),
-        ({}, [2, 3.0], "csr_array"),
-        ({}, [2, 3], "coo_array"),
-    ],
-)
-def test_indices_that_scipy_does_not_check_are_checked(changes, shape, name, tmp_path):
-    write_sparse(tmp_path / "f", "csr_array", [2, 3], ROWS)
-    np.testing.assert_array_equal(load(tmp_path / "f").toarray(), [[1, 0, 0], [0, 1, 0]])
-    write_sparse(tmp_path / "f", name, shape, ROWS | changes)
-    with pytest.raises(PersistenceError, match="cannot be loaded"):
-        load(tmp_path / "f")
-
-
-@pytest.mark.parametrize("position", [-1, 625, 2**40])
-def test_counters_that_numpy_does_not_check_are_checked(position, tmp_path):
-    write_position(tmp_path / "f", position)
-    with pytest.raises(PersistenceError, match="cannot be loaded"):
-        load(tmp_path / "f")
-
-
-def test_a_pickle_inside_is_never_read(tmp_path):
-    mark = tmp_path / "mark"
-    payload = pickle.dumps(np.array([Bomb(mark)], dtype=object))
-    pickle.loads(payload)
-    assert mark.exists(), "the bomb is one"
-    mark.unlink()
-    out = io.BytesIO()
-    header = {"descr": "|O", "fortran_order": False, "shape": (1,)}
-    np.lib.format.write_array_header_1_0(out, header)
-    for member in (payload, out.getvalue() + payload):
-        forge(tmp_path / "f", [("model.json", tree_of(ARRAY)), ("arrays/0.npy", member)])
-        with pytest.raises(PersistenceError):
-            load(tmp_path / "f")
-    (tmp_path / "f").write_bytes(payload)
-    with pytest.raises(PersistenceError):
-        load(tmp_path / "f")
-    assert not mark.exists()
-
-
-def test_members_may_not_overlap(tmp_path):
-    """Two entries of the directory for the same bytes would be a way around the bound."""
-    members = [("model.json", tree_of(ARRAY)), ("arrays/0.npy", npy(np.zeros(4000)))]
-    forge(tmp_path / "f", members)
-    (tmp_path / "f").write_bytes(sealed(overlapping((tmp_path / "f").read_bytes())))
-    with pytest.raises(PersistenceError, match="Members of the file overlap"):
-        load(tmp_path / "f")
-
-
-@pytest.mark.parametrize("hide", [hidden_before, hidden_between, hidden_in_a_gap])
-def test_a_file_of_two_formats_is_refused(hide, tmp_path):
-    members = [("model.json", tree_of(ARRAY)), ("arrays/0.npy", npy(X))]
-    forge(tmp_path / "f", members)
-    changed = sealed(hide((tmp_path / "f").read_bytes()))
-    with zipfile.ZipFile(io.BytesIO(changed)) as archive:  # which others can read
-        assert archive.read("arrays/0.npy") == members[1][1]
-    (tmp_path / "f").write_bytes(changed)
-    with pytest.raises(PersistenceError, match="There are bytes"):
         load(tmp_path / "f")
 
 
@@ -285,33 +161,3 @@ def test_members_with_sizes_of_64_bits_are_read(tmp_path):
         archive.comment = UNSEALED
     (tmp_path / "f").write_bytes(sealed(buffer.getvalue()))
     assert np.array_equal(load(tmp_path / "f"), X)
-
-
-def test_a_file_is_read_once(tmp_path, monkeypatch):
-    """What was checked is what is used, whatever happens to the file meanwhile."""
-    save(StandardScaler().fit(X), tmp_path / "f")
-    check = container._check_seal
-
-    def replace(data):
-        check(data)
-        (tmp_path / "f").write_bytes(b"another file")
-
-    monkeypatch.setattr(container, "_check_seal", replace)
-    assert np.array_equal(load(tmp_path / "f").mean_, X.mean(axis=0))
-
-
-@given(data=st.data())
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
-def test_a_changed_member_is_refused_or_read(data, tmp_path):
-    """Behind a right checksum, no change of bytes gives anything but the one error."""
-    path = tmp_path / "model"
-    save(StandardScaler().fit(X), path)
-    with zipfile.ZipFile(path) as archive:
-        members = [(name, bytearray(archive.read(name))) for name in archive.namelist()]
-    for _ in range(data.draw(st.integers(1, 3))):
-        _, content = data.draw(st.sampled_from(members))
-        place = data.draw(st.integers(0, len(content) - 1))
-        content[place] = data.draw(st.integers(0, 255))
-    forge(path, [(name, bytes(content)) for name, content in members])
-    with contextlib.suppress(PersistenceError):
-        load(path)

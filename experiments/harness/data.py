@@ -42,39 +42,15 @@ PAPER_NAMES = {
 }
 
 
-@dataclass(frozen=True, eq=False)
-class Split:
-    """Disjoint parts of a data set; the validation part is None unless it was asked for."""
-
-    X_train: np.ndarray
-    y_train: np.ndarray
-    X_test: np.ndarray
-    y_test: np.ndarray
-    X_validation: np.ndarray | None = None
-    y_validation: np.ndarray | None = None
+Parts = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]  # X and y to train on, and to test
 
 
 def train_test_split(
-    dataset: Dataset,
-    *,
-    seed: int,
-    test_size: float = 0.1,
-    validation_size: float = 0.0,
-    max_train: int | None = None,
-    max_test: int | None = None,
-) -> Split:
-    """Shuffled, disjoint parts of a data set, the same for the same seed.
+    dataset: Dataset, *, seed: int, max_train: int | None = None, max_test: int | None = None
+) -> Parts:
+    """Shuffled, disjoint parts of a data set, the same for the same seed, of at most so many rows.
 
-    Parameters
-    ----------
-    seed : int
-    test_size : float in (0, 1), default=0.1
-        Share of the rows that is the test part (the paper's 90/10). A predefined test part is
-        taken instead where there is one.
-    validation_size : float in [0, 1), default=0.0
-        Share of the remaining rows that is the validation part; 0 makes none.
-    max_train, max_test : int or None
-        At most so many rows (max_train: of the training part, after validation is taken off).
+    A tenth of the rows, at least one, are for testing (the paper's 90/10), or a predefined part.
     """
     rng = np.random.default_rng(seed)
     rows = rng.permutation(len(dataset.X))
@@ -82,22 +58,13 @@ def train_test_split(
         test = rng.permutation(len(dataset.X_test))[:max_test]
         X_test, y_test = dataset.X_test[test], dataset.y_test[test]
     else:
-        test, rows = _take(rows, test_size, dataset.name)
-        X_test, y_test = dataset.X[test[:max_test]], dataset.y[test[:max_test]]
-    validation: tuple[np.ndarray, ...] = ()
-    if validation_size:
-        chosen, rows = _take(rows, validation_size, dataset.name)
-        validation = (dataset.X[chosen], dataset.y[chosen])
+        if len(rows) < 2:
+            raise ValueError(f"{dataset.name}: {len(rows)} row(s) are too few to split.")
+        count = max(round(0.1 * len(rows)), 1)
+        test, rows = rows[:count][:max_test], rows[count:]
+        X_test, y_test = dataset.X[test], dataset.y[test]
     rows = rows[:max_train]
-    return Split(dataset.X[rows], dataset.y[rows], X_test, y_test, *validation)
-
-
-def _take(rows: np.ndarray, share: float, name: str) -> tuple[np.ndarray, np.ndarray]:
-    """The first `share` of the rows, at least one, and the others, at least one."""
-    if len(rows) < 2:
-        raise ValueError(f"{name}: {len(rows)} row(s) are too few to split.")
-    count = min(max(round(share * len(rows)), 1), len(rows) - 1)
-    return rows[:count], rows[count:]
+    return dataset.X[rows], dataset.y[rows], X_test, y_test
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,11 +104,9 @@ def prepare(
 ) -> Prepared:
     """A split for a seed, at most n_train and n_test rows in random order (None: all)."""
     data = loaded(name)
-    parts = train_test_split(data, seed=seed, max_train=n_train, max_test=n_test)
-    train, test = preprocess(
-        parts.X_train.astype(np.float64), parts.X_test.astype(np.float64), preprocessing
-    )
-    return Prepared(data.task, train.astype(dtype), parts.y_train, test.astype(dtype), parts.y_test)
+    X, y, X_test, y_test = train_test_split(data, seed=seed, max_train=n_train, max_test=n_test)
+    train, test = preprocess(X.astype(np.float64), X_test.astype(np.float64), preprocessing)
+    return Prepared(data.task, train.astype(dtype), y, test.astype(dtype), y_test)
 
 
 def preprocess(train: np.ndarray, test: np.ndarray, how: str) -> tuple[np.ndarray, np.ndarray]:

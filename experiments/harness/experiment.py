@@ -28,7 +28,7 @@ from joblib import Parallel, delayed, parallel_config
 from threadpoolctl import threadpool_limits
 
 from dotsketch._support.files import atomic_write
-from dotsketch._support.versions import installed_versions
+from dotsketch._versions import installed_versions
 
 Row = dict[str, Any]
 Config = Any  # a frozen dataclass of plain values

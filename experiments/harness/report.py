@@ -23,7 +23,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from dotsketch.cli.page import Cell, image, page, table
+from dotsketch.cli.report import Cell, image, page, table
 
 from .claims import Claim, Verdict, judge_all
 from .data import PAPER_NAMES

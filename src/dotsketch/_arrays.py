@@ -52,11 +52,6 @@ def share_of_entries(X: Any) -> float:
     return X.nnz / max(X.shape[0] * X.shape[1], 1) if is_sparse(X) else 1.0
 
 
-def evenly_spaced(n: int, most: int) -> np.ndarray:
-    """The numbers of all n rows, or of `most` of them from the first to the last."""
-    return np.unique(np.linspace(0, n - 1, min(n, most)).round().astype(int))
-
-
 def is_foreign(X: Array) -> bool:
     """Whether X is an array of a library other than NumPy (torch, JAX, array-api-strict, …)."""
     return array_api_compat.is_array_api_obj(X) and not is_numpy_array(X) and not is_sparse(X)

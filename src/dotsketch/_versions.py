@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import platform
+from importlib.metadata import PackageNotFoundError, version
 
 from . import _backends
-from ._support.versions import installed_versions
 
 _LIBRARIES = (
     "dotsketch",
@@ -21,6 +21,21 @@ _LIBRARIES = (
     "pyarrow",
     "matplotlib",
 )
+
+
+def installed_versions(*names: str) -> dict[str, str]:
+    """The version of Python and of each library, or "not installed".
+
+    >>> installed_versions("a library that nobody wrote")["a library that nobody wrote"]
+    'not installed'
+    """
+    versions = {"python": platform.python_version()}
+    for name in names:
+        try:
+            versions[name] = version(name)
+        except PackageNotFoundError:
+            versions[name] = "not installed"
+    return versions
 
 
 def versions() -> dict[str, str]:

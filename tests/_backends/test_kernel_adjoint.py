@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from dotsketch._backends import add_adjoint, compiled, cpp, portable
-from dotsketch._support.threads import blas_threads, single_blas_thread
 
 needs_kernels = pytest.mark.skipif(not cpp.AVAILABLE, reason="the extension is not built")
 
@@ -52,15 +51,6 @@ def test_rows_may_be_apart():
 
 
 @needs_kernels
-def test_what_lies_behind_the_sums_stays():
-    Z, R, total = matrices(50, 33, 5)
-    memory = np.full((7, 33), 7.0, dtype=np.float32)
-    memory[:5] = total
-    cpp.add_adjoint(Z, R, memory[:5])
-    assert np.all(memory[5:] == 7)
-
-
-@needs_kernels
 def test_wrong_arguments():
     Z, R, total = matrices(6, 10, 4)
     for arguments, error, message in (
@@ -93,26 +83,3 @@ def test_any_backend(c, dtype):
             total = before.astype(dtype)
             function(Z, right, total)
             assert_sums(total, Z, R, before)
-
-
-@needs_kernels
-def test_the_kernel_is_taken_where_blas_is_slower(monkeypatch):
-    calls = []
-    monkeypatch.setattr(cpp, "add_adjoint", lambda *arguments: calls.append("kernel"))
-    monkeypatch.setattr(portable, "add_adjoint", lambda *arguments: calls.append("blas"))
-    monkeypatch.setattr(cpp, "ISA", "v4")
-    monkeypatch.setattr(compiled, "blas_threads", lambda: 1)
-    compiled.add_adjoint(*matrices(4, 6, 32))
-    compiled.add_adjoint(*matrices(4, 6, 65))
-    monkeypatch.setattr(compiled, "blas_threads", lambda: 2)
-    compiled.add_adjoint(*matrices(4, 6, 32))
-    monkeypatch.setattr(compiled, "blas_threads", lambda: 1)
-    monkeypatch.setattr(cpp, "ISA", "v3")
-    compiled.add_adjoint(*matrices(4, 6, 32))
-    assert calls == ["kernel", "blas", "blas", "blas"]
-
-
-def test_threads_of_blas():
-    assert blas_threads() >= 1
-    with single_blas_thread():
-        assert blas_threads() == 1

@@ -1,7 +1,8 @@
 """The compiled kernels equal naive NumPy references, for every type, shape and output layout.
 
-A row's result has the same bits in every batch and for every instruction set, and wrong arguments
-are refused.
+`KERNELS` are those that map rows to columns, and every law below holds for each of them: a row's
+result has the same bits in every batch and for every instruction set, nothing is written beside the
+output, and wrong arguments are refused.
 """
 
 import functools
@@ -23,71 +24,19 @@ pytestmark = pytest.mark.skipif(not cpp.AVAILABLE, reason="the extension is not 
 DTYPES = [np.float32, np.float64]
 ROWS = [0, 1, 3, 7, 8, 9, 100]
 LAYOUTS = ["planar", "complex", "side_by_side", "fortran", "strided"]
+PREPARED = ("tensor_srht", "sign_projection", "tensor_sketch")  # whose weights are laid out once
+KERNELS = (*PREPARED, "count_sketch", "sorf", "fwht")
+REAL = ("sorf", "fwht")
+HADAMARD = ("tensor_srht", "sorf")  # whose blocks may be longer than the rows
+LENGTHS = [  # of TensorSketch: passes for the radices 2, 3, 4 and 5 and for all primes up to 127
+    *range(1, 41),
+    *(49, 60, 64, 77, 100, 121, 125, 127, 128, 169, 210, 243, 254, 256, 320, 381, 512, 635),
+    *(1000, 1024, 2187, 3 * 113 * 4, 127 * 127),
+]
 
 
-# Weights that are prepared and used once.
-
-
-def tensor_srht(X, turns, places, scale, out_re, out_im=None, row_scale=None):
-    form = (out_re.shape[1], out_im is not None, X.dtype == np.float32)
-    cpp.prepare_tensor_srht(turns, places, *form)(X, scale, out_re, out_im, row_scale)
-
-
-def sign_projection(X, turns, scale, out_re, out_im=None, row_scale=None):
-    form = (out_im is not None, X.dtype == np.float32)
-    cpp.prepare_sign_projection(turns, *form)(X, scale, out_re, out_im, row_scale)
-
-
-def tensor_sketch(X, buckets, turns, scale, out_re, out_im=None, row_scale=None):
-    form = (out_re.shape[1], out_im is not None, X.dtype == np.float32)
-    cpp.prepare_tensor_sketch(buckets, turns, *form)(X, scale, out_re, out_im, row_scale)
-
-
-# Naive references, in double precision.
-
-
-def naive_tensor_srht(X, turns, places, scale, n_columns, row_scale=None):
-    degree, blocks, d = turns.shape
-    padded = np.zeros((len(X), d))
-    padded[:, : X.shape[1]] = X
-    weights = 1j ** turns.astype(float)
-    features = np.ones((len(X), blocks, d), dtype=complex)
-    H = scipy.linalg.hadamard(d, dtype=float)
-    for j in range(degree):
-        for b in range(blocks):
-            transformed = (padded * weights[j, b]) @ H
-            features[:, b] *= transformed[:, places[j, b]]
-    return scaled(features.reshape(len(X), blocks * d)[:, :n_columns], scale, row_scale)
-
-
-def naive_sign_projection(X, turns, scale, row_scale=None):
-    weights = 1j ** turns.astype(float)
-    return scaled(np.prod(np.einsum("nk,jlk->jnl", X, weights), axis=0), scale, row_scale)
-
-
-def naive_count_sketch(X, buckets, turns, n_columns):
-    out = np.zeros((len(X), n_columns), dtype=complex)
-    for k in range(X.shape[1]):
-        out[:, buckets[k]] += 1j ** float(turns[k]) * X[:, k]
-    return out
-
-
-def naive_sorf(X, signs, n_columns):
-    _blocks, _, d = signs.shape
-    padded = np.zeros((len(X), d))
-    padded[:, : X.shape[1]] = X
-    H = scipy.linalg.hadamard(d)
-    out = [(((padded * s[0]) @ H * s[1]) @ H * s[2]) @ H for s in signs]
-    return np.concatenate(out, axis=1)[:, :n_columns]
-
-
-def scaled(features, scale, row_scale):
-    return features * scale * (1 if row_scale is None else row_scale[:, None].astype(float))
-
-
-# Data, and outputs with all kinds of strides. Elements around an output must stay as they are.
-
-GUARD = -12345.0
+def power_of_two(n):
+    return 1 << max(0, (n - 1).bit_length())
 
 
 def random_turns(rng, shape, is_complex):
@@ -95,10 +44,64 @@ def random_turns(rng, shape, is_complex):
     return turns.astype(np.int8)
 
 
-def random_places(rng, degree, blocks, d):
-    return np.stack(
-        [np.stack([rng.permutation(d) for _ in range(blocks)]) for _ in range(degree)]
-    ).astype(np.int32)
+def random_weights(kernel, rng, d_in, D, degree, is_complex, blocks=None, d=None):
+    """Weights for D columns of rows with d_in coordinates; blocks are of d."""
+    d = d or power_of_two(d_in)
+    blocks = blocks or -(-D // d)
+    if kernel == "tensor_srht":
+        order = [[rng.permutation(d) for _ in range(blocks)] for _ in range(degree)]
+        places = np.array(order, np.int32).reshape(degree, blocks, d)
+        return random_turns(rng, places.shape, is_complex), places
+    if kernel == "sign_projection":
+        return (random_turns(rng, (degree, D, d_in), is_complex),)
+    if kernel in ("count_sketch", "tensor_sketch"):
+        shape = (degree, d_in) if kernel == "tensor_sketch" else d_in
+        buckets = rng.integers(0, D, shape).astype(np.int32)
+        return buckets, random_turns(rng, shape, is_complex)
+    return (rng.choice(np.array([-1, 1], np.int8), (blocks, 3, d)),) if kernel == "sorf" else ()
+
+
+def run(kernel, X, weights, out_re, out_im=None, scale=1.0, row_scale=None):
+    """Call a kernel once; weights are prepared where it wants that."""
+    if kernel not in PREPARED:
+        getattr(cpp, kernel)(X, *weights, out_re, *([] if out_im is None else [out_im]))
+        return
+    columns = () if kernel == "sign_projection" else (out_re.shape[1],)
+    form = (*columns, out_im is not None, X.dtype == np.float32)
+    prepare = getattr(cpp, f"prepare_{kernel}")
+    prepare(*weights, *form)(X, scale, out_re, out_im, row_scale)
+
+
+def naive(kernel, X, weights, D):
+    """The columns in double precision, formula by formula."""
+    X = X.astype(float)
+    n, d = len(X), weights[0].shape[-1] if kernel in HADAMARD else X.shape[1]
+    padded = np.pad(X, ((0, 0), (0, d - X.shape[1])))
+    if kernel == "sign_projection":
+        return np.prod(np.einsum("nk,jlk->jnl", X, 1j ** weights[0].astype(float)), axis=0)
+    if kernel == "count_sketch":
+        out = np.zeros((n, D), dtype=complex)
+        for k, (bucket, turn) in enumerate(zip(*weights, strict=True)):
+            out[:, bucket] += 1j ** float(turn) * X[:, k]
+        return out
+    if kernel == "tensor_sketch":
+        counts = [naive("count_sketch", X, pair, D) for pair in zip(*weights, strict=True)]
+        return np.fft.ifft(np.prod(np.fft.fft(counts, axis=2), axis=0), axis=1)
+    H = scipy.linalg.hadamard(d, dtype=float)
+    if kernel == "fwht":
+        return X @ H
+    if kernel == "sorf":
+        blocks = [(((padded * s[0]) @ H * s[1]) @ H * s[2]) @ H for s in weights[0]]
+        return np.concatenate(blocks, axis=1)[:, :D]
+    turns, places = weights
+    features = np.ones((n, *turns.shape[1:]), dtype=complex)
+    for factor, order in zip(1j ** turns.astype(float), places, strict=True):
+        for b in range(len(factor)):
+            features[:, b] *= ((padded * factor[b]) @ H)[:, order[b]]
+    return features.reshape(n, turns[0].size)[:, :D]
+
+
+GUARD = -12345.0
 
 
 class Outputs:
@@ -134,32 +137,111 @@ class Outputs:
         return value
 
 
-def assert_near(actual, expected, dtype, size):
-    """Errors are relative to the size of a row's features before cancellation."""
+def check(kernel, X, weights, D, degree, is_complex, layouts, scale=1.0, row_scale=None):
+    """A kernel equals its formula; errors are relative to a row's size before cancellation."""
+    dtype = X.dtype.type
+    factor = 1.0
+    if kernel in PREPARED:
+        factor = scale * (1.0 if row_scale is None else row_scale[:, None].astype(float))
+    expected = factor * naive(kernel, X, weights, D)
+    size = np.abs(X.astype(float)).sum(axis=1, keepdims=True)
+    size = size**degree if kernel in PREPARED else size
+    size = size * (weights[0].shape[-1] if kernel == "sorf" else np.abs(factor))
     bound = 64 * np.finfo(dtype).eps * np.maximum(size, np.finfo(dtype).tiny)
-    assert actual.shape == expected.shape
-    assert np.all(np.abs(actual - expected) <= bound)
+    if kernel == "tensor_sketch":  # the largest feature is a scale of its own
+        largest = np.abs(expected).max(initial=np.finfo(dtype).tiny)
+        bound = np.minimum(bound, {np.float32: 1e-6, np.float64: 1e-14}[dtype] * largest)
+    for layout in layouts:
+        out = Outputs(layout, len(X), D, dtype, is_complex)
+        run(kernel, X, weights, out.re, out.im, scale, row_scale)
+        actual = out.value()
+        assert actual.shape == expected.shape
+        assert np.all(np.abs(actual - expected) <= bound)
 
 
-def norm_power(X, degree, scale=1.0):
-    return abs(scale) * np.abs(X.astype(float)).sum(axis=1, keepdims=True) ** degree
+def sizes(kernel, d):
+    """(d_in, columns, degree, rows, blocks): all special cases of a size d."""
+    if kernel == "fwht":
+        return [(d, d, 1, n, None) for n in ROWS]
+    if kernel == "tensor_srht":
+        return [
+            (d, d, 1, 9, 1),
+            (d - d // 3, max(1, 2 * d - d // 3), 3, 3, 2),
+            (d, d + 1, 4, 1, 2),
+            (d // 2 + 1, 2 * d, 2, 8, 3),  # a block that is not used
+            (d, max(1, d // 64), 2, 2, 1),  # a small part of a block
+            (d, d + max(1, d // 8), 3, 2, 2),
+        ]
+    if kernel == "sorf":
+        return [(d_in, 2 * d - d // 3, 1, 5, 2) for d_in in {d, d // 2 + 1}]
+    if kernel == "sign_projection":
+        shapes = [(1, 1, 3), (3, 700, 17), (7, 64, 33), (2, 1500, 5)]
+        return [(d, D, degree, n, None) for degree, D, n in shapes]
+    if kernel == "count_sketch":
+        return [(d, D, 1, 13, None) for D in (1, 3, 9, 64, 1000)]
+    return [(11, d, 3, 9, None), (1, d, 1, 3, None), (40, d, 5, 2, None)]
+
+
+POWERS = [2**k for k in range(13)]
+SIZES = {
+    "fwht": POWERS,
+    "tensor_srht": POWERS,
+    "sorf": [1, 2, 4, 8, 64, 128, 1024, 2048],
+    "sign_projection": [1, 2, 5, 6, 7, 8, 9, 23, 24, 25, 64, 100, 257],
+    "count_sketch": [1, 3, 100, 1024],
+    "tensor_sketch": LENGTHS,
+}
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("d", [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096])
-def test_fwht(d, dtype):
+@pytest.mark.parametrize(
+    ("kernel", "d", "is_complex"),
+    [(k, d, c) for k in KERNELS for d in SIZES[k] for c in (False, True) if not (c and k in REAL)],
+)
+def test_every_size(kernel, d, is_complex, dtype):
     rng = np.random.default_rng(d)
-    H = scipy.linalg.hadamard(d, dtype=float)
-    for n in ROWS:
-        X = rng.standard_normal((n, d)).astype(dtype)
-        expected = X.astype(float) @ H
-        for layout in LAYOUTS:
-            out = Outputs(layout, n, d, dtype, False)
-            cpp.fwht(X, out.re)
-            assert_near(out.value(), expected, dtype, norm_power(X, 1))
-        in_place = X.copy()
-        cpp.fwht(in_place, in_place)
-        assert_near(in_place, expected, dtype, norm_power(X, 1))
+    for d_in, D, degree, n, blocks in sizes(kernel, d):
+        if d * D > 2**22 and kernel == "tensor_srht":
+            continue
+        X = rng.standard_normal((n, d_in)).astype(dtype)
+        weights = random_weights(kernel, rng, d_in, D, degree, is_complex, blocks)
+        row_scale = rng.standard_normal(n).astype(dtype)
+        layouts = LAYOUTS if kernel == "fwht" else ["complex" if is_complex else "planar"]
+        check(kernel, X, weights, D, degree, is_complex, layouts, 0.5, row_scale)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("n", ROWS)
+def test_every_layout_of_outputs(n, dtype):
+    rng = np.random.default_rng(n)
+    row_scale = rng.standard_normal(2 * n).astype(dtype)[::2]
+    for kernel in set(KERNELS) - {"fwht"}:
+        for is_complex in {False, kernel not in REAL}:
+            X, D = rng.standard_normal((n, 13)).astype(dtype), 42
+            weights = random_weights(kernel, rng, 13, D, 2, is_complex)
+            check(kernel, X, weights, D, 2, is_complex, LAYOUTS, -0.7, row_scale)
+
+
+@settings(max_examples=300, deadline=None)
+@given(data=st.data())
+def test_fuzzed_shapes_and_strides(data):
+    rng = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1), label="seed"))
+    dtype = data.draw(st.sampled_from(DTYPES))
+    kernel, layout = (data.draw(st.sampled_from(names)) for names in (KERNELS[:-1], LAYOUTS))
+    is_complex = data.draw(st.booleans()) and kernel not in REAL
+    n, degree, blocks = (data.draw(st.integers(*limits)) for limits in [(0, 20), (1, 4), (1, 3)])
+    d = 2 ** data.draw(st.integers(0, 8))
+    d_in = data.draw(st.integers(1, d))
+    D = data.draw(st.integers(1 if "sketch" in kernel else 0, blocks * d))
+    step, offset = data.draw(st.sampled_from([-2, -1, 1, 3])), data.draw(st.integers(0, 3))
+    whole = rng.standard_normal((max(1, n) * abs(step), d_in + offset)).astype(dtype)
+    X = whole[::step, offset:][:n]
+    weights = random_weights(kernel, rng, d_in, D, degree, is_complex, blocks, d)
+    if kernel == "tensor_sketch" and not cpp.has_small_factors(D):
+        with pytest.raises(ValueError, match="prime factors"):
+            check(kernel, X, weights, D, degree, is_complex, [layout])
+        return
+    check(kernel, X, weights, D, degree, is_complex, [layout])
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -176,169 +258,70 @@ def test_large_fwht_by_its_inverse_and_a_sampled_column(log2_d, dtype):
     assert np.array_equal(out, X * d)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("is_complex", [False, True])
-@pytest.mark.parametrize("d", [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096])
-def test_tensor_srht(d, is_complex, dtype):
-    rng = np.random.default_rng(d)
-    for degree, blocks, D, d_in, n in [
-        (1, 1, d, d, 9),
-        (3, 2, max(1, 2 * d - d // 3), d - d // 3, 3),
-        (4, 2, d + 1, d, 1),
-        (2, 3, 2 * d, d // 2 + 1, 8),  # a block that is not used
-        (2, 1, max(1, d // 64), d, 2),  # a small part of a block
-        (3, 2, d + max(1, d // 8), d, 2),
-    ]:
-        if d_in > d or blocks * d < D or d * D > 2**22:
-            continue
-        X = rng.standard_normal((n, d_in)).astype(dtype)
-        turns, places = (
-            random_turns(rng, (degree, blocks, d), is_complex),
-            random_places(rng, degree, blocks, d),
-        )
-        row_scale = rng.standard_normal(n).astype(dtype)
-        out = Outputs("complex" if is_complex else "planar", n, D, dtype, is_complex)
-        tensor_srht(X, turns, places, 0.5, out.re, out.im, row_scale)
-        expected = naive_tensor_srht(X, turns, places, 0.5, D, row_scale)
-        assert_near(
-            out.value(), expected, dtype, norm_power(X, degree, 0.5) * np.abs(row_scale)[:, None]
-        )
+def test_degree_one_of_small_integers_is_almost_the_count_sketch():
+    rng = np.random.default_rng(0)
+    X = rng.integers(-3, 4, (8, 50)).astype(np.float32)
+    weights = random_weights("tensor_sketch", rng, 50, 320, 1, False)
+    counts, features = np.empty((8, 320), np.float32), np.empty((8, 320), np.float32)
+    run("count_sketch", X, [part[0] for part in weights], counts)
+    run("tensor_sketch", X, weights, features)
+    np.testing.assert_array_equal(np.round(features), counts)
+
+
+def test_which_lengths_a_tensor_sketch_takes():
+    def largest_prime(n):
+        primes = [p for p in range(2, n + 1) if n % p == 0 and all(p % q for q in range(2, p))]
+        return max(primes, default=1)
+
+    for n in (*range(1, 600), 127 * 131, 127 * 113, 1 << 20):
+        assert cpp.has_small_factors(n) == (largest_prime(n) <= 127 if n < 1 << 20 else True)
+    for n in (-1, 0, 1 << 21, 997, 3**13):
+        assert not cpp.has_small_factors(n)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("is_complex", [False, True])
-@pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("n", ROWS)
-def test_every_layout_of_outputs(n, layout, is_complex, dtype):
-    rng = np.random.default_rng(n)
-    d, d_in, D, degree = 16, 13, 43, 2
-    X = rng.standard_normal((n, d_in)).astype(dtype)
-    row_scale = rng.standard_normal(2 * n).astype(dtype)[::2]
-
-    turns, places = random_turns(rng, (degree, 3, d), is_complex), random_places(rng, degree, 3, d)
-    out = Outputs(layout, n, D, dtype, is_complex)
-    tensor_srht(X, turns, places, 2.0, out.re, out.im, row_scale)
-    size = norm_power(X, degree, 2.0) * np.abs(row_scale)[:, None]
-    assert_near(out.value(), naive_tensor_srht(X, turns, places, 2.0, D, row_scale), dtype, size)
-
-    turns = random_turns(rng, (degree, D, d_in), is_complex)
-    out = Outputs(layout, n, D, dtype, is_complex)
-    sign_projection(X, turns, 2.0, out.re, out.im, row_scale)
-    assert_near(out.value(), naive_sign_projection(X, turns, 2.0, row_scale), dtype, size)
-
-    turns, buckets = random_turns(rng, d_in, is_complex), rng.integers(0, D, d_in).astype(np.int32)
-    out = Outputs(layout, n, D, dtype, is_complex)
-    cpp.count_sketch(X, buckets, turns, out.re, out.im)
-    assert_near(out.value(), naive_count_sketch(X, buckets, turns, D), dtype, norm_power(X, 1))
-
-    if not is_complex:
-        signs = rng.choice(np.array([-1, 1], np.int8), (3, 3, d))
-        out = Outputs(layout, n, D, dtype, is_complex)
-        cpp.sorf(X, signs, out.re)
-        assert_near(out.value(), naive_sorf(X, signs, D), dtype, d * norm_power(X, 1))
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("is_complex", [False, True])
-@pytest.mark.parametrize("d_in", [1, 2, 5, 6, 7, 8, 9, 23, 24, 25, 64, 100, 257])
-def test_sign_projection(d_in, is_complex, dtype):
-    rng = np.random.default_rng(d_in)
-    for degree, D, n in [(1, 1, 3), (3, 700, 17), (7, 64, 33), (2, 1500, 5)]:
-        X = rng.standard_normal((n, d_in)).astype(dtype)
-        turns = random_turns(rng, (degree, D, d_in), is_complex)
-        out = Outputs("planar", n, D, dtype, is_complex)
-        sign_projection(X, turns, 1.0, out.re, out.im)
-        assert_near(out.value(), naive_sign_projection(X, turns, 1.0), dtype, norm_power(X, degree))
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("is_complex", [False, True])
-@pytest.mark.parametrize(
-    ("d_in", "D"), [(1, 1), (1, 9), (100, 3), (100, 64), (3, 1000), (1024, 1024)]
-)
-def test_count_sketch(d_in, D, is_complex, dtype):
-    rng = np.random.default_rng(d_in)
-    X = rng.standard_normal((13, d_in)).astype(dtype)
-    turns, buckets = random_turns(rng, d_in, is_complex), rng.integers(0, D, d_in).astype(np.int32)
-    out = Outputs("complex" if is_complex else "planar", 13, D, dtype, is_complex)
-    cpp.count_sketch(X, buckets, turns, out.re, out.im)
-    assert_near(out.value(), naive_count_sketch(X, buckets, turns, D), dtype, norm_power(X, 1))
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("d", [1, 2, 4, 8, 64, 128, 1024, 2048])
-def test_sorf(d, dtype):
-    rng = np.random.default_rng(d)
-    for d_in in {d, d // 2 + 1}:
-        X = rng.standard_normal((5, d_in)).astype(dtype)
-        signs = rng.choice(np.array([-1, 1], np.int8), (2, 3, d))
-        D = 2 * d - d // 3
-        out = Outputs("planar", 5, D, dtype, False)
-        cpp.sorf(X, signs, out.re)
-        assert_near(out.value(), naive_sorf(X, signs, D), dtype, d * norm_power(X, 1))
+@pytest.mark.parametrize("shape", [(0, 3), (1, 1), (3, 31), (7, 32), (5, 100), (2, 1000)])
+def test_largest_entry(shape, dtype):
+    X = np.random.default_rng(0).standard_normal(shape).astype(dtype)
+    assert cpp.largest_entry(X) == np.abs(X).max(initial=0)
+    assert cpp.largest_entry(X[::-2]) == np.abs(X[::-2]).max(initial=0)
+    for place in range(0, X.size, 7):
+        for value in (-7e30, np.inf, -np.inf, np.nan, -np.nan):
+            Y = X.copy()
+            Y.flat[place] = value
+            np.testing.assert_equal(cpp.largest_entry(Y), float(np.abs(dtype(value))))
 
 
 # One row, one result: bits do not depend on the batch, the layout or the instruction set.
 
 
 @functools.cache
-def weights_of_all(d_in, is_complex):
+def weights_of_all(kernel, d_in, is_complex):
+    # dense weights take D d_in entries to unpack: a few blocks of columns are enough
+    D = power_of_two(d_in) * 3 // 2
+    D = min(D, 400) if kernel == "sign_projection" else D
     rng = np.random.default_rng(d_in)
-    d = 1 << max(0, (d_in - 1).bit_length())
-    D = d + d // 2
-    return {
-        "srht": (random_turns(rng, (3, 2, d), is_complex), random_places(rng, 3, 2, d)),
-        # dense weights take D d_in entries to unpack: a few blocks of columns are enough
-        "signs": random_turns(rng, (2, min(D, 400), d_in), is_complex),
-        "count": (rng.integers(0, D, d_in).astype(np.int32), random_turns(rng, d_in, is_complex)),
-        "convolution": (
-            rng.integers(0, D, (2, d_in)).astype(np.int32),
-            random_turns(rng, (2, d_in), is_complex),
-        ),
-        "sorf": rng.choice(np.array([-1, 1], np.int8), (2, 3, d)),
-        "frequencies": rng.standard_normal((3, d_in, 16)),
-    }
+    return max(D, 1), random_weights(kernel, rng, d_in, max(D, 1), 2, is_complex)
 
 
-def all_features(X, planar=True):
+def all_features(X, layout="planar"):
     """Every kernel on X, side by side; weights depend on the dimension alone."""
     n, d_in = X.shape
-    d = 1 << max(0, (d_in - 1).bit_length())
-    D = d + d // 2
     results = []
-    for is_complex in (False, True):
-        weights = weights_of_all(d_in, is_complex)
-        for kernel in ("srht", "signs", "count", "convolution"):
-            shape = (n, min(D, 400) if kernel == "signs" else D)
-            if planar:
-                re, im = np.empty(shape, X.dtype), np.empty(shape, X.dtype)
-            else:
-                whole = np.empty(shape, np.result_type(X.dtype, np.complex64))
-                re, im = whole.real, whole.imag
-            planes = (re, im) if is_complex else (re, None)
-            if kernel == "srht":
-                tensor_srht(X, *weights["srht"], 0.3, *planes, (X[:, 0] * X[:, 0]).copy())
-            elif kernel == "signs":
-                sign_projection(X, weights["signs"], 0.3, *planes)
-            elif kernel == "convolution":
-                tensor_sketch(X, *weights["convolution"], 0.3, *planes)
-            else:
-                cpp.count_sketch(X, *weights["count"], *planes)
-            results += [plane for plane in planes if plane is not None]
-    sorf = np.empty((n, D), X.dtype)
-    cpp.sorf(X, weights["sorf"], sorf)
-    fwht = np.zeros((n, d), X.dtype)
-    fwht[:, :d_in] = X
+    for kernel in KERNELS[:-1]:
+        for is_complex in {False, kernel not in REAL}:
+            D, weights = weights_of_all(kernel, d_in, is_complex)
+            out = Outputs(layout, n, D, X.dtype, is_complex)
+            run(kernel, X, weights, out.re, out.im, 0.3, (X[:, 0] * X[:, 0]).copy())
+            results += [plane for plane in (out.re, out.im) if plane is not None]
+    fwht = np.pad(X, ((0, 0), (0, power_of_two(d_in) - d_in)))
     cpp.fwht(fwht, fwht)
-    waves = np.empty((2, n, D), X.dtype)
-    cpp.waves(sorf, 0.3, *waves)
-    if planar:
-        products = np.empty((2, n, 37), X.dtype)
-    else:
-        products = np.empty((n, 37), np.result_type(X.dtype, np.complex64))
-        products = products.real, products.imag
-    cpp.waves(X, 0.3, *products, weights["frequencies"].astype(X.dtype))
-    return np.concatenate([*results, sorf, fwht, *waves, *products], axis=1)
+    waves, products = (Outputs(layout, n, D, X.dtype, True) for D in (fwht.shape[1], 37))
+    cpp.waves(fwht, 0.3, waves.re, waves.im)
+    frequencies = np.random.default_rng(d_in).standard_normal((3, d_in, 16)).astype(X.dtype)
+    cpp.waves(X, 0.3, products.re, products.im, frequencies)
+    results += [fwht, waves.re, waves.im, products.re, products.im]
+    return np.concatenate(results, axis=1)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -347,7 +330,7 @@ def test_bits_do_not_depend_on_batch_or_layout(d_in, dtype):
     n = 37
     X = np.random.default_rng(0).standard_normal((n, d_in)).astype(dtype)
     expected = all_features(X)
-    assert np.array_equal(all_features(X, planar=False), expected)
+    assert np.array_equal(all_features(X, "complex"), expected)
     for size in [1, 3, 8, 20]:
         pieces = [all_features(X[i : i + size]) for i in range(0, n, size)]
         assert np.array_equal(np.concatenate(pieces), expected)
@@ -358,13 +341,20 @@ def test_bits_do_not_depend_on_batch_or_layout(d_in, dtype):
 ISA_SCRIPT = """
 import sys, hashlib, numpy as np
 sys.path[:0] = sys.argv[1:]
-from _backends.test_kernels import all_features
+from _backends.test_kernels import all_features, random_weights, run
 from dotsketch._backends import cpp
-digest = hashlib.sha256()
+digest, rng = hashlib.sha256(), np.random.default_rng(0)
 for dtype in (np.float32, np.float64):
     for d_in in (3, 64, 100, 1000):
-        X = np.random.default_rng(0).standard_normal((19, d_in)).astype(dtype)
+        X = rng.standard_normal((19, d_in)).astype(dtype)
         digest.update(all_features(X).tobytes())
+    for D in (2, 35, 120, 127, 320, 1024, 3 * 49):
+        X = rng.standard_normal((3, 20)).astype(dtype)
+        for is_complex in (False, True):
+            out = np.zeros((2, 3, D), dtype)
+            weights = random_weights("tensor_sketch", rng, 20, D, 3, is_complex)
+            run("tensor_sketch", X, weights, out[0], out[1] if is_complex else None)
+            digest.update(out.tobytes())
 print(cpp.ISA, digest.hexdigest())
 """
 
@@ -382,14 +372,14 @@ def run_with_environment(script, **environment):
 def test_bits_do_not_depend_on_the_instruction_set():
     digests = {}
     for isa in ("baseline", "v3", "v4"):
-        run = run_with_environment(ISA_SCRIPT, DOTSKETCH_ISA=isa)
-        if run.returncode == 0:
-            name, digest = run.stdout.split()
+        done = run_with_environment(ISA_SCRIPT, DOTSKETCH_ISA=isa)
+        if done.returncode == 0:
+            name, digest = done.stdout.split()
             assert name == isa
             digests[isa] = digest
         else:
-            assert isa != "baseline", run.stderr
-            assert "this CPU lacks it" in run.stderr
+            assert isa != "baseline", done.stderr
+            assert "this CPU lacks it" in done.stderr
     assert len(set(digests.values())) == 1, digests
 
 
@@ -435,225 +425,147 @@ def test_nonfinite_values_stay_in_their_row(poison):
 
 
 def test_rows_may_have_any_stride_and_be_read_only():
-    rng = np.random.default_rng(0)
-    whole = rng.standard_normal((40, 30))
+    whole = np.random.default_rng(0).standard_normal((40, 30))
     whole.flags.writeable = False
-    for X in [
-        whole[::3, 2:21],
-        whole[::-1, 5:],
-        np.broadcast_to(whole[0], (9, 30)),
-        whole[:1].T[:1],
-    ]:
+    repeated = np.broadcast_to(whole[0], (9, 30))
+    for X in (whole[::3, 2:21], whole[::-1, 5:], repeated, whole[:1].T[:1]):
         assert np.array_equal(all_features(X), all_features(X.copy()))
 
 
 # Wrong arguments raise with a remedy and never crash.
 
-
-def srht_arguments(**changes):
-    arguments = {
-        "X": np.zeros((3, 6)),
-        "turns": np.zeros((2, 2, 8), np.int8),
-        "places": np.tile(np.arange(8, dtype=np.int32), (2, 2, 1)),
-        "scale": 1.0,
-        "out_re": np.zeros((3, 12)),
-        "out_im": None,
-        "row_scale": None,
-    }
-    return {**arguments, **changes}
-
-
 READ_ONLY = np.zeros((3, 12))
 READ_ONLY.flags.writeable = False
+I8, I32 = np.int8, np.int32
+PERMUTATIONS = np.tile(np.arange(8, dtype=I32), (2, 2, 1))
+ARGUMENTS = {
+    "tensor_srht": {
+        "X": np.zeros((3, 6)), "weights": (np.zeros((2, 2, 8), I8), PERMUTATIONS),
+        "out_re": np.zeros((3, 12)),
+    },
+    "sign_projection": {
+        "X": np.zeros((3, 4)), "weights": (np.zeros((2, 5, 4), I8),), "out_re": np.zeros((3, 5))
+    },
+    "tensor_sketch": {
+        "X": np.zeros((3, 4)), "weights": (np.zeros((2, 4), I32), np.zeros((2, 4), I8)),
+        "out_re": np.zeros((3, 6)),
+    },
+    "count_sketch": {
+        "X": np.zeros((3, 4)), "weights": (np.zeros(4, I32), np.zeros(4, I8)),
+        "out_re": np.zeros((3, 5)),
+    },
+    "sorf": {
+        "X": np.zeros((3, 4)), "weights": (np.ones((1, 3, 4), I8),), "out_re": np.zeros((3, 4))
+    },
+    "fwht": {"X": np.zeros((3, 4)), "weights": (), "out_re": np.zeros((3, 4))},
+}  # fmt: skip
+
+
+def turns(values):
+    return {"weights": (values, PERMUTATIONS)}
+
+
+def places(values):
+    return {"weights": (np.zeros((2, 2, 8), I8), values)}
+
+
+COMPLEX = {"out_im": np.zeros((3, 12))}
+SRHT_WRONG = [
+    ({"X": np.zeros((3, 6), I32)}, TypeError, "float64, as these weights"),
+    ({"X": np.zeros((3, 6), np.complex128)}, TypeError, "float64, as these weights"),
+    ({"X": np.zeros((3, 6), np.float32)}, TypeError, "float32, as X"),
+    ({"X": np.zeros(6)}, ValueError, "2 axes"),
+    ({"X": np.zeros((6, 3)).T}, ValueError, "contiguous"),
+    ({"X": np.zeros((3, 9))}, ValueError, "1 to 8"),
+    ({"X": np.zeros((3, 0))}, ValueError, "1 to 8"),
+    ({"X": np.zeros((4, 6))}, ValueError, "rows"),
+    (turns(np.zeros((2, 2, 8), I32)), TypeError, "int8"),
+    (turns(np.zeros((2, 8), I8)), ValueError, "3 axes"),
+    (turns(np.ones((2, 2, 8), I8)), ValueError, "0 or 2"),
+    (turns(np.full((2, 2, 8), 4, I8)) | COMPLEX, ValueError, "0, 1, 2 or 3"),
+    (turns(np.full((2, 2, 8), -1, I8)) | COMPLEX, ValueError, "0, 1, 2 or 3"),
+    (turns(np.zeros((2, 2, 16), I8)[:, :, ::2]), ValueError, "C-contiguous"),
+    (turns(np.zeros((1, 2, 8), I8)), ValueError, "same shape"),
+    (places(np.zeros((2, 2, 8), I32)), ValueError, "permutation"),
+    (places(PERMUTATIONS + I32(1)), ValueError, "permutation"),
+    (places(PERMUTATIONS - I32(1)), ValueError, "permutation"),
+    ({"out_re": np.zeros((3, 17))}, ValueError, "more blocks"),
+    ({"out_re": READ_ONLY}, TypeError, "incompatible function arguments"),
+    ({"out_im": np.zeros((3, 11))}, ValueError, "same shape"),
+    ({"row_scale": np.zeros(2)}, ValueError, "row_scale"),
+    ({"row_scale": np.zeros(3, np.float32)}, TypeError, "row_scale"),
+    ({"weights": (np.zeros((1, 1, 6), I8), PERMUTATIONS[:1, :1, :6])}, ValueError, "power of two"),
+    ({"weights": (np.zeros((0, 2, 8), I8), PERMUTATIONS[:0])}, ValueError, "degree"),
+]
+HASHES = np.zeros((2, 4), I32), np.zeros((2, 4), I8)
+MISALIGNED = np.zeros(8 * 12 + 1, np.uint8)[1:].view(np.float64).reshape(3, 4)
+OTHERS_WRONG = [
+    ("sign_projection", {"weights": (np.zeros((2, 5, 3), I8),)}, "X has 4 columns; .* are for 3"),
+    ("sign_projection", {"weights": (np.zeros((2, 4, 4), I8),)}, "has 4 columns, not 5"),
+    ("sign_projection", {"weights": (np.ones((2, 5, 4), I8),)}, "0 or 2"),
+    ("sign_projection", {"weights": (np.zeros((0, 5, 4), I8),)}, "degree"),
+    ("tensor_sketch", {"out_re": np.zeros((3, 131))}, "prime factors above 127"),
+    ("tensor_sketch", {"out_re": np.zeros((3, 0))}, "1 to 2\\^20 columns"),
+    ("tensor_sketch", {"out_re": np.zeros((2, 6))}, "2 rows, X has 3"),
+    (
+        "tensor_sketch",
+        {"weights": (HASHES[0] + I32(6), HASHES[1])},
+        "buckets must lie in 0, ..., 5",
+    ),
+    ("tensor_sketch", {"weights": (HASHES[0] - I32(1), HASHES[1])}, "buckets must lie"),
+    (
+        "tensor_sketch",
+        {"weights": (HASHES[0][:, :3].copy(), HASHES[1])},
+        r"are \(2, 3\) and \(2, 4",
+    ),
+    ("tensor_sketch", {"weights": (HASHES[0][:1], HASHES[1])}, r"are \(1, 4\) and \(2, 4\)"),
+    ("tensor_sketch", {"weights": (HASHES[0], HASHES[1] + I8(1))}, "0 or 2"),
+    ("tensor_sketch", {"weights": (HASHES[0], HASHES[1] + I8(4))}, "0, 1, 2 or 3"),
+    ("tensor_sketch", {"row_scale": np.zeros(2)}, "row_scale"),
+    ("tensor_sketch", {"weights": (HASHES[0][:0], HASHES[1][:0])}, "at least one degree"),
+    ("count_sketch", {"weights": (np.full(4, 5, I32), np.zeros(4, I8))}, "buckets must lie"),
+    ("count_sketch", {"weights": (np.full(4, -1, I32), np.zeros(4, I8))}, "buckets must lie"),
+    ("count_sketch", {"weights": (np.zeros(3, I32), np.zeros(4, I8))}, "buckets and turns"),
+    ("sorf", {"weights": (np.zeros((1, 3, 4), I8),)}, "1 or -1"),
+    ("sorf", {"weights": (np.ones((1, 2, 4), I8),)}, "shape"),
+    ("sorf", {"weights": (np.ones((1, 3, 2), I8),), "out_re": np.zeros((3, 2))}, "1 to 2"),
+    ("sorf", {"out_re": np.zeros((3, 5))}, "more blocks"),
+    ("fwht", {"X": np.zeros((3, 6)), "out_re": np.zeros((3, 6))}, "power of two"),
+    ("fwht", {"X": np.zeros((3, 0)), "out_re": np.zeros((3, 0))}, "power of two"),
+    ("fwht", {"out_re": np.zeros((3, 8))}, "same shape"),
+    ("fwht", {"X": MISALIGNED}, "aligned"),
+]
+TYPES_WRONG = [
+    ({"X": [[1.0, 2.0]]}, "incompatible"),
+    ({"out_re": np.zeros((3, 4), np.float32)}, "float64, as X"),
+    ({"X": np.zeros((3, 4), I32)}, "float32 or float64"),
+    ({"X": np.zeros((3, 4), np.complex128)}, "float32 or float64"),
+]
 
 
 @pytest.mark.parametrize(
-    ("changes", "error", "message"),
+    ("kernel", "changes", "error", "message"),
     [
-        ({"X": np.zeros((3, 6), np.int32)}, TypeError, "float64, as these weights"),
-        ({"X": np.zeros((3, 6), np.complex128)}, TypeError, "float64, as these weights"),
-        ({"X": np.zeros((3, 6), np.float32)}, TypeError, "float32, as X"),
-        ({"X": np.zeros(6)}, ValueError, "2 axes"),
-        ({"X": np.zeros((6, 3)).T}, ValueError, "contiguous"),
-        ({"X": np.zeros((3, 9))}, ValueError, "1 to 8"),
-        ({"X": np.zeros((3, 0))}, ValueError, "1 to 8"),
-        ({"X": np.zeros((4, 6))}, ValueError, "rows"),
-        ({"turns": np.zeros((2, 2, 8), np.int32)}, TypeError, "int8"),
-        ({"turns": np.zeros((2, 8), np.int8)}, ValueError, "3 axes"),
-        ({"turns": np.ones((2, 2, 8), np.int8)}, ValueError, "0 or 2"),
-        (
-            {"turns": np.full((2, 2, 8), 4, np.int8), "out_im": np.zeros((3, 12))},
-            ValueError,
-            "0, 1, 2 or 3",
-        ),
-        (
-            {"turns": np.full((2, 2, 8), -1, np.int8), "out_im": np.zeros((3, 12))},
-            ValueError,
-            "0, 1, 2 or 3",
-        ),
-        ({"turns": np.zeros((2, 2, 16), np.int8)[:, :, ::2]}, ValueError, "C-contiguous"),
-        ({"turns": np.zeros((1, 2, 8), np.int8)}, ValueError, "same shape"),
-        ({"places": np.zeros((2, 2, 8), np.int32)}, ValueError, "permutation"),
-        (
-            {"places": np.tile(np.arange(1, 9, dtype=np.int32), (2, 2, 1))},
-            ValueError,
-            "permutation",
-        ),
-        (
-            {"places": np.tile(np.arange(-1, 7, dtype=np.int32), (2, 2, 1))},
-            ValueError,
-            "permutation",
-        ),
-        ({"out_re": np.zeros((3, 17))}, ValueError, "more blocks"),
-        ({"out_re": READ_ONLY}, TypeError, "incompatible function arguments"),
-        ({"out_im": np.zeros((3, 11))}, ValueError, "same shape"),
-        ({"row_scale": np.zeros(2)}, ValueError, "row_scale"),
-        ({"row_scale": np.zeros(3, np.float32)}, TypeError, "row_scale"),
-        (
-            {
-                "turns": np.zeros((1, 1, 6), np.int8),
-                "places": np.arange(6, dtype=np.int32).reshape(1, 1, 6),
-            },
-            ValueError,
-            "power of two",
-        ),
-        (
-            {"turns": np.zeros((0, 2, 8), np.int8), "places": np.zeros((0, 2, 8), np.int32)},
-            ValueError,
-            "degree",
-        ),
+        *(("tensor_srht", *wrong) for wrong in SRHT_WRONG),
+        *((kernel, changes, ValueError, message) for kernel, changes, message in OTHERS_WRONG),
+        *(("fwht", changes, TypeError, message) for changes, message in TYPES_WRONG),
     ],
 )
-def test_tensor_srht_refuses(changes, error, message):
-    tensor_srht(**srht_arguments())
+def test_wrong_arguments_are_refused(kernel, changes, error, message):
+    run(kernel, **ARGUMENTS[kernel])
     with pytest.raises(error, match=message):
-        tensor_srht(**srht_arguments(**changes))
-
-
-def test_other_kernels_refuse():
-    X, int8, int32 = np.zeros((3, 4)), np.int8, np.int32
-    cases = [
-        (cpp.fwht, (np.zeros((3, 6)), np.zeros((3, 6))), "power of two"),
-        (cpp.fwht, (np.zeros((3, 0)), np.zeros((3, 0))), "power of two"),
-        (cpp.fwht, (X, np.zeros((3, 8))), "same shape"),
-        (
-            sign_projection,
-            (X, np.zeros((2, 5, 3), int8), 1.0, np.zeros((3, 5))),
-            "X has 4 columns; these weights are for 3",
-        ),
-        (
-            sign_projection,
-            (X, np.zeros((2, 4, 4), int8), 1.0, np.zeros((3, 5))),
-            "has 4 columns, not 5",
-        ),
-        (sign_projection, (X, np.ones((2, 5, 4), int8), 1.0, np.zeros((3, 5))), "0 or 2"),
-        (sign_projection, (X, np.zeros((0, 5, 4), int8), 1.0, np.zeros((3, 5))), "degree"),
-        (
-            cpp.count_sketch,
-            (X, np.full(4, 5, int32), np.zeros(4, int8), np.zeros((3, 5))),
-            "buckets must lie",
-        ),
-        (
-            cpp.count_sketch,
-            (X, np.full(4, -1, int32), np.zeros(4, int8), np.zeros((3, 5))),
-            "buckets must lie",
-        ),
-        (
-            cpp.count_sketch,
-            (X, np.zeros(3, int32), np.zeros(4, int8), np.zeros((3, 5))),
-            "buckets and turns",
-        ),
-        (cpp.sorf, (X, np.zeros((1, 3, 4), int8), np.zeros((3, 4))), "1 or -1"),
-        (cpp.sorf, (X, np.ones((1, 2, 4), int8), np.zeros((3, 4))), "shape"),
-        (cpp.sorf, (X, np.ones((1, 3, 2), int8), np.zeros((3, 2))), "1 to 2"),
-        (cpp.sorf, (X, np.ones((1, 3, 4), int8), np.zeros((3, 5))), "more blocks"),
-    ]
-    for function, arguments, message in cases:
-        with pytest.raises(ValueError, match=message):
-            function(*arguments)
-    misaligned = np.zeros(8 * 12 + 1, np.uint8)[1:].view(np.float64).reshape(3, 4)
-    with pytest.raises(ValueError, match="aligned"):
-        cpp.fwht(misaligned, np.zeros((3, 4)))
-    with pytest.raises(TypeError):
-        cpp.fwht([[1.0, 2.0]], X)
-    with pytest.raises(TypeError, match="float64, as X"):
-        cpp.fwht(X, X.astype(np.float32))
-    for dtype in (np.int32, np.complex128):
-        with pytest.raises(TypeError, match="float32 or float64"):
-            cpp.fwht(X.astype(dtype), X)
-
-
-@settings(max_examples=300, deadline=None)
-@given(data=st.data())
-def test_fuzzed_shapes_and_strides(data):
-    rng = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1), label="seed"))
-    dtype = data.draw(st.sampled_from(DTYPES))
-    is_complex = data.draw(st.booleans())
-    layout = data.draw(st.sampled_from(LAYOUTS))
-    n, degree, blocks = (data.draw(st.integers(*limits)) for limits in [(0, 20), (1, 4), (1, 3)])
-    d = 2 ** data.draw(st.integers(0, 8))
-    d_in = data.draw(st.integers(1, d))
-    D = data.draw(st.integers(0, blocks * d))
-    step, offset = data.draw(st.sampled_from([-2, -1, 1, 3])), data.draw(st.integers(0, 3))
-    X = rng.standard_normal((max(1, n) * abs(step), d_in + offset)).astype(dtype)[::step, offset:][
-        :n
-    ]
-    kernel = data.draw(
-        st.sampled_from(["tensor_srht", "sign_projection", "count_sketch", "tensor_sketch", "sorf"])
-    )
-    is_complex &= kernel != "sorf"
-    out = Outputs(layout, n, D, dtype, is_complex)
-    size = norm_power(X, degree)
-    if kernel == "tensor_srht":
-        turns, places = (
-            random_turns(rng, (degree, blocks, d), is_complex),
-            random_places(rng, degree, blocks, d),
-        )
-        tensor_srht(X, turns, places, 1.0, out.re, out.im)
-        expected = naive_tensor_srht(X, turns, places, 1.0, D)
-    elif kernel == "sign_projection":
-        turns = random_turns(rng, (degree, D, d_in), is_complex)
-        sign_projection(X, turns, 1.0, out.re, out.im)
-        expected = naive_sign_projection(X, turns, 1.0)
-    elif kernel == "count_sketch":
-        D = max(D, 1)
-        out, size = Outputs(layout, n, D, dtype, is_complex), norm_power(X, 1)
-        turns, buckets = (
-            random_turns(rng, d_in, is_complex),
-            rng.integers(0, D, d_in).astype(np.int32),
-        )
-        cpp.count_sketch(X, buckets, turns, out.re, out.im)
-        expected = naive_count_sketch(X, buckets, turns, D)
-    elif kernel == "tensor_sketch":
-        D = max(D, 1)
-        out = Outputs(layout, n, D, dtype, is_complex)
-        shape = (degree, d_in)
-        turns, buckets = random_turns(rng, shape, is_complex), rng.integers(0, D, shape)
-        arguments = (X, buckets.astype(np.int32), turns, 1.0, out.re, out.im)
-        if not cpp.has_small_factors(D):
-            with pytest.raises(ValueError, match="prime factors"):
-                tensor_sketch(*arguments)
-            return
-        tensor_sketch(*arguments)
-        counts = [naive_count_sketch(X, b, t, D) for b, t in zip(buckets, turns, strict=True)]
-        expected = np.fft.ifft(np.prod(np.fft.fft(counts, axis=2), axis=0), axis=1)
-    else:
-        signs = rng.choice(np.array([-1, 1], np.int8), (blocks, 3, d))
-        cpp.sorf(X, signs, out.re)
-        expected, size = naive_sorf(X, signs, D), d * norm_power(X, 1)
-    assert_near(out.value(), expected, dtype, size)
+        run(kernel, **ARGUMENTS[kernel] | changes)
 
 
 def test_input_and_output_may_not_share_memory():
     memory = np.random.default_rng(0).standard_normal(400)
     X = memory[:64].reshape(8, 8)
-    turns, places = np.zeros((1, 1, 8), np.int8), np.arange(8, dtype=np.int32).reshape(1, 1, 8)
+    weights = np.zeros((1, 1, 8), I8), np.arange(8, dtype=I32).reshape(1, 1, 8)
     overlapping = [X, memory[4:68].reshape(8, 8), memory[63:127].reshape(8, 8), X[::-1]]
     for out in overlapping:
-        with pytest.raises(ValueError, match="share memory"):
-            tensor_srht(X, turns, places, 1.0, out)
-        with pytest.raises(ValueError, match="share memory"):
-            tensor_srht(X, turns, places, 1.0, np.empty((8, 8)), out)
+        for planes in ((out,), (np.empty((8, 8)), out)):
+            with pytest.raises(ValueError, match="share memory"):
+                run("tensor_srht", X, weights, *planes)
         with pytest.raises(ValueError, match="share memory"):
             cpp.waves(X, 1.0, out)
     for out in overlapping[1:]:  # out may be X itself, but no part of it
@@ -671,38 +583,25 @@ def test_input_and_output_may_not_share_memory():
 
 @pytest.mark.parametrize("is_complex", [False, True])
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_prepared_weights_are_copies_that_any_call_may_use(dtype, is_complex):
+@pytest.mark.parametrize("kernel", PREPARED)
+def test_prepared_weights_are_copies_that_any_call_may_use(kernel, dtype, is_complex):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((11, 6)).astype(dtype)
-    turns, places = random_turns(rng, (2, 2, 8), is_complex), random_places(rng, 2, 2, 8)
-    signs = random_turns(rng, (2, 12, 6), is_complex)
-    buckets, hashed = (
-        rng.integers(0, 12, (2, 6)).astype(np.int32),
-        random_turns(rng, (2, 6), is_complex),
-    )
-    kind = (is_complex, dtype is np.float32)
-    prepared = [
-        cpp.prepare_tensor_srht(turns, places, 12, *kind),
-        cpp.prepare_sign_projection(signs, *kind),
-        cpp.prepare_tensor_sketch(buckets, hashed, 12, *kind),
-    ]
-    once = [
-        (tensor_srht, (turns.copy(), places.copy())),
-        (sign_projection, (signs.copy(),)),
-        (tensor_sketch, (buckets.copy(), hashed.copy())),
-    ]
-    for weights in (turns, places, signs, buckets, hashed):
-        weights[:] = 100  # far outside: what was prepared must not look
-    for apply, (function, copies) in zip(prepared, once, strict=True):
-        expected, found = (np.zeros((11, 12), np.result_type(dtype, np.complex64)) for _ in "ab")
-        both = [(z.real, z.imag if is_complex else None) for z in (expected, found)]
-        function(X, *copies, 0.5, *both[0])
-        for _ in range(2):
-            apply(X, 0.5, *both[1])
-            assert np.array_equal(found, expected)
-        with pytest.raises(ValueError, match="columns"):
-            apply(np.zeros((3, 9), dtype), 0.5, *(None if z is None else z[:3] for z in both[1]))
-        with pytest.raises(ValueError, match="12 columns, not 11"):
-            apply(X, 0.5, *(None if z is None else z[:, 1:] for z in both[1]))
-        with pytest.raises(TypeError):
-            apply(X.astype(np.float32 if dtype is np.float64 else np.float64), 0.5, *both[1])
+    weights = random_weights(kernel, rng, 6, 12, 2, is_complex)
+    expected, actual = (np.zeros((11, 12), np.result_type(dtype, np.complex64)) for _ in "ab")
+    both = [(z.real, z.imag if is_complex else None) for z in (expected, actual)]
+    run(kernel, X, weights, *both[0], 0.5)
+    columns = () if kernel == "sign_projection" else (12,)
+    prepare = getattr(cpp, f"prepare_{kernel}")
+    apply = prepare(*weights, *columns, is_complex, dtype is np.float32)
+    for array in weights:
+        array[:] = 100  # far outside: what was prepared must not look
+    for _ in range(2):
+        apply(X, 0.5, *both[1])
+        assert np.array_equal(actual, expected)
+    with pytest.raises(ValueError, match="columns"):
+        apply(np.zeros((3, 9), dtype), 0.5, *(None if z is None else z[:3] for z in both[1]))
+    with pytest.raises(ValueError, match="12 columns, not 11"):
+        apply(X, 0.5, *(None if z is None else z[:, 1:] for z in both[1]))
+    with pytest.raises(TypeError):
+        apply(X.astype(np.float32 if dtype is np.float64 else np.float64), 0.5, *both[1])

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from dotsketch._support import memory
+from dotsketch._support.memory import usable_memory
 
 GIB = 1 << 30
 
@@ -14,19 +14,15 @@ def machine(monkeypatch, tmp_path):
     """A machine of 64 GiB with no control groups, and 40 GiB of its memory free."""
     pages = {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": 16 << 20}
     monkeypatch.setattr(os, "sysconf", pages.__getitem__)
-    for name, path in (("GROUPS", "cgroup"), ("ROOT", "fs"), ("AVAILABLE", "meminfo")):
-        monkeypatch.setattr(memory, name, tmp_path / path)
-    (tmp_path / "meminfo").write_text(f"MemTotal: 1 kB\nMemAvailable: {40 << 20} kB\n")
+    (tmp_path / "proc" / "self").mkdir(parents=True)
+    (tmp_path / "proc" / "meminfo").write_text(f"MemTotal: 1 kB\nMemAvailable: {40 << 20} kB\n")
     return tmp_path
 
 
-def test_the_machine(machine):
-    assert memory.usable_memory() == 64 * GIB
-
-
-def test_what_is_free(machine):
-    (machine / "meminfo").write_text(f"MemTotal: 1 kB\nMemAvailable: {5 << 20} kB\n")
-    assert memory.usable_memory() == 10 * GIB
+def test_the_machine_and_what_is_free(machine):
+    assert usable_memory(machine) == 64 * GIB
+    (machine / "proc" / "meminfo").write_text(f"MemAvailable: {5 << 20} kB\n")
+    assert usable_memory(machine) == 10 * GIB
 
 
 @pytest.mark.parametrize(
@@ -40,22 +36,21 @@ def test_what_is_free(machine):
     ],
 )
 def test_the_limit_of_a_group_or_of_one_above_it(machine, groups, folder, name):
-    (machine / "cgroup").write_text(groups + "\n")
-    place = machine / "fs" / folder
+    (machine / "proc" / "self" / "cgroup").write_text(groups + "\n")
+    place = machine / "sys" / "fs" / "cgroup" / folder
     place.mkdir(parents=True)
     (place / name).write_text("max\n")
-    assert memory.usable_memory() == 64 * GIB
+    assert usable_memory(machine) == 64 * GIB
     (place / name).write_text(f"{3 * GIB}\n")
-    assert memory.usable_memory() == 3 * GIB
+    assert usable_memory(machine) == 3 * GIB
 
 
 @pytest.mark.parametrize("answer", [-1, None])
-def test_a_system_that_does_not_say(monkeypatch, machine, answer):
+def test_a_system_that_does_not_say(monkeypatch, tmp_path, answer):
     def sysconf(name):
         if answer is None:
             raise ValueError(name)
         return answer
 
     monkeypatch.setattr(os, "sysconf", sysconf)
-    (machine / "meminfo").unlink()
-    assert memory.usable_memory() == 4 << 30
+    assert usable_memory(tmp_path) == 4 << 30

@@ -4,7 +4,6 @@ import os
 import subprocess
 import sys
 import threading
-import warnings
 
 import numpy as np
 import pytest
@@ -15,7 +14,7 @@ from dotsketch import AutoFeatures, FeatureGPRegressor, Gaussian, NystromFeature
 from dotsketch._support import threads as pool
 from dotsketch._support.threads import run_all
 from dotsketch.features.nystrom import whitening
-from dotsketch.gp import algebra, spectrum
+from dotsketch.gp import algebra
 
 
 class Library:
@@ -88,44 +87,24 @@ def test_an_error_of_another_thread_reaches_the_caller():
         run_all(function, range(2), 2)
 
 
+def test_settings_of_the_caller_hold_on_all_threads():
+    """NumPy's errstate and the configuration of scikit-learn."""
+    meeting, seen = threading.Barrier(3, timeout=60), []
+
+    def function(_):
+        meeting.wait()
+        seen.append((get_config()["assume_finite"], np.geterr()["over"]))
+
+    for finite, over in ((True, "ignore"), (False, "raise")):
+        with config_context(assume_finite=finite), np.errstate(over=over):
+            run_all(function, range(3), 3)
+    assert seen == [(True, "ignore")] * 3 + [(False, "raise")] * 3
+
+
 def test_nested_calls_cannot_block():
     done = []
     run_all(lambda i: run_all(lambda j: done.append((i, j)), range(10), 2), range(10), 2)
     assert sorted(done) == [(i, j) for i in range(10) for j in range(10)]
-
-
-def test_errstate_of_the_caller_holds_on_all_threads():
-    meeting = threading.Barrier(2, timeout=60)
-
-    def overflow(_):
-        meeting.wait()
-        np.float32(3e38) * np.float32(10)
-
-    with warnings.catch_warnings(), np.errstate(over="ignore"):
-        warnings.simplefilter("error")
-        run_all(overflow, range(2), 2)
-
-
-FORK = """
-import os, threading
-from dotsketch._support.threads import run_all
-
-def meet():
-    meeting = threading.Barrier(3, timeout=30)
-    run_all(lambda _: meeting.wait(), range(3), 3)
-
-meet()
-child = os.fork()
-if child == 0:
-    meet()
-    os._exit(0)
-assert os.waitpid(child, 0)[1] == 0
-"""
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no os.fork on this system")
-def test_a_forked_child_has_threads_of_its_own():
-    subprocess.run([sys.executable, "-W", "ignore", "-c", FORK], check=True, timeout=120)
 
 
 def test_blas_keeps_to_one_thread_meanwhile(blas):
@@ -159,21 +138,6 @@ def test_features_of_a_solver_have_the_threads_of_blas(blas):
         assert pool.workers_for(None) == 9
     with pool.single_blas_thread(), pool.threads_for_features():
         assert pool.workers_for(None) == 1
-
-
-def test_there_is_one_pool_for_any_number_of_threads():
-    pools = set()
-    for workers in (2, 5, 3):
-        run_all(lambda _: pools.add(pool._pool()), range(10), workers)
-    assert len(pools) == 1
-
-
-def test_bands_have_one_thread_of_blas(blas, monkeypatch):
-    seen = []
-    monkeypatch.setattr(spectrum, "_product", lambda S, V, step: seen.append(blas.threads) or S @ V)
-    spectrum.band_of(np.eye(6), np.ones((6, 1)), width=2)
-    assert set(seen) == {1}
-    assert blas.threads == 8
 
 
 def test_small_matrices_have_one_thread_of_blas(blas):
@@ -239,22 +203,8 @@ def test_nested_calls_and_errors_leave_blas_as_it_was(blas):
     assert blas.threads == 8
 
 
-def test_configuration_of_the_caller_holds_on_all_threads():
-    meeting = threading.Barrier(3, timeout=60)
-    found = []
-
-    def function(_):
-        meeting.wait()
-        found.append(get_config()["assume_finite"])
-
-    for finite in (True, False):
-        with config_context(assume_finite=finite):
-            run_all(function, range(3), 3)
-    assert found == [True] * 3 + [False] * 3
-
-
 FORK_INSIDE = """
-import os
+import os, threading
 from dotsketch._support import threads as pool
 from dotsketch._support.threads import run_all
 
@@ -276,8 +226,9 @@ def function(item):
 children = []
 while not children:
     run_all(function, range(100), 2)
+meeting = threading.Barrier(3, timeout=30)
+run_all(lambda _: meeting.wait(), range(3), 3)  # threads of its own
 if os.getpid() != caller:
-    run_all(lambda _: None, range(4), 2)
     assert threads() == before and pool._blas_limit.holders == 0
     os._exit(0)
 assert os.waitpid(children[0], 0)[1] == 0

@@ -38,6 +38,30 @@ def run():
     return call
 
 
+FAST = ("--components", "40", "--kernel", "gaussian:3", "--features", "fourier")
+
+
+@pytest.fixture(scope="session", params=["price"])
+def fitted(request, houses, tmp_path_factory):
+    """A model file of houses.csv for the target of the parameter, and what `fit` says of it."""
+    folder, target = tmp_path_factory.mktemp("fitted"), request.param
+    houses.head(240).to_csv(folder / "houses.csv", index=False)
+    other = "sold" if target == "price" else "price"
+    words = ["fit", "houses.csv", "--target", target, "--ignore", other, *FAST, "-o", "a.model"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        result = CliRunner().invoke(main, [*words, "--json"])
+    assert result.exit_code == 0, result.output
+    return (folder / "a.model").read_bytes(), json.loads(result.stdout)
+
+
+@pytest.fixture
+def model(folder, fitted):
+    """What `fit` says of the model a.model in the folder."""
+    (folder / "a.model").write_bytes(fitted[0])
+    return fitted[1]
+
+
 @pytest.fixture
 def run_json(run):
     return lambda *words: json.loads(run(*words, "--json").stdout)

@@ -12,14 +12,14 @@ from click.testing import CliRunner
 from dotsketch import Matern
 from dotsketch.cli.compare import (
     Compared,
-    Comparison,
-    Difference,
+    best_of,
+    is_as_good,
+    is_worse,
     mean_and_error,
     name_of,
     recommendation,
 )
 from dotsketch.cli.main import main
-from dotsketch.cli.modelling import HeldOut
 from dotsketch.cli.report import plot_calibration, plot_confusion, plot_scores
 from dotsketch.cli.scoring import ClassPrediction, NumberPrediction
 
@@ -155,23 +155,23 @@ def test_differences_are_those_of_the_same_rows():
     best, noisy = fake("best", [1.0] * 4), fake("noisy", [1.0, 2.0, 0.0, 1.1])
     losses = np.array([0.0, 1.0, -1.0, 0.1])
     difference = noisy.above(best)
-    assert difference.mean == pytest.approx(losses.mean())
-    assert difference.standard_error == pytest.approx(losses.std(ddof=1) / 2)
-    assert not difference.is_worse
-    assert fake("clearly", [1.5, 1.6, 1.5, 1.6]).above(best).is_worse
+    assert difference == pytest.approx((losses.mean(), losses.std(ddof=1) / 2))
+    assert not is_worse(difference)
+    assert (is_worse((1.9, 1.0)), is_worse((2.1, 1.0))) == (False, True)  # standard errors
+    assert is_worse(fake("clearly", [1.5, 1.6, 1.5, 1.6]).above(best))
     assert best.above(fake("surprised", [np.inf] * 4)) is None
     assert mean_and_error(np.ones(1)) == (1.0, np.inf)
 
 
 def test_models_are_as_good_only_where_the_rows_can_tell():
     """A small difference that is known well; not a small or large one among few noisy rows."""
-    assert Difference(0.01, 0.01).is_as_good
-    assert not Difference(0.01, 0.05).is_as_good
-    assert not Difference(0.3, 0.5).is_as_good
+    assert is_as_good((0.01, 0.01))
+    assert not is_as_good((0.01, 0.05))
+    assert not is_as_good((0.3, 0.5))
     default = fake("default", [1.0, 1.1] * 50)
     equal = fake("fourier", [1.001, 1.102] * 50, "fourier", 0.5)
     noisy = fake("maclaurin", [0.0, 2.1] * 50, "maclaurin")
-    text = recommendation(Comparison(None, [default, equal, noisy], []))
+    text = recommendation([default, equal, noisy])
     assert text == (
         "Recommended: default: no other features are better by more than chance. As good: fourier "
         "(0.5 µs per row); default takes 1.0."
@@ -181,40 +181,41 @@ def test_models_are_as_good_only_where_the_rows_can_tell():
 def test_the_default_stays_unless_another_is_better_by_more_than_chance():
     default = fake("default", [1.0] * 4)
     better, lucky = fake("better", [0.5, 0.6] * 2, "fourier"), fake("lucky", [0.0, 1.8] * 2)
-    assert Comparison(None, [default, lucky], []).best is default
-    comparison = Comparison(None, [default, lucky, better], [])
-    assert comparison.best is better
-    assert "Recommended: better, with a better likelihood" in recommendation(comparison)
+    assert best_of([default, lucky]) is default
+    compared = [default, lucky, better]
+    assert best_of(compared) is better
+    assert "Recommended: better, with a better likelihood" in recommendation(compared)
 
 
 def test_a_baseline_that_predicts_better_is_named():
     y = np.array([1.0, -1.0, 1.0, -1.0])
-    ours = Compared("ours", NumberPrediction(y + 1, np.ones(4)), y, 1.0, 1.0, model=object())
+    prediction = NumberPrediction(y + 1, np.ones(4))
+    ours = Compared("ours", prediction, y, 1.0, 1.0, family="auto", model=object())
     theirs = NumberPrediction(y + np.array([0.1, 0.2, 0.1, 0.2]), np.ones(4))
     trees = Compared("trees", theirs, y, 1.0, 1.0, has_likelihood=False)
-    text = recommendation(Comparison(None, [ours], [trees]))
+    text = recommendation([ours, trees])
     assert text.endswith(" trees predicts better here: R² 0.975 against 0.000.")
     assert trees.figures["mnll"] is None
     assert trees.above(ours) is None
     mean = y + np.array([0, 1.9, 0, 0.9])
     noisy = Compared("noisy", NumberPrediction(mean, np.ones(4)), y, 1.0, 1.0)
-    assert "noisy" not in recommendation(Comparison(None, [ours], [noisy]))
+    assert "noisy" not in recommendation([ours, noisy])
 
 
 def test_classes_that_were_not_seen_leave_the_accuracy():
     classes, y = np.array([0, 1]), np.array([0, 1, 2])
     right, wrong = (
-        Compared(name, ClassPrediction(np.eye(2)[rows], classes), y, 1.0, 1.0, model=object())
+        Compared(name, ClassPrediction(np.eye(2)[rows], classes), y, 1.0, 1.0, family=name)
         for name, rows in (("right", [0, 1, 0]), ("wrong", [1, 0, 0]))
     )
-    assert Comparison(None, [wrong, right], []).best is right
+    assert best_of([wrong, right]) is right
 
 
 def test_pictures_of_any_numbers():
     """Of one row held out, of perfect and of infinitely bad predictions."""
     classes, y = np.array([0, 1]), np.array([0, 1, 1])
     sure = Compared("a", ClassPrediction(np.eye(2)[[0, 1, 1]], classes), y, 1.0, 1.0)
-    assert b"<svg" in plot_calibration(sure, HeldOut(None, None, None, y))
+    assert b"<svg" in plot_calibration(sure)
     assert b"<svg" in plot_scores([sure, sure])
 
 

@@ -12,24 +12,23 @@ from click.testing import CliRunner
 from sklearn.frozen import FrozenEstimator
 
 from dotsketch import load, save
-from dotsketch.cli.encoding import EncodedTable
 from dotsketch.cli.main import main
 from dotsketch.cli.modelling import HeldOut, Request, chosen_model, fit_all
-from dotsketch.cli.schema import scan
+from dotsketch.cli.schema import EncodedTable, scan
 from dotsketch.cli.tables import open_table
 
+from .conftest import FAST
 from .houses import make_houses
 
-FAST = ("--components", "40", "--kernel", "gaussian:3", "--features", "fourier")
+of_both = pytest.mark.parametrize("fitted", ["price", "sold"], indirect=True)
+of_sold = pytest.mark.parametrize("fitted", ["sold"], indirect=True)
 
 
-@pytest.mark.parametrize("target", ["price", "sold"])
-def test_predictions_in_another_process_equal_those_in_memory(folder, run_json, target):
-    other = "sold" if target == "price" else "price"
-    words = ("fit", "houses.csv", "--target", target, "--ignore", other, *FAST)
-    known = run_json(*words, "-o", "a.model")
-    assert known["rows"] == 240
-    assert known["task"] == ("regression" if target == "price" else "classification")
+@of_both
+def test_predictions_in_another_process_equal_those_in_memory(folder, model):
+    target = model["target"]
+    assert model["rows"] == 240
+    assert model["task"] == ("regression" if target == "price" else "classification")
     done = subprocess.run(
         [sys.executable, "-m", "dotsketch", "predict", "a.model", "new.csv"],
         capture_output=True,
@@ -50,7 +49,8 @@ def test_predictions_in_another_process_equal_those_in_memory(folder, run_json, 
         np.testing.assert_allclose(columns, pipeline.predict_proba(frame), atol=1e-9)
         assert set(found["predicted"]) == {"no", "yes"}
         assert "accuracy 0.9" in done.stderr
-    assert "not used by the model: " + other in done.stderr
+    other = "sold" if target == "price" else "price"
+    assert f"not used by the model: {other}" in done.stderr
 
 
 @pytest.mark.parametrize("target", ["price", "sold"])
@@ -85,8 +85,7 @@ def test_parquet_is_fitted_and_predicted(folder, run_json, houses):
     assert list(pd.read_parquet("out.parquet")) == ["mean", "standard_deviation"]
 
 
-def test_order_and_extra_columns_do_not_matter(folder, run, houses):
-    run("fit", "houses.csv", "--target", "price", "--ignore", "sold", *FAST, "-o", "a.model")
+def test_order_and_extra_columns_do_not_matter(folder, model, run, houses):
     new = houses.tail(60)
     run("predict", "a.model", "new.csv", "-o", "first.csv")
     turned = new[["town", "size", "rooms"]].assign(more=1)
@@ -135,9 +134,8 @@ def test_a_table_from_standard_input(folder):
     assert "standard input is empty" in result.stderr
 
 
-def test_unseen_categories_of_a_classification_are_averages(folder, run, houses):
-    words = ("fit", "houses.csv", "--target", "sold", "--ignore", "price", *FAST, "-o", "a.model")
-    run(*words)
+@of_sold
+def test_unseen_categories_of_a_classification_are_averages(folder, model, run, houses):
     frame, averages = houses.tail(20), []
     for town in ("Bern", "Basel", "Genève", "Zug"):
         frame.assign(town=town).to_csv("one.csv", index=False)
@@ -234,8 +232,7 @@ def test_few_rows_are_fitted_and_not_scored(folder, run_json):
             assert known["score"] is None or name == "one.csv"
 
 
-def test_quantiles_kept_integers_and_json(folder, run, run_json, houses):
-    run("fit", "houses.csv", "--target", "price", "--ignore", "sold", *FAST, "-o", "a.model")
+def test_quantiles_kept_integers_and_json(folder, model, run, run_json, houses):
     new = houses.tail(60).assign(number=np.arange(60), note='a "b", c')
     new.to_csv("new.csv", index=False)
     words = ("predict", "a.model", "new.csv", "--quantiles", "0.05, 0.5,0.95")
@@ -256,8 +253,8 @@ def test_quantiles_kept_integers_and_json(folder, run, run_json, houses):
     assert pd.read_csv("again.csv")["number"].dtype.kind == "i"
 
 
-def test_classes_have_no_quantiles(folder, run, fails):
-    run("fit", "houses.csv", "--target", "sold", "--ignore", "price", *FAST, "-o", "a.model")
+@of_sold
+def test_classes_have_no_quantiles(folder, model, fails):
     words = ("predict", "a.model", "new.csv", "--quantiles", "0.5")
     assert "--quantiles are of numbers" in fails(*words)
 
@@ -287,9 +284,7 @@ def test_truth_values_are_the_same_in_every_format(folder, run, run_json, houses
     np.testing.assert_allclose(model.predict(frame), mean, rtol=1e-9)
 
 
-def test_rows_without_a_target_are_predicted_and_not_scored(folder, run, run_json, houses):
-    words = ("fit", "houses.csv", "--target", "price", "--ignore", "sold", *FAST, "-o", "a.model")
-    run(*words)
+def test_rows_without_a_target_are_predicted_and_not_scored(folder, model, run, run_json, houses):
     whole = run_json("predict", "a.model", "new.csv", "-o", "all.csv")["score"]
     new = houses.tail(60).reset_index(drop=True)
     pd.concat([new, new.head(5).assign(price=np.nan)]).to_csv("some.csv", index=False)
@@ -311,8 +306,7 @@ def test_a_column_without_a_name_is_told(folder, run, houses):
     assert "without a name" not in result.stderr
 
 
-def test_info(folder, run, run_json):
-    run("fit", "houses.csv", "--target", "price", "--ignore", "sold", *FAST, "-o", "a.model")
+def test_info(folder, model, run, run_json):
     known = run_json("info", "a.model")
     assert known["target"] == "price"
     assert known["features"].startswith("fourier: ")
@@ -333,8 +327,7 @@ def test_seeds_decide(folder, run):
     assert not np.array_equal(a, c)
 
 
-def test_an_older_file_stays_if_predicting_fails(folder, run, fails, houses):
-    run("fit", "houses.csv", "--target", "price", "--ignore", "sold", *FAST, "-o", "a.model")
+def test_an_older_file_stays_if_predicting_fails(folder, model, run, fails, houses):
     (folder / "out.csv").write_text("older")
     houses.astype(object).replace({"rooms": {3: "three"}}).to_csv("bad.csv", index=False)
     result = fails("predict", "a.model", "bad.csv", "-o", "out.csv")

@@ -85,6 +85,8 @@ def test_too_few_rows_to_compare(folder, fails):
 def test_files(folder, fails):
     assert "there is no file nothing.csv" in fails("compare", "nothing.csv", "--target", "y")
     assert "is a folder" in fails("compare", str(folder))
+    rows(30).to_csv("b.csv", index=False)
+    assert "cannot be left out" in fails("compare", "b.csv", "--target", "y", "--ignore", "y")
     (folder / "a.doc").write_text("x")
     assert "give --format" in fails("compare", "a.doc")
     assert "Missing argument 'DATA'" in fails("compare")
@@ -162,13 +164,6 @@ def test_only_ordinary_files_are_replaced(folder, fails):
     assert "is not an ordinary file" in fails(*FIT, "-o", os.devnull)
 
 
-def test_a_run_that_fails_leaves_the_older_file(folder, fails):
-    (folder / "a.csv").write_text("x,y\n1,a\n2,a\n")
-    (folder / "a.model").write_text("older")
-    fails(*FIT)
-    assert (folder / "a.model").read_text() == "older"
-
-
 def test_endings_of_predictions(folder, fails, run):
     rows(30).to_csv("a.csv", index=False)
     run(*FIT, "--components", "8")
@@ -223,7 +218,7 @@ def test_the_command_without_its_extra(capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "dotsketch.cli.main", None)
     with pytest.raises(ModuleNotFoundError):  # a module of ours is a bug, not an extra
         dotsketch_command.main()
-    for name in ("main", "output", "datasets", "options", "report", "compare"):
+    for name in ("main", "output", "options", "report", "compare"):
         monkeypatch.delitem(sys.modules, f"dotsketch.cli.{name}")
     monkeypatch.setitem(sys.modules, "rich.table", None)
     with pytest.raises(SystemExit) as stopped:

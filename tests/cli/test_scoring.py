@@ -26,7 +26,7 @@ def test_regression(rng, step):
 def test_intervals_of_95_percent_end_at_1_96_deviations(distance, covered):
     deviation = np.array([0.5, 2.0])
     prediction = NumberPrediction(np.zeros(2), deviation)
-    figures = Score.of(prediction, distance * deviation * [1, -1]).figures()
+    figures = Score("regression").add(prediction, distance * deviation * [1, -1]).figures()
     assert figures["coverage"] == covered
 
 

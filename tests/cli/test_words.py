@@ -13,7 +13,7 @@ from dotsketch import (
     PolynomialSketch,
     Tanimoto,
 )
-from dotsketch.cli.errors import UserMistake
+from dotsketch.cli.output import UserMistake
 from dotsketch.cli.words import describe_kernel, imports_of, parse_kernel, source_of
 
 

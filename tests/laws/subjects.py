@@ -69,6 +69,7 @@ def configurations():
         for mean_split in (False, True):
             kernel = Exponential() if mean_split else Gaussian()
             yield MaclaurinFeatures(kernel, mean_split=mean_split, n_components=20, **shared)
+    yield PolynomialSketch(3, coef0=0.5, compact=2, n_components=6, random_state=0)
     shared = {"n_components": 24, "random_state": 0}
     for sketch in ("gaussian", "balanced_tensor_sketch"):
         yield MaclaurinFeatures(Polynomial(4), sketch=sketch, coefficients="fitted", **shared)

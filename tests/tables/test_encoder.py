@@ -47,7 +47,7 @@ def test_numbers_dates_and_categories(frame):
     np.testing.assert_array_equal(X[:, 6:], pd.get_dummies(frame[["town", "garden"]].astype(str)))
     assert encoder.slices_["day"] == slice(2, 6)
     raw = TableEncoder(standardize=False).fit_transform(frame)
-    np.testing.assert_allclose(raw[:, 0], frame["size"])
+    np.testing.assert_allclose(raw[:, :6], numbers, rtol=1e-9)
     levels = TableEncoder(categorical=["rooms"]).fit(frame).get_feature_names_out()
     assert {"rooms_1", "rooms_4"} <= set(levels)
 
@@ -70,7 +70,7 @@ def test_missing_values_are_filled_and_indicated(frame):
 
 def test_tables_of_all_libraries_are_the_same(frame):
     expected = TableEncoder().fit_transform(frame)
-    tables = [pa.Table.from_pandas(frame), frame.astype(str).astype(object), Exported(frame)]
+    tables = [pa.Table.from_pandas(frame), frame.astype(str).astype(object)]
     for table in tables:
         np.testing.assert_allclose(TableEncoder().fit_transform(table), expected, atol=1e-9)
     categories = frame.astype({"town": "category"})
@@ -80,16 +80,6 @@ def test_tables_of_all_libraries_are_the_same(frame):
     )
     polars = pytest.importorskip("polars")
     np.testing.assert_array_equal(TableEncoder().fit_transform(polars.from_pandas(frame)), expected)
-
-
-class Exported:
-    """A table of a library that exports Arrow streams, as polars does."""
-
-    def __init__(self, frame):
-        self.table = pa.Table.from_pandas(frame)
-
-    def __arrow_c_stream__(self, requested_schema=None):
-        return self.table.__arrow_c_stream__(requested_schema)
 
 
 def test_a_pipeline_is_the_model_of_a_table_in_two_lines(frame, tmp_path):
@@ -123,6 +113,6 @@ def test_problems_are_told_all_at_once(frame):
         TableEncoder().fit(frame.iloc[:0])
 
 
-def test_the_package_is_imported_without_pyarrow():
-    code = "import sys; sys.modules['pyarrow'] = None; import dotsketch.tables"
+def test_the_package_is_imported_without_pandas():
+    code = "import sys; sys.modules['pandas'] = None; import dotsketch.tables"
     subprocess.run([sys.executable, "-c", code], check=True)

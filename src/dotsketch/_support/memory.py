@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-GROUPS, ROOT = Path("/proc/self/cgroup"), Path("/sys/fs/cgroup")
-AVAILABLE = Path("/proc/meminfo")
 
+def usable_memory(root: Path = Path("/")) -> int:
+    """Bytes: of the machine, of the container or the job, or twice what is free at the moment.
 
-def usable_memory() -> int:
-    """Bytes: of the machine, of the container or the job, or twice what is free at the moment."""
-    return min([*_physical(), *_limits(), *_free()], default=4 << 30)  # the system may not say
+    `root` is the folder of proc and sys.
+    """
+    limits = [*_physical(), *_limits(root), *_free(root)]
+    return min(limits, default=4 << 30)  # the system may not say
 
 
 def _physical() -> list[int]:
@@ -22,27 +23,27 @@ def _physical() -> list[int]:
     return [pages * page] if min(pages, page) > 0 else []
 
 
-def _limits() -> list[int]:
+def _limits(root: Path) -> list[int]:
     """Those of the control groups of this process, in both versions, up to the root."""
-    limits = []
-    for line in _lines(GROUPS):
+    limits, groups = [], root / "sys" / "fs" / "cgroup"
+    for line in _lines(root / "proc" / "self" / "cgroup"):
         _, controllers, group = line.split(":", 2)
         if controllers == "":
-            root, name = ROOT, "memory.max"
+            top, name = groups, "memory.max"
         elif "memory" in controllers.split(","):
-            root, name = ROOT / "memory", "memory.limit_in_bytes"
+            top, name = groups / "memory", "memory.limit_in_bytes"
         else:
             continue
-        folder = root / group.lstrip("/")
+        folder = top / group.lstrip("/")
         for place in (folder, *folder.parents):
             limits += [int(text) for text in _lines(place / name) if text.isdigit()]
-            if place == root:
+            if place == top:
                 break
     return limits
 
 
-def _free() -> list[int]:
-    for line in _lines(AVAILABLE):
+def _free(root: Path) -> list[int]:
+    for line in _lines(root / "proc" / "meminfo"):
         if line.startswith("MemAvailable:"):
             return [2 * 1024 * int(line.split()[1])]
     return []

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import click
 import numpy as np
@@ -19,13 +19,11 @@ from sklearn.linear_model import LogisticRegression, RidgeCV
 from threadpoolctl import threadpool_limits
 
 from ..features import FAMILIES
-from ..kernels import Kernel
 from ..tables import TableEncoder
 from . import modelling as models
-from .errors import check_ending, check_output, list_names
 from .modelling import HeldOut, Request
 from .options import encode_aloud, modelling, open_tables, option, option_words, take, threads
-from .output import Output
+from .output import check_ending, check_output, list_names, progress, show
 from .report import comparison_table, write_report
 from .schema import Schema
 from .scoring import NumberPrediction, Prediction, Score, predict_rows
@@ -61,7 +59,7 @@ def compare(
       dotsketch compare digits --json
     """
     chosen = dict(options)
-    output, jobs = Output(**take(options, "as_json", "verbose")), options.pop("jobs")
+    jobs, as_json, _ = take(options, "jobs", "as_json", "verbose").values()
     request = Request(**take(options, "kernel", "components", "seed"))
     table, test_table = open_tables(data, test, request, options)
     path = None if no_report else Path(report or f"{name_of(data)}.compare.html")
@@ -69,37 +67,36 @@ def compare(
         check_output(path, data, test)
         check_ending(path, "the report", ".html", ".htm")
     with threads(jobs):
-        rows, request = encode_aloud(table, test_table, request, output, options)
+        rows, request = encode_aloud(table, test_table, request, options)
         split = models.hold_out(rows, request.seed, test_table)
-        with output.progress("Comparing", 1.0) as advance:
-            comparison = compare_models(split, request, advance)
-    best, schema = comparison.best, rows.schema
+        with progress("Comparing", 1.0) as advance:
+            compared = compare_models(split, request, advance)
+    best, kernel, schema = best_of(compared), compared[0].gp.kernel_, rows.schema
     chosen |= {"target": schema.target.name, "task": schema.task, "as_json": False}
     words = ["dotsketch", "fit", data, *option_words(chosen)]
     words += [] if best.family == "auto" else ["--features", str(best.family)]
     python = f"{imports_of(best.model)}\nmodel = {source_of(best.model)}"
     summary: dict[str, Any] = {
         "data": summary_of(schema, split),
-        "kernel": source_of(rounded(comparison.kernel)),
-        "kernel_in_short": describe_kernel(comparison.kernel),
+        "kernel": source_of(rounded(kernel)),
+        "kernel_in_short": describe_kernel(kernel),
         "features": models.describe_features(best.gp, split.X),
-        "candidates": [model.summary(best) for model in comparison.compared],
+        "candidates": [model.summary(best) for model in compared],
         "recommended": best.family,
-        "recommendation": recommendation(comparison),
+        "recommendation": recommendation(compared),
         "python": python,
         "command": shlex.join([*words, "-o", "MODEL"]),
         "report": None if path is None else str(path),
         "seed": request.seed,
     }
     if path is not None:
-        write_report(
-            path, summary, comparison, split, relevances(best, split, rows.encoder, schema.task)
-        )
+        relevance = relevances(best, split, rows.encoder, schema.task)
+        write_report(path, summary, compared, best, relevance)
     scaling = "unscaled" if models.is_nonnegative(request) else "standardized"
     text = [f"\n{summary['recommendation']}", f"\nIn Python, on {scaling} columns:\n{python}"]
     text.append(f"\nOn the command line:\n{summary['command']}")
     text += [] if path is None else [f"\nReport: {path}"]
-    output.result(summary, comparison_table(summary, comparison), *text)
+    show(as_json, summary, comparison_table(summary, compared, best), *text)
 
 
 def name_of(data: str) -> str:
@@ -131,22 +128,6 @@ def summary_of(schema: Schema, split: HeldOut) -> dict[str, Any]:
     }
 
 
-class Difference(NamedTuple):
-    """How much larger the mean loss of one model is than that of another; its standard error."""
-
-    mean: float
-    standard_error: float
-
-    @property
-    def is_worse(self) -> bool:
-        return self.mean > 2 * self.standard_error
-
-    @property
-    def is_as_good(self) -> bool:
-        """Whether the rows are enough to tell that the difference is small."""
-        return self.mean + 2 * self.standard_error < AS_GOOD
-
-
 @dataclass(frozen=True)
 class Compared:
     """A model and how it does on the rows held out."""
@@ -164,7 +145,7 @@ class Compared:
 
     @property
     def figures(self) -> dict[str, float | None]:
-        figures = Score.of(self.prediction, self.y).figures()
+        figures = Score(self.prediction.task).add(self.prediction, self.y).figures()
         return figures if self.has_likelihood else figures | {"mnll": None, "coverage": None}
 
     @property
@@ -173,7 +154,7 @@ class Compared:
         return errors_of(self.prediction.values, self.y, self.prediction.task)
 
     @property
-    def error(self) -> Difference:
+    def error(self) -> tuple[float, float]:
         """The share that is wrong, or the unexplained variance; and its standard error."""
         return mean_and_error(self.errors)
 
@@ -182,54 +163,58 @@ class Compared:
         """The mean of −log p(y); infinite without a distribution."""
         return float(np.mean(self.prediction.losses(self.y))) if self.has_likelihood else np.inf
 
-    def above(self, other: Compared) -> Difference | None:
-        """From the losses of the same rows; None where one has none, or an infinite one."""
+    def above(self, other: Compared) -> tuple[float, float] | None:
+        """How much larger the mean loss of the same rows is than that of another model, and its
+        standard error; None where one has no losses, or an infinite one."""
         if not np.isfinite(self.loss + other.loss):
             return None
         return mean_and_error(self.prediction.losses(self.y) - other.prediction.losses(self.y))
 
     def summary(self, best: Compared) -> dict[str, Any]:
         """For machines."""
-        above = self.above(best)
+        above, error = self.above(best) or (None, None)
         return {
             "model": self.name,
             "features": self.family,
             "predicted_error": self.predicted_error,
             **self.figures,
-            "mnll_difference": None if above is None else above.mean,
-            "mnll_standard_error": None if above is None else above.standard_error,
+            "mnll_difference": above,
+            "mnll_standard_error": error,
             "microseconds_per_row": self.microseconds,
             "fit_seconds": self.fit_seconds,
             "python": None if self.model is None else source_of(self.model),
         }
 
 
-class Comparison(NamedTuple):
-    """Our models, the default first; and those that they are compared with."""
-
-    kernel: Kernel
-    ours: list[Compared]
-    references: list[Compared]
-
-    @property
-    def compared(self) -> list[Compared]:
-        return [*self.ours, *self.references]
-
-    @property
-    def best(self) -> Compared:
-        """The default, unless another model is better by more than chance."""
-        default, *others = self.ours
-        if not np.isfinite(default.loss):  # a class was never seen
-            return min(self.ours, key=lambda model: model.error.mean)
-        above = [(default.above(model), model) for model in others]
-        better = [model for difference, model in above if difference and difference.is_worse]
-        return min(better, key=lambda model: model.loss, default=default)
+def best_of(compared: list[Compared]) -> Compared:
+    """The default, unless another model of ours is better by more than chance."""
+    default, *others = ours_of(compared)
+    if not np.isfinite(default.loss):  # a class was never seen
+        return min([default, *others], key=lambda model: model.error)
+    better = [model for model in others if is_worse(default.above(model))]
+    return min(better, key=lambda model: model.loss, default=default)
 
 
-def mean_and_error(values: np.ndarray) -> Difference:  # (n,)
+def ours_of(compared: list[Compared]) -> list[Compared]:
+    """The models that can be fitted by the command, the default first."""
+    return [model for model in compared if model.family is not None]
+
+
+def mean_and_error(values: np.ndarray) -> tuple[float, float]:  # (n,)
+    """The mean, and its standard error."""
     n = len(values)
     error = float(np.std(values, ddof=1) / np.sqrt(n)) if n > 1 else np.inf
-    return Difference(float(np.mean(values)), error)
+    return float(np.mean(values)), error
+
+
+def is_worse(difference: tuple[float, float] | None) -> bool:
+    """Whether a difference, with its standard error, is positive by more than chance."""
+    return difference is not None and difference[0] > 2 * difference[1]
+
+
+def is_as_good(difference: tuple[float, float] | None) -> bool:
+    """Whether the rows are enough to tell that a difference is small."""
+    return difference is not None and difference[0] + 2 * difference[1] < AS_GOOD
 
 
 def errors_of(predicted: np.ndarray, y: np.ndarray, task: str) -> np.ndarray:  # -> (n,)
@@ -241,25 +226,25 @@ def errors_of(predicted: np.ndarray, y: np.ndarray, task: str) -> np.ndarray:  #
 
 def compare_models(
     split: HeldOut, request: Request, advance: Callable[[float], None] = lambda fraction: None
-) -> Comparison:
-    """The default model, one model per other family with the same kernel, and references."""
+) -> list[Compared]:
+    """The default model, one model per other family with the same kernel, and references: the exact
+    process and models of scikit-learn."""
     base = measure("default", models.base_model(request, split.X), split, family="auto")
     kernel = base.gp.kernel_
     columns = request.components or models.n_columns(base.gp, split.X)
-    ours = [base]
+    compared = [base]
     families = [family for family in FAMILIES if family != "nystrom"]  # the default has landmarks
     for number, family in enumerate(families):
         advance((number + 1) / (len(families) + 3))
         model = models.family_model(request._replace(features=family), kernel, columns)
         try:
-            ours.append(measure(family, model, split, family=family))
+            compared.append(measure(family, model, split, family=family))
         except (ValueError, TypeError):  # not for this kernel, these rows or so few columns
             continue
-    references = []
     if len(split.X) <= EXACT_ROWS:
         exact = models.exact_model(request.task, kernel)
-        references.append(measure("exact process", exact, split))
-    return Comparison(kernel, ours, [*references, *baselines(split, request)])
+        compared.append(measure("exact process", exact, split))
+    return [*compared, *baselines(split, request)]
 
 
 def measure(name: str, model: Any, split: HeldOut, family: str | None = None) -> Compared:
@@ -321,26 +306,25 @@ def timed(predict: Callable[[], Prediction], split: HeldOut) -> tuple[Prediction
     return prediction, 1e6 * min(seconds) / len(split.y_test)
 
 
-def recommendation(comparison: Comparison) -> str:
+def recommendation(compared: list[Compared]) -> str:
     """What to take, and why; others only where the rows can tell that they are as good."""
-    best, default = comparison.best, comparison.ours[0]
+    best, ours = best_of(compared), ours_of(compared)
     text = f"Recommended: {best.name}"
-    if best is not default:
-        text += f", with a better likelihood on rows held out than {default.name}"
-    elif len(comparison.ours) > 1:
+    if best is not ours[0]:
+        text += f", with a better likelihood on rows held out than {ours[0].name}"
+    elif len(ours) > 1:
         text += ": no other features are better by more than chance"
-    others = [(model.above(best), model) for model in comparison.ours if model is not best]
-    equal = [model for difference, model in others if difference and difference.is_as_good]
+    equal = [model for model in ours if model is not best and is_as_good(model.above(best))]
     if equal:
         times = (f"{model.name} ({model.microseconds:.1f} µs per row)" for model in equal)
         text += f". As good: {list_names(times)}; {best.name} takes {best.microseconds:.1f}"
     text += "."
-    baselines = [model for model in comparison.references if model.model is None]
+    baselines = [model for model in compared if model.model is None]
     for model in sorted(baselines, key=lambda model: model.error)[:1]:
-        if mean_and_error(best.errors - model.errors).is_worse:
+        if is_worse(mean_and_error(best.errors - model.errors)):
             name, key = ("accuracy", "accuracy") if "accuracy" in best.figures else ("R²", "r2")
-            theirs, ours = model.figures[key] or 0.0, best.figures[key] or 0.0
-            text += f" {model.name} predicts better here: {name} {theirs:.3f} against {ours:.3f}."
+            theirs, mine = model.figures[key] or 0.0, best.figures[key] or 0.0
+            text += f" {model.name} predicts better here: {name} {theirs:.3f} against {mine:.3f}."
     return text
 
 

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import click
+import numpy as np
+from sklearn.pipeline import Pipeline
 
 from ..features import FAMILIES
+from ..persistence import save
 from . import modelling as models
-from .encoding import EncodedTable
-from .errors import check_output
 from .options import encode_aloud, modelling, open_tables, option, take, threads
-from .output import Output, facts
-from .predict import save_model
+from .output import UserMistake, check_output, facts, progress, show
 from .scoring import Score, describe_figures, predict_rows
-from .tables import Table
 from .words import describe_kernel, rounded, source_of
 
 
@@ -47,36 +47,41 @@ def fit(data: str, path: str, features: str, test: str | None, **options: Any) -
       dotsketch fit houses.csv --target price --kernel poly:3 --components 2000 -o houses.model
       dotsketch fit 'data/*.parquet' --target y -o y.model
     """
-    output, jobs = Output(**take(options, "as_json", "verbose")), options.pop("jobs")
+    jobs, as_json, _ = take(options, "jobs", "as_json", "verbose").values()
     wanted = take(options, "kernel", "components", "seed")
     request = models.Request(features=features, **wanted)
     table, test_table = open_tables(data, test, request, options)
     check_output(Path(path), data, test)
     start = time.perf_counter()
     with threads(jobs):
-        rows, request = encode_aloud(table, test_table, request, output, options)
+        rows, request = encode_aloud(table, test_table, request, options)
         schema, score = rows.schema, None
         try:
             split, held = models.hold_out(rows, request.seed), True
-        except models.TooFewRows:  # a model is made of few rows, too
+        except UserMistake:  # too few rows: a model is made of them, too
             sample = rows.X, rows.y
             split, held = models.HeldOut(*sample, *sample), False
-        with output.progress("Choosing a model"):
+        with progress("Choosing a model"):
             first = models.chosen_model(request, split)
-            if held and test_table is None:
-                score = held_out_score(first, split)
-        with output.progress("Fitting", 1.0) as advance:
+        if held and test_table is None:
+            how = f"held out, after fitting {len(split.y):,} others"
+            score = score_of(first, [(split.X_test, split.y_test)], schema.task, how)
+        with progress("Fitting", 1.0) as advance:
             gp = models.fit_all(request, first, rows, advance)
         if test_table is not None:
-            score = score_on(test_table, gp, rows)
+            chunks = rows.chunks(test_table)
+            score = score_of(gp, chunks, schema.task, f"of {test_table.source}")
     kernel = gp.kernel_
-    known = {
+    known: dict[str, Any] = {
         "task": schema.task,
         "target": schema.target.name,
         "classes": schema.classes,
         "source": schema.source,
         "rows": schema.n_rows,
-        **rows.inputs._asdict(),
+        "numeric": [column.name for column in schema.features if column.kind == "number"],
+        "dates": {c.name: next(iter(c.dates)) for c in schema.features if c.kind == "date"},
+        "categorical": {column.name: dict(column.levels) for column in schema.categorical},
+        "impute": schema.impute,
         "rows_imputed": schema.n_imputed,
         "kernel": source_of(rounded(kernel)),
         "features": models.describe_features(gp, split.X),
@@ -84,24 +89,22 @@ def fit(data: str, path: str, features: str, test: str | None, **options: Any) -
         "python": source_of(first),
         "seed": request.seed,
     }
-    save_model(path, rows.encoder, gp, known)
+    pipeline = Pipeline([("table", rows.encoder), ("gp", gp)])
+    pipeline.facts_ = known  # what `info` shows
+    save(pipeline, path)
     seconds = time.perf_counter() - start
     lines = {"model": path, "rows": f"{schema.n_rows:,}", "kernel": describe_kernel(kernel)}
     lines |= {"features": known["features"]}
     lines |= {} if score is None else {"score": describe_figures(score)}
     lines |= {"time": f"{seconds:.1f} s"}
-    output.result({"model": path, **known, "seconds": seconds}, facts(lines))
+    show(as_json, {"model": path, **known, "seconds": seconds}, facts(lines))
 
 
-def held_out_score(gp: Any, split: models.HeldOut) -> dict[str, Any]:
-    total = Score.of(predict_rows(gp, split.X_test), split.y_test)
-    how = f"held out, after fitting {len(split.y):,} others"
-    return {**total.figures(), "rows": total.n, "how": how}
-
-
-def score_on(test: Table, gp: Any, rows: EncodedTable) -> dict[str, Any]:
-    """The score on the rows of another table, all of which have targets."""
-    total = Score(rows.schema.task)
-    for X, y in rows.chunks(test):
+def score_of(
+    gp: Any, chunks: Iterable[tuple[np.ndarray, np.ndarray]], task: str, how: str
+) -> dict[str, Any]:
+    """The score on rows, all of which have targets."""
+    total = Score(task)
+    for X, y in chunks:
         total.add(predict_rows(gp, X), y)
-    return {**total.figures(), "rows": total.n, "how": f"of {test.source}"}
+    return {**total.figures(), "rows": total.n, "how": how}

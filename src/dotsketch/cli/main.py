@@ -1,16 +1,18 @@
-"""The `dotsketch` command."""
+"""The `dotsketch` command, and what of it is short: versions and data sets."""
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 import click
+from rich.table import Table
 
 from .._versions import versions as installed_versions
+from ..datasets import fetch_dataset, list_datasets
 from .compare import compare
-from .datasets import datasets
-from .errors import OneLineErrors
 from .fit import fit
 from .options import speaking
-from .output import Output, facts
+from .output import OneLineErrors, facts, say, show
 from .predict import info, predict
 
 SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
@@ -41,9 +43,59 @@ def versions(as_json: bool, verbose: bool) -> None:
     Example:
       dotsketch versions
     """
-    found = installed_versions()
-    Output(as_json, verbose).result(found, facts(found))
+    libraries = installed_versions()
+    show(as_json, libraries, facts(libraries))
 
 
-for command in (compare, fit, predict, info, datasets):
+@main.group()
+def datasets() -> None:
+    """List and download named data sets: scikit-learn's, a local folder's, OpenML's.
+
+    The local folder is the one that the environment variable DOTSKETCH_DATA names. A name can be
+    given to `compare` and `fit` instead of a file.
+
+    \b
+    Examples:
+      dotsketch datasets list
+      dotsketch datasets fetch kin8nm
+      dotsketch compare digits
+    """
+
+
+@datasets.command("list")
+@speaking
+def list_command(as_json: bool, verbose: bool) -> None:
+    """List all known data sets.
+
+    \b
+    Example:
+      dotsketch datasets list --json
+    """
+    known = list_datasets()
+    table = Table()
+    table.add_column("name", no_wrap=True)
+    table.add_column("where")
+    for data_set in known:
+        where = data_set.where if data_set.available else f"{data_set.where}, to be fetched"
+        table.add_row(data_set.name, where)
+    show(as_json, {"datasets": [asdict(data_set) for data_set in known]}, table)
+
+
+@datasets.command()
+@click.argument("name")
+@click.option("--force", is_flag=True, help="Download it even if it is already there.")
+@speaking
+def fetch(name: str, force: bool, as_json: bool, verbose: bool) -> None:
+    """Download the data set NAME from OpenML into the cache.
+
+    \b
+    Example:
+      dotsketch datasets fetch kin8nm
+    """
+    say(f"Fetching {name} from OpenML")
+    path = str(fetch_dataset(name, force=force))
+    show(as_json, {"name": name, "path": path}, path)
+
+
+for command in (compare, fit, predict, info):
     main.add_command(command)

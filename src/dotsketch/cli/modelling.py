@@ -24,10 +24,9 @@ from ..gp import (
 )
 from ..kernels import Kernel
 from ..planning import AutoFeatures
-from .encoding import EncodedTable
-from .errors import UserMistake
-from .schema import RowSample
-from .tables import Table
+from .output import UserMistake
+from .schema import EncodedTable, add_to_sample, encoded_pair
+from .tables import Table, as_frame
 from .words import parse_kernel
 
 TRAIN_ROWS = 10_000  # of the sample
@@ -55,30 +54,26 @@ class HeldOut(NamedTuple):
     y_test: np.ndarray
 
 
-class TooFewRows(UserMistake):
-    """There are not enough rows, or not of enough classes, to hold some out."""
-
-
 def hold_out(rows: EncodedTable, seed: int, test: Table | None = None) -> HeldOut:
     """Rows to fit on and others to test on, from the sample; or the rows of `test`, or those that a
-    data set sets aside."""
+    data set sets aside. UserMistake if there are not enough rows, or not of enough classes."""
     schema, X, y = rows.schema, rows.X, rows.y
     if schema.n_rows < LEAST_ROWS:
-        raise TooFewRows(
+        raise UserMistake(
             f"{schema.source} has {schema.n_rows} rows: comparing needs at least {LEAST_ROWS}."
         )
     test = test or rows.table.test
     if test is not None:
-        sample = RowSample(TEST_ROWS, seed)
+        sample, rng = None, np.random.default_rng(seed)
         for batch, _ in test.chunks():
-            sample.add(batch)
-        held = rows.encode(sample.table(), 1, test)
+            sample = add_to_sample(sample, batch, TEST_ROWS, rng)
+        held = encoded_pair(rows.encoder, schema, as_frame(sample).iloc[:, :-1], 1, test)
     else:
         n_test = min(max(2, round(TEST_SHARE * len(X))), TEST_ROWS)
         held, X, y = (X[:n_test], y[:n_test]), X[n_test:], y[n_test:]
     X, y = X[:TRAIN_ROWS], y[:TRAIN_ROWS]
     if schema.task == "classification" and len(np.unique(y)) < 2:
-        raise TooFewRows(
+        raise UserMistake(
             f"{schema.source}: the rows that are left for fitting are of one class only: more rows "
             "of the others are needed."
         )

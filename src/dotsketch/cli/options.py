@@ -10,10 +10,9 @@ import click
 import pyarrow as pa
 from threadpoolctl import threadpool_limits
 
-from .encoding import EncodedTable
 from .modelling import Request, check_request, is_nonnegative
-from .output import Output
-from .schema import scan
+from .output import progress, say
+from .schema import EncodedTable, scan
 from .tables import FORMATS, Table, open_table
 from .words import FORMS
 
@@ -102,15 +101,15 @@ def open_tables(data: str, test: str | None, request: Request, options: dict[str
 
 
 def encode_aloud(
-    table: Table, test: Table | None, request: Request, output: Output, options: dict[str, Any]
+    table: Table, test: Table | None, request: Request, options: dict[str, Any]
 ) -> tuple[EncodedTable, Request]:
     """Look through a table once, report what it holds, and encode a sample of it."""
-    with output.progress(f"Reading {table.source}"):
+    with progress(f"Reading {table.source}"):
         schema = scan(table, seed=request.seed, **options)
     if test is not None:
         test.require(column.name for column in (*schema.features, schema.target))
     for line in schema.notes():
-        output.say(f"{schema.source}: {line}")
+        say(f"{schema.source}: {line}")
     request = request._replace(task=schema.task)
     standardize = not is_nonnegative(request)
     return EncodedTable.of(table, schema, request.seed, standardize=standardize), request

@@ -17,25 +17,25 @@ import pyarrow.parquet
 from sklearn.pipeline import Pipeline
 
 from .._support.files import atomic_write
-from ..persistence import PersistenceError, load, read_info, save
-from ..tables import TableEncoder
-from ..tables.encoder import EncodedRows
+from ..persistence import PersistenceError, load, read_info
 from . import scoring
-from .encoding import Batch, Inputs, encoded, target_of
-from .errors import UserMistake, check_ending, check_output, count, list_names
 from .options import jobs_option, option, reading, speaking, take, threads
-from .output import Output, facts
+from .output import (
+    UserMistake,
+    check_ending,
+    check_output,
+    count,
+    facts,
+    list_names,
+    progress,
+    say,
+    show,
+)
+from .schema import encoded, target_of
 from .scoring import ClassPrediction, NumberPrediction, Prediction, predict_rows
-from .tables import open_table
+from .tables import as_frame, open_table
 
 LEVEL_DRAWS = 64  # the variance between levels is then known to about 20 %
-
-
-def save_model(path: str, encoder: TableEncoder, gp: Any, facts: dict[str, Any]) -> None:
-    """A pipeline of the encoder and the Gaussian process, with facts about it."""
-    pipeline = Pipeline([("table", encoder), ("gp", gp)])
-    pipeline.facts_ = facts  # what `info` shows
-    save(pipeline, path)
 
 
 def load_model(path: str) -> Pipeline:
@@ -53,8 +53,8 @@ def load_model(path: str) -> Pipeline:
     return pipeline
 
 
-def inputs_of(facts: dict[str, Any]) -> Inputs:
-    return Inputs(*(facts[name] for name in Inputs._fields))
+def columns_of(fitted: Pipeline) -> list[str]:
+    return [column.name for column in fitted[0].columns_]
 
 
 def parse_levels(context: click.Context, option: click.Parameter, text: str | None) -> Any:
@@ -100,90 +100,91 @@ def predict(
       dotsketch predict houses.model new.csv --quantiles 0.05,0.95 --json
       dotsketch predict houses.model new.csv --keep id > predictions.csv
     """
-    output, jobs = Output(**take(options, "as_json", "verbose")), options.pop("jobs")
+    jobs, as_json, _ = take(options, "jobs", "as_json", "verbose").values()
     fitted = load_model(model)
-    target, task = fitted.facts_["target"], fitted.facts_["task"]
+    names, known = columns_of(fitted), fitted.facts_
+    target, task = known["target"], known["task"]
     if quantiles and task == "classification":
         raise UserMistake("--quantiles are of numbers, and the model predicts classes.")
     table = open_table(data, **options)
     kept = [table.column(name) for name in keep]
-    inputs = inputs_of(fitted.facts_)
-    table.require(inputs.names)
-    extra = [name for name in table.names if name not in {*inputs.names, *kept, target}]
+    table.require(names)
+    extra = [name for name in table.names if name not in {*names, *kept, target}]
     if extra:
-        output.say(f"{table.source}: not used by the model: {list_names(extra)}")
+        say(f"{table.source}: not used by the model: {list_names(extra)}")
     if path is not None:
         check_output(Path(path), model, data)
         # no ending stands for CSV
         check_ending(path, "predictions", "", ".csv", ".txt", ".parquet", ".pq")
     score = scoring.Score(task) if target in table.names else None
-    counts: Counter[str] = Counter(dict.fromkeys(inputs.categorical, 0))  # unseen, by column
-    records: list[dict[str, Any]] | None = [] if path is None and output.as_json else None
+    counts: Counter[str] = Counter(dict.fromkeys(known["categorical"], 0))  # unseen, by column
+    records: list[dict[str, Any]] | None = [] if path is None and as_json else None
     n_rows = n_imputed = 0
     with (
         threads(jobs),
         open_output(path, records) as write,
-        output.progress(f"Predicting {table.source}"),
+        progress(f"Predicting {table.source}"),
     ):
         for batch, first_row in table.chunks():
-            of_chunk = encoded(fitted[0], batch, first_row, table, impute=inputs.impute)
-            numbers = zip(fitted[0].columns_, of_chunk.unseen.sum(axis=0).tolist(), strict=True)
+            frame = as_frame(batch)
+            X, missing, unseen = encoded(fitted[0], frame, first_row, table, impute=known["impute"])
+            numbers = zip(fitted[0].columns_, unseen.sum(axis=0).tolist(), strict=True)
             counts.update({c.name: number for c, number in numbers if c.kind == "text"})
-            n_imputed += int(of_chunk.missing.any(axis=1).sum())
-            n_rows += len(of_chunk.X)
-            prediction = predict_encoded(fitted, of_chunk, inputs)
+            n_imputed += int(missing.any(axis=1).sum())
+            n_rows += len(X)
+            prediction = predict_encoded(fitted, X, unseen)
             if score is not None:
-                like = fitted.facts_["classes"] or [0.0]
-                y, missing = target_of(batch, first_row, target, like, table)
-                score.add(prediction.at(~missing), y[~missing])
+                y, no_target = target_of(frame, first_row, target, known["classes"] or [0.0], table)
+                score.add(prediction.at(~no_target), y[~no_target])
             write(predicted_columns(prediction, batch, kept, quantiles))
     wider = "" if task == "classification" else ", with wider intervals"
     for name, number in counts.items():
         if number:
-            output.say(
+            say(
                 f"{table.source}: {count(number, 'row')} of {n_rows:,} have a value of {name!r} "
                 f"that the model never saw: predicted as any of those it knows{wider}."
             )
     if score is not None and score.n < n_rows:
         rows = count(n_rows - score.n, "row")
-        output.say(f"{table.source}: {rows} without a value of the target {target!r}: not scored.")
+        say(f"{table.source}: {rows} without a value of the target {target!r}: not scored.")
     if n_imputed:
-        output.say(f"{table.source}: {count(n_imputed, 'row')} of {n_rows:,} were imputed{wider}")
+        say(f"{table.source}: {count(n_imputed, 'row')} of {n_rows:,} were imputed{wider}")
     figures = None if score is None or not score.n else score.figures()
     lines = {"rows": f"{n_rows:,}"}
     if figures is not None:
         lines["score"] = scoring.describe_figures(figures)
-    if path is None and not output.as_json:
-        output.say("; ".join(f"{name}: {value}" for name, value in lines.items()))
+    if path is None and not as_json:
+        say("; ".join(f"{name}: {value}" for name, value in lines.items()))
         return
-    known: dict[str, Any] = {"output": path, "rows": n_rows, "rows_imputed": n_imputed}
-    known |= {"score": figures, "unknown_levels": dict(counts)}
-    known |= {} if records is None else {"predictions": records}
-    output.result(known, facts({"output": path, **lines}))
+    result: dict[str, Any] = {"output": path, "rows": n_rows, "rows_imputed": n_imputed}
+    result |= {"score": figures, "unknown_levels": dict(counts)}
+    result |= {} if records is None else {"predictions": records}
+    show(as_json, result, facts({"output": path, **lines}))
 
 
-def predict_encoded(fitted: Pipeline, encoded: EncodedRows, inputs: Inputs) -> Prediction:
+def predict_encoded(fitted: Pipeline, X: np.ndarray, unseen: np.ndarray) -> Prediction:
     """Predictions, for rows with unseen levels averages over the levels that were seen.
 
     Levels are drawn as often as they were among the rows of the fit. The variance of a regression
     is the mean variance and the variance of the means: a level that is like no other may be as far
     from them as they are from each other. (With --impute it counts as missing.)
     """
-    encoder, gp = fitted[0], fitted[-1]
-    prediction = predict_rows(gp, encoded.X)
-    rows = encoded.unseen.any(axis=1)
-    if inputs.impute or not rows.any():
+    encoder, gp = fitted
+    prediction = predict_rows(gp, X)
+    rows = unseen.any(axis=1)
+    if fitted.facts_["impute"] or not rows.any():
         return prediction
     rng = np.random.default_rng(0)
     draws: list[Any] = []
     for _ in range(LEVEL_DRAWS):
-        X = encoded.X[rows]
-        for column, mask in zip(encoder.columns_, encoded.unseen[rows].T, strict=True):
+        drawn = X[rows]
+        for column, mask in zip(encoder.columns_, unseen[rows].T, strict=True):
             if mask.any():
-                counts = np.array([inputs.categorical[column.name][k] for k in column.levels])
-                drawn = rng.choice(len(counts), mask.sum(), p=counts / counts.sum())
-                X[mask, encoder.slices_[column.name]] = np.eye(len(counts))[drawn]
-        draws.append(predict_rows(gp, X))
+                levels = fitted.facts_["categorical"][column.name]
+                counts = np.array([levels[level] for level in column.levels])
+                level = rng.choice(len(counts), mask.sum(), p=counts / counts.sum())
+                drawn[mask, encoder.slices_[column.name]] = np.eye(len(counts))[level]
+        draws.append(predict_rows(gp, drawn))
     if isinstance(prediction, ClassPrediction):
         probabilities = prediction.probabilities.copy()
         probabilities[rows] = np.mean([draw.probabilities for draw in draws], axis=0)
@@ -197,7 +198,7 @@ def predict_encoded(fitted: Pipeline, encoded: EncodedRows, inputs: Inputs) -> P
 
 
 def predicted_columns(
-    prediction: Prediction, batch: Batch, kept: list[str], levels: Sequence[float] = ()
+    prediction: Prediction, batch: pa.RecordBatch, kept: list[str], levels: Sequence[float] = ()
 ) -> pa.RecordBatch:
     """The columns that are written."""
     columns = prediction.columns(levels)
@@ -213,20 +214,11 @@ def open_output(path: str | None, records: list[Any] | None = None) -> Iterator[
     """Yields the function that writes batches; a file appears when all of it is there."""
     if records is not None:
         yield lambda batch: records.extend(batch.to_pylist())
-    elif path is None:
-        with written_to(sys.stdout.buffer, is_parquet=False) as write:
-            yield write
-    else:
-        is_parquet = path.lower().endswith((".parquet", ".pq"))
-        with atomic_write(path) as file, written_to(file, is_parquet) as write:
-            yield write
-
-
-@contextmanager
-def written_to(target: Any, is_parquet: bool) -> Iterator[Any]:
-    """Yields the function that writes batches to a stream as Parquet or CSV."""
+        return
+    is_parquet = path is not None and path.lower().endswith((".parquet", ".pq"))
     kind = pa.parquet.ParquetWriter if is_parquet else pa.csv.CSVWriter
     with ExitStack() as stack:
+        target = sys.stdout.buffer if path is None else stack.enter_context(atomic_write(path))
         writers: list[Any] = []
 
         def write(batch: pa.RecordBatch) -> None:
@@ -253,12 +245,13 @@ def info(model: str, as_json: bool, verbose: bool) -> None:
     Example:
       dotsketch info houses.model
     """
-    known, file = load_model(model).facts_, read_info(model)
+    fitted, file = load_model(model), read_info(model)
+    known = fitted.facts_
     lines = {
         "model": f"{model}, {file['size'] / 1e6:.1f} MB, dotsketch {file['versions']['dotsketch']}",
         "task": f"{known['task']} of {known['target']!r}",
         "fitted to": f"{known['source']}, {known['rows']:,} rows",
-        "columns": list_names(inputs_of(known).names, 20),
+        "columns": list_names(columns_of(fitted), 20),
     }
     lines |= {name: known[name] for name in ("kernel", "features", "python")}
     if known["score"] is not None:
@@ -267,4 +260,4 @@ def info(model: str, as_json: bool, verbose: bool) -> None:
         lines["imputed"] = f"{count(known['rows_imputed'], 'row')} when fitting"
     if known["classes"] is not None:
         lines["classes"] = list_names(known["classes"], 20)
-    Output(as_json, verbose).result({"model": model, **known, "file": file}, facts(lines))
+    show(as_json, {"model": model, **known, "file": file}, facts(lines))

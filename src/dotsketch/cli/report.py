@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import html
 import io
+from collections.abc import Iterable, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,19 +18,62 @@ from scipy.special import ndtri
 from sklearn.metrics import ConfusionMatrixDisplay, confusion_matrix
 
 from .._support.files import atomic_write
-from .errors import one_line
-from .modelling import HeldOut
-from .page import image, page, table
+from .output import one_line
 from .scoring import ClassPrediction
 
 if TYPE_CHECKING:
-    from .compare import Compared, Comparison
+    from .compare import Compared
+
+STYLE = """
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto; padding: 0 1rem;
+       color: #222 }
+h2 { margin-top: 2.5rem } h2 small { color: #555; font-weight: normal }
+table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: .92rem }
+th, td { padding: .3rem .7rem; text-align: left; vertical-align: top;
+         border-bottom: 1px solid #e4e4e4 }
+.number { text-align: right; white-space: nowrap }
+.best { background: #e8f5ec; font-weight: 600 }
+.wide { overflow-x: auto } img { width: 56rem; max-width: 100%; height: auto }
+@media (max-width: 40rem) { .wide img { width: 42rem; max-width: none } }
+pre { background: #f6f6f6; padding: .8rem 1rem; white-space: pre-wrap; overflow-wrap: anywhere }
+.note { color: #555; font-size: .92rem }
+.yes { color: #17693a; font-weight: 600 } .no, .error { color: #a3262a; font-weight: 600 }
+summary { cursor: pointer; color: #2a5c8a } nav a { margin-right: .9rem; white-space: nowrap }
+"""
+Cell = tuple[str, str]  # a text and the class of its style
+
 
 COLOUR = "#1b9e77"
 MOST_POINTS = 500
 MOST_CLASSES = 30
 MOST_BARS = 15
 FEWEST_IN_BIN = 5  # no point of a plot rests on fewer rows
+
+
+def page(title: str, body: str) -> str:
+    return f"""<!doctype html>
+<html lang="en"><head><meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{html.escape(title)}</title><style>{STYLE}</style></head><body>
+{body}
+</body></html>
+"""
+
+
+def table(headings: Sequence[str], rows: Iterable[Sequence[Cell]]) -> str:
+    """One line per row, in a box that scrolls if it is wide."""
+    head = "".join(f"<th>{html.escape(heading)}</th>" for heading in headings)
+    lines = [
+        "".join(f'<td class="{css}">{html.escape(text)}</td>' for text, css in row) for row in rows
+    ]
+    body = "\n".join(f"<tr>{line}</tr>" for line in (head, *lines))
+    return f'<div class="wide"><table>\n{body}\n</table></div>'
+
+
+def image(title: str, svg: bytes) -> str:
+    """A figure whose bytes are in the page; on a narrow screen it scrolls and stays readable."""
+    source = f"data:image/svg+xml;base64,{base64.b64encode(svg).decode()}"
+    return f'<div class="wide"><img alt="{html.escape(title)}" src="{source}"></div>'
 
 
 def headings(task: str) -> tuple[str, ...]:
@@ -42,13 +87,13 @@ def cells(model: Compared, best: Compared, task: str) -> tuple[str, ...]:
     def number(value: float | None, digits: str) -> str:
         return "" if value is None else format(value, digits)
 
-    difference = None if model is best else model.above(best)
+    _, error = (None, None) if model is best else model.above(best) or (None, None)
     return (
         model.name,
         number(model.predicted_error, ".2g"),
         number(model.figures["accuracy" if task == "classification" else "r2"], ".3f"),
         number(model.figures["mnll"], ".3f"),
-        "" if difference is None else f"{difference.standard_error:.3f}",
+        number(error, ".3f"),
         number(model.microseconds, ".1f"),
     )
 
@@ -67,7 +112,9 @@ def caption(summary: dict[str, Any]) -> str:
     return text
 
 
-def comparison_table(summary: dict[str, Any], comparison: Comparison) -> RichTable:
+def comparison_table(
+    summary: dict[str, Any], compared: list[Compared], best: Compared
+) -> RichTable:
     """The comparison for people, on 80 columns; the recommended model stands in bold."""
     task = summary["data"]["task"]
     shown = RichTable(
@@ -76,21 +123,19 @@ def comparison_table(summary: dict[str, Any], comparison: Comparison) -> RichTab
     for position, heading in enumerate(headings(task)):
         style = {"justify": "right", "no_wrap": True} if position else {"overflow": "fold"}
         shown.add_column(heading, **style)
-    best = comparison.best
-    for model in comparison.ours:
-        shown.add_row(*cells(model, best, task), style="bold green" if model is best else None)
-    shown.add_section()
-    for model in comparison.references:
-        shown.add_row(*cells(model, best, task))
+    for model, following in zip(compared, compared[1:] + compared[-1:], strict=True):
+        is_last = model.family is not None and following.family is None  # of our own
+        mark = "bold green" if model is best else None
+        shown.add_row(*cells(model, best, task), style=mark, end_section=is_last)
     return shown
 
 
-def report_table(comparison: Comparison, task: str) -> str:
+def report_table(compared: list[Compared], best: Compared, task: str) -> str:
     """The comparison as HTML; the recommended model is marked."""
     rows: list[list[Any]] = []
-    for model in comparison.compared:
-        name, *figures = cells(model, comparison.best, task)
-        mark = " best" if model is comparison.best else ""
+    for model in compared:
+        name, *figures = cells(model, best, task)
+        mark = " best" if model is best else ""
         figures.append(f"{model.fit_seconds:.2f}")
         rows.append([(name, mark), *((text, f"number{mark}") for text in figures)])
     return table((*headings(task), "seconds to fit"), rows)
@@ -99,8 +144,8 @@ def report_table(comparison: Comparison, task: str) -> str:
 def write_report(
     path: Path,
     summary: dict[str, Any],
-    comparison: Comparison,
-    split: HeldOut,
+    compared: list[Compared],
+    best: Compared,
     relevance: dict[str, float],
 ) -> None:
     """Write the page: table, recommendation, plots."""
@@ -109,7 +154,7 @@ def write_report(
     figures = "\n".join(
         f"<h2>{escape(title)}</h2>\n{image(title, svg)}"
         + (f'\n<p class="note">{escape(note)}</p>' if note else "")
-        for title, note, svg in plots_of(data, comparison, split, relevance)
+        for title, note, svg in plots_of(data, compared, best, relevance)
         if svg
     )
     classes = f", {len(data['classes'])} classes" if data["classes"] else ""
@@ -117,7 +162,7 @@ def write_report(
 <p>{escape(data["task"])} of <b>{escape(data["target"])}</b>{classes}: {data["rows"]:,} rows,
 {data["numeric"]} numeric and {data["categorical"]} categorical columns
 ({data["dimension"]} after encoding)</p>
-{report_table(comparison, data["task"])}
+{report_table(compared, best, data["task"])}
 <p class="note">{escape(caption(summary))}</p>
 <h2>Recommendation</h2>
 <p><b>{escape(summary["recommendation"])}</b></p>
@@ -132,21 +177,16 @@ def write_report(
 
 
 def plots_of(
-    data: dict[str, Any], comparison: Comparison, split: HeldOut, relevance: dict[str, float]
+    data: dict[str, Any], compared: list[Compared], best: Compared, relevance: dict[str, float]
 ) -> list[tuple[str, str, bytes]]:
     """Titles, notes and figures; a figure is empty where there is nothing to draw."""
-    best, models = comparison.best, comparison.compared
     lost = "accuracy" if data["task"] == "classification" else "R²"
     shuffled = f"How much {lost} falls on rows held out when the values of one column are shuffled."
     target = literal(data["target"])
     return [
-        ("Error against time", "± standard error; triangles: defaults.", plot_scores(models)),
-        (f"Predictions: {best.name}", "", plot_predictions(best, split, target)),
-        (
-            "Calibration",
-            "That of perfect predictions is the diagonal.",
-            plot_calibration(best, split),
-        ),
+        ("Error against time", "± standard error; triangles: defaults.", plot_scores(compared)),
+        (f"Predictions: {best.name}", "", plot_predictions(best, target)),
+        ("Calibration", "That of perfect predictions is the diagonal.", plot_calibration(best)),
         ("Relevance of the columns", shuffled, plot_relevances(relevance, lost)),
     ]
 
@@ -192,9 +232,9 @@ def plot_scores(compared: list[Compared]) -> bytes:
     return draw(figure)
 
 
-def plot_calibration(best: Compared, split: HeldOut) -> bytes:
+def plot_calibration(best: Compared) -> bytes:
     """How often the model is right against how often it says so."""
-    prediction, y = best.prediction, split.y_test
+    prediction, y = best.prediction, best.y
     figure, axes = new_figure(5)
     axes.plot([0, 1], [0, 1], color="0.5", linewidth=1, label="perfect calibration")
     if isinstance(prediction, ClassPrediction):
@@ -234,12 +274,12 @@ def plot_relevances(relevance: dict[str, float], lost: str) -> bytes:
     return draw(figure)
 
 
-def plot_predictions(best: Compared, split: HeldOut, target: str) -> bytes:
+def plot_predictions(best: Compared, target: str) -> bytes:
     """Predicted against observed values, or the confusion of classes."""
     if isinstance(best.prediction, ClassPrediction):
-        return plot_confusion(best.prediction, split.y_test, target)
+        return plot_confusion(best.prediction, best.y, target)
     figure, axes = new_figure(6)
-    y = split.y_test[:MOST_POINTS]
+    y = best.y[:MOST_POINTS]
     mean = best.prediction.mean[:MOST_POINTS]
     deviation = best.prediction.standard_deviation[:MOST_POINTS]
     axes.errorbar(

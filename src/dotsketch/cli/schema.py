@@ -1,4 +1,4 @@
-"""The first pass over a table: what its columns are, and a sample of its rows.
+"""A table as numbers: the first pass finds out what its columns are, later ones encode its chunks.
 
 `Column` of `tables` finds out what a column is. Means and variances are those of all rows, merged
 chunk by chunk; the sample is uniform over all rows. The problems of all columns are reported
@@ -7,18 +7,19 @@ together.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from shlex import quote
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 
-from ..tables.column import MOST_CLASSES, Column
-from ..tables.columns import Problem
-from .errors import UserMistake, count, list_names
-from .tables import Table
+from ..tables import TableEncoder
+from ..tables.column import MOST_CLASSES, Column, Problem
+from .output import UserMistake, count, list_names
+from .tables import Table, as_frame
 
 FEW_VALUES = 20  # a target of at most so many whole numbers is taken for classes
 
@@ -45,7 +46,7 @@ class Schema:
     target: Column
     task: str  # "regression" or "classification"
     reason: str  # why this task
-    sample: pa.Table
+    sample: pd.DataFrame
     index: frozenset[str]  # columns that are left out as an index of pandas
     impute: bool  # fill missing values
     n_imputed: int  # rows with a missing value
@@ -99,23 +100,15 @@ def is_whole(values: Any) -> bool:
     return all(value == round(value) for value in values)
 
 
-class RowSample:
-    """A uniform sample of rows: those with the smallest of random keys, one per row."""
-
-    def __init__(self, size: int, seed: int):
-        self.size = size
-        self.rng = np.random.default_rng(seed)
-        self.keys = np.empty(0)
-        self.rows: list[pa.Table] = []
-
-    def add(self, batch: pa.RecordBatch) -> None:
-        keys = np.concatenate([self.keys, self.rng.random(batch.num_rows)])
-        rows = pa.concat_tables([*self.rows, pa.Table.from_batches([batch])])
-        chosen = np.sort(np.argsort(keys, kind="stable")[: self.size])  # in the order of the rows
-        self.keys, self.rows = keys[chosen], [rows.take(pa.array(chosen))]
-
-    def table(self) -> pa.Table:
-        return self.rows[0].combine_chunks()
+def add_to_sample(
+    sample: pa.Table | None, batch: pa.RecordBatch, size: int, rng: np.random.Generator
+) -> pa.Table:
+    """A uniform sample of all rows so far, in their order: those with the smallest of random keys,
+    which are its last column."""
+    rows = pa.Table.from_batches([batch]).append_column("key", pa.array(rng.random(len(batch))))
+    rows = rows if sample is None else pa.concat_tables([sample, rows])
+    smallest = np.argsort(rows.columns[-1].to_numpy(), kind="stable")[:size]
+    return rows.take(pa.array(np.sort(smallest)))
 
 
 def scan(
@@ -158,19 +151,20 @@ def scan(
     if len(columns) < 2:
         raise UserMistake(f"{table.source} has no column besides the target {target!r}.")
     names = [column.name for column in columns]
-    sample = RowSample(max(2, min(sample_rows, (1 << 24) // len(names))), seed)
+    sample, rng = None, np.random.default_rng(seed)
+    sample_rows = max(2, min(sample_rows, (1 << 24) // len(names)))
     problems: dict[str, str] = {}
     n_rows = n_imputed = 0
     for batch, first_row in table.chunks():
-        gaps = np.zeros(batch.num_rows, dtype=bool)
+        gaps, frame = np.zeros(batch.num_rows, dtype=bool), as_frame(batch)
         for column in columns:
             if column.name in problems:
                 continue
             try:
-                gaps |= column.add(batch.column(column.name), first_row)
+                gaps |= column.add(frame[column.name], first_row)
             except Problem as problem:
                 problems[column.name] = str(problem)
-        sample.add(batch.select(names))
+        sample = add_to_sample(sample, batch.select(names), sample_rows, rng)
         n_rows += batch.num_rows
         n_imputed += int(gaps.sum())
     for column in columns:
@@ -187,7 +181,7 @@ def scan(
     decided = decide_task(of_target, n_rows, task, table)
     return Schema(
         *(table.source, n_rows, tuple(columns), of_target, *decided),
-        *(sample.table(), index, impute, n_imputed),
+        *(as_frame(sample).iloc[:, :-1], index, impute, n_imputed),
     )
 
 
@@ -218,3 +212,74 @@ def decide_task(target: Column, n_rows: int, asked: str | None, table: Table) ->
             "--target)."
         )
     return task, reason
+
+
+def encoded(
+    encoder: TableEncoder, frame: pd.DataFrame, first_row: int, table: Table, *, impute: bool
+) -> Any:
+    """What `TableEncoder.encode` returns; the problems of all columns are reported together."""
+    remedies = remedies_for("") | {"impute": "fill it in, or fit the model with --impute"}
+    try:
+        return encoder.encode(frame, first_row, marks=table.marks, remedies=remedies, impute=impute)
+    except ValueError as error:
+        raise UserMistake(f"{table.source}: {error}") from None
+
+
+def target_of(
+    frame: pd.DataFrame, first_row: int, name: str, like: Any, table: Table
+) -> tuple[np.ndarray, np.ndarray]:
+    """The target (m,) and where it is missing (m,): texts if the classes in `like` are texts, else
+    numbers, integers if all of both are."""
+    column, like = Column(name, 0, table.marks, remedies_for(name)), np.asarray(like)
+    try:
+        if like.dtype.kind in "OU":
+            texts = column.texts(frame[name])
+            return texts.astype(str), texts == ""
+        values = column.numbers(frame[name], first_row)
+    except Problem as problem:
+        raise UserMistake(f"{table.source}: {problem}") from None
+    whole = like.dtype.kind == "i" and np.array_equal(values, np.round(values))
+    return values.astype(like.dtype) if whole else values, np.isnan(values)
+
+
+@dataclass(frozen=True)
+class EncodedTable:
+    """The sample of a table as numbers, in random order, and what encodes all rows."""
+
+    table: Table
+    schema: Schema
+    encoder: TableEncoder
+    X: np.ndarray  # (n, d)
+    y: np.ndarray  # (n,)
+
+    @classmethod
+    def of(cls, table: Table, schema: Schema, seed: int, *, standardize: bool) -> EncodedTable:
+        encoder = TableEncoder(standardize=standardize).set_columns(schema.features)
+        X, y = encoded_pair(encoder, schema, schema.sample, 1, table)
+        order = np.random.default_rng(seed).permutation(len(y))  # a file may be sorted
+        return cls(table, schema, encoder, X[order], y[order])
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the sample has all rows."""
+        return len(self.y) == self.schema.n_rows
+
+    def chunks(self, table: Table | None = None) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """X (m, d) and y (m,) of every chunk of this table, or of another one."""
+        table = self.table if table is None else table
+        for batch, first_row in table.chunks():
+            yield encoded_pair(self.encoder, self.schema, as_frame(batch), first_row, table)
+
+
+def encoded_pair(
+    encoder: TableEncoder, schema: Schema, frame: pd.DataFrame, first_row: int, table: Table
+) -> tuple[np.ndarray, np.ndarray]:
+    """X and y of some rows of a table, all of which have a target."""
+    name, classes = schema.target.name, schema.classes or [0.0]
+    X, _, _ = encoded(encoder, frame, first_row, table, impute=schema.impute)
+    y, missing = target_of(frame, first_row, name, classes, table)
+    if missing.any():
+        text = "the target has no value: leave such rows out."
+        problem = schema.target.problem(first_row + int(np.argmax(missing)), text)
+        raise UserMistake(f"{table.source}: {problem}")
+    return X, y

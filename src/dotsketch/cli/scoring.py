@@ -102,20 +102,14 @@ class Score:
     covered: float = 0.0
     shift: float | None = None  # squares are taken of y − shift, so that no digits are lost
 
-    @classmethod
-    def of(cls, prediction: Prediction, y: np.ndarray) -> Score:
-        total = cls(prediction.task)
-        total.add(prediction, y)
-        return total
-
-    def add(self, prediction: Prediction, y: np.ndarray) -> None:
+    def add(self, prediction: Prediction, y: np.ndarray) -> Score:
         if not len(y):
-            return
+            return self
         self.n += len(y)
         self.loss += float(np.sum(prediction.losses(y)))
         if self.task == "classification":
             self.hits += float(np.sum(prediction.values == y))
-            return
+            return self
         if self.shift is None:
             self.shift = float(np.mean(y))
         distance = np.abs(y - prediction.values)
@@ -124,6 +118,7 @@ class Score:
         self.squared_error += float(np.sum((y - prediction.values) ** 2))
         self.sum += float(np.sum(y - self.shift))
         self.squares += float(np.sum((y - self.shift) ** 2))
+        return self
 
     def figures(self) -> dict[str, float | None]:
         """R², root mean squared error and how much the 95 % intervals cover, or accuracy; and the

@@ -17,20 +17,20 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
-import pyarrow.compute
 import pyarrow.csv
 import pyarrow.dataset
 
 from ..datasets import list_datasets, load_dataset
 from ..tables.columns import Marks, is_number
-from .errors import UserMistake, count, list_names
+from .output import UserMistake, count, list_names
 
 FORMATS = {
     "csv": (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz"),
@@ -103,6 +103,11 @@ class Table:
             ) from None
 
 
+def as_frame(batch: pa.RecordBatch | pa.Table) -> pd.DataFrame:
+    """The columns of Arrow, all of them, as those of pandas."""
+    return batch.to_pandas(date_as_object=False, ignore_metadata=True)
+
+
 @contextmanager
 def explain_errors(source: str) -> Iterator[None]:
     """Errors of the readers, as mistakes that name the file."""
@@ -135,26 +140,22 @@ def open_table(
         return parquet_table(data, several_files(data))
     if data != "-" and not path.exists():
         return named_table(data)
+    source = "standard input" if data == "-" else data
     if not path.is_file():  # tables are read twice
-        options: dict[str, Any] = {"delimiter": delimiter, "encoding": encoding}
-        options |= {"no_header": no_header, "decimal": decimal, "thousands": thousands}
-        table = open_table(copy_of(data), format=format or "csv", **options)
-        return replace(table, source="standard input" if data == "-" else data)
-    if format is None:
-        format = format_of(path)
+        path, format = copy_of(data, source), format or "csv"
+    if (format or format_of(path)) == "parquet":
+        return parquet_table(source, [path])
     if path.stat().st_size == 0:
         raise UserMistake(f"{path}: the file is empty.")
-    if format == "parquet":
-        return parquet_table(data, [path])
     try:
         codecs.lookup(encoding)
     except LookupError:
         raise UserMistake(f"there is no encoding {encoding!r}; latin-1 is one.") from None
     marks = Marks(decimal, thousands)
-    return csv_table(path, delimiter, encoding, not no_header, marks, block_bytes)
+    return csv_table(source, path, delimiter, encoding, not no_header, marks, block_bytes)
 
 
-def copy_of(data: str) -> str:
+def copy_of(data: str, source: str) -> Path:
     """A temporary file with what standard input or a pipe holds; it ends with the process."""
     file = tempfile.NamedTemporaryFile(prefix="dotsketch-")  # noqa: SIM115
     atexit.register(file.close)
@@ -162,8 +163,8 @@ def copy_of(data: str) -> str:
         shutil.copyfileobj(stream, file)
     file.flush()
     if not file.tell():
-        raise UserMistake(f"{'standard input' if data == '-' else data} is empty.")
-    return file.name
+        raise UserMistake(f"{source} is empty.")
+    return Path(file.name)
 
 
 def format_of(path: Path) -> str:
@@ -178,14 +179,20 @@ def format_of(path: Path) -> str:
 
 
 def csv_table(
-    path: Path, delimiter: str | None, encoding: str, header: bool, marks: Marks, block: int
+    source: str,
+    path: Path,
+    delimiter: str | None,
+    encoding: str,
+    header: bool,
+    marks: Marks,
+    block: int,
 ) -> Table:
     """All columns as text."""
-    with explain_errors(str(path)), pa.input_stream(str(path)) as stream:
+    with explain_errors(source), pa.input_stream(str(path)) as stream:
         start = stream.read(1 << 16).decode(encoding, errors="replace")
     if "\0" in start:
         raise UserMistake(
-            f"{path}: it holds NUL characters, which no table of text does: give its --encoding "
+            f"{source}: it holds NUL characters, which no table of text does: give its --encoding "
             "(such as utf-16) or its --format."
         )
     delimiter = delimiter or sniff_delimiter(start)
@@ -206,13 +213,13 @@ def csv_table(
         ):
             yield batches
 
-    with explain_errors(str(path)), reader({}) as batches:
+    with explain_errors(source), reader({}) as batches:
         raw_names = batches.schema.names
     names = tuple(name.strip() for name in raw_names)
     counted = tuple(map(str, range(len(names))))  # what pandas calls columns without names
     if header and names != counted and all(map(is_number, names)):
         raise UserMistake(
-            f"{path}: the first line holds numbers, not names of columns: add a header, or give "
+            f"{source}: the first line holds numbers, not names of columns: add a header, or give "
             "--no-header."
         )
 
@@ -221,7 +228,7 @@ def csv_table(
             for batch in batches:
                 yield pa.RecordBatch.from_arrays(batch.columns, names=list(names))
 
-    return Table(str(path), names, read, marks=marks)
+    return Table(source, names, read, marks=marks)
 
 
 def sniff_delimiter(start: str) -> str:

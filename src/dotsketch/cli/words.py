@@ -10,7 +10,7 @@ from sklearn import config_context
 from sklearn.base import BaseEstimator, clone
 
 from ..kernels import Exponential, Gaussian, Kernel, Matern, Polynomial, Tanimoto
-from .errors import UserMistake
+from .output import UserMistake
 
 FORMS = (
     "gaussian[:LENGTHSCALE,…], matern[:NU[,LENGTHSCALE]], poly:DEGREE[,GAMMA[,COEF0]], "

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import nn
 
-from .._support.parameters import positive_integer
+from .._support.parameters import one_of, positive_integer
 from .functional import AttentionState, linear_attention
 from .maps import PolynomialMap, SoftmaxMap
 from .weights import Seed
 
-MAPS = ("softmax", "polynomial")
+MAPS: dict[str, Any] = {"softmax": SoftmaxMap, "polynomial": PolynomialMap}
 
 
 class SketchAttention(nn.Module):
@@ -72,7 +74,11 @@ class SketchAttention(nn.Module):
         self.head_dim = embed_dim // num_heads
         self.causal = causal
         self.chunk_size = positive_integer("chunk_size", chunk_size)
-        self.feature_map = self._map(feature_map, num_features, generator)
+        if not isinstance(feature_map, nn.Module):
+            one_of("feature_map", feature_map, MAPS)
+            size = () if num_features is None else (num_features,)
+            feature_map = MAPS[feature_map](self.head_dim, *size, generator=generator)
+        self.feature_map: Any = feature_map
         self.q_proj = nn.Linear(embed_dim, embed_dim, bias=bias)
         self.k_proj = nn.Linear(embed_dim, embed_dim, bias=bias)
         self.v_proj = nn.Linear(embed_dim, embed_dim, bias=bias)
@@ -86,15 +92,6 @@ class SketchAttention(nn.Module):
         for module in (self.q_norm, self.k_norm):
             if norm is not None and isinstance(module, nn.RMSNorm):
                 nn.init.constant_(module.weight, norm / self.head_dim**0.5)
-
-    def _map(self, kind: str | nn.Module, num_features: int | None, generator: Seed) -> nn.Module:
-        if isinstance(kind, nn.Module):
-            return kind
-        if kind not in MAPS:
-            raise ValueError(f"feature_map must be one of {MAPS} or a module; got {kind!r}.")
-        made = SoftmaxMap if kind == "softmax" else PolynomialMap
-        size = () if num_features is None else (num_features,)
-        return made(self.head_dim, *size, generator=generator)
 
     def forward(
         self,

@@ -38,7 +38,6 @@ class SketchLayer(Weighted):
         hashes and permutations stay as they are. For output="real".
     generator : torch.Generator, int or None
         What the weights are drawn from; None is torch's global generator (`torch.manual_seed`).
-    device, dtype : of the weights; signs and hashes are integers in any case
 
     Examples
     --------
@@ -63,8 +62,6 @@ class SketchLayer(Weighted):
         coef0: float = 0.0,
         trainable: bool = False,
         generator: Seed = None,
-        device: Any = None,
-        dtype: torch.dtype | None = None,
     ):
         super().__init__()
         self.in_features = positive_integer("in_features", in_features)
@@ -81,9 +78,7 @@ class SketchLayer(Weighted):
         field = "real" if output == "real" else "complex"
         self.sketch = make_sketch(sketch, degree, n_projections, field)
         weights = self.sketch.sample(self._width, host_generator(generator))
-        self.register_weights(
-            weights, trainable=trainable, device=device, dtype=dtype or torch.get_default_dtype()
-        )
+        self.register_weights(weights, trainable=trainable, dtype=torch.get_default_dtype())
 
     @property
     def _width(self) -> int:
@@ -113,7 +108,8 @@ class FeatureLayer(Weighted):
     """Any fitted feature map of dotsketch as a layer; its random weights are buffers.
 
     The layer computes what `features.transform` does, without a scan of x for NaN. Numbers that
-    are not weights (lengthscales, coefficients) are constants.
+    are not weights (lengthscales, coefficients) are constants. Weights are float64, as fitted, and
+    converted to the dtype in which x is worked on (`layer.float()` converts them once).
 
     Parameters
     ----------
@@ -121,8 +117,6 @@ class FeatureLayer(Weighted):
     trainable : bool, default=False
         Make the weights parameters, which start at the random draw: signs become real numbers,
         hashes and permutations stay as they are. For real weights.
-    device, dtype : of the weights, by default as fitted (float64): they are converted to the dtype
-        in which x is worked on
 
     Examples
     --------
@@ -140,8 +134,6 @@ class FeatureLayer(Weighted):
         features: FeatureMap,
         *,
         trainable: bool = False,
-        device: Any = None,
-        dtype: torch.dtype | None = None,
     ):
         super().__init__()
         if not isinstance(features, FeatureMap):
@@ -149,7 +141,7 @@ class FeatureLayer(Weighted):
         check_fitted(features)
         self.in_features = features.n_features_in_
         self.out_features = features._n_features_out
-        self.register_weights(features, trainable=trainable, device=device, dtype=dtype)
+        self.register_weights(features, trainable=trainable)
 
     @property
     def description(self) -> FeatureMap:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
 
-from .._support.parameters import positive_integer
+from .._support.parameters import one_of, positive_integer
 from ..features import MaclaurinFeatures, PositiveFeatures
 from ..kernels import Exponential
 from .layers import FeatureLayer, SketchLayer
@@ -18,7 +17,7 @@ from .weights import Seed, host_generator
 METHODS = ("maclaurin", "positive")
 
 
-class PolynomialMap(nn.Module):
+class PolynomialMap(SketchLayer):
     """Weights (z(q)·z(k))², never negative, with a sketch z of half the degree.
 
     The kernel is (gamma q·k + coef0)^degree, with an even degree. The features are the tensor
@@ -61,11 +60,9 @@ class PolynomialMap(nn.Module):
         trainable: bool = False,
         generator: Seed = None,
     ):
-        super().__init__()
         if positive_integer("degree", degree) % 2:
             raise ValueError(f"degree must be even: weights are squares; got {degree}.")
-        self.degree = degree
-        self.layer = SketchLayer(
+        super().__init__(
             head_dim,
             num_features,
             degree=degree // 2,
@@ -75,24 +72,17 @@ class PolynomialMap(nn.Module):
             trainable=trainable,
             generator=generator,
         )
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:  # (…, head_dim) -> (…, num_features)
-        return self.layer(x)
+        self.degree = degree
 
     def kernel(self, q: torch.Tensor, k: torch.Tensor) -> torch.Tensor:  # (…, t, d) -> (…, t, s)
         """(gamma q·k + coef0)^degree, exactly."""
-        return (self.layer.gamma * (q @ k.transpose(-1, -2)) + self.layer.coef0) ** self.degree
-
-    def resample_(self, generator: Seed = None) -> Self:
-        """Draw the weights anew, in place."""
-        self.layer.resample_(generator)
-        return self
+        return (self.gamma * (q @ k.transpose(-1, -2)) + self.coef0) ** self.degree
 
     def extra_repr(self) -> str:
         return f"degree={self.degree}"
 
 
-class SoftmaxMap(nn.Module):
+class SoftmaxMap(FeatureLayer):
     """Features of the kernel of softmax attention, exp(q·k/√head_dim).
 
     method="maclaurin" sketches the powers of its series, with the columns spread over the degrees
@@ -140,49 +130,34 @@ class SoftmaxMap(nn.Module):
         trainable: bool = False,
         generator: Seed = None,
     ):
-        super().__init__()
-        self.head_dim = positive_integer("head_dim", head_dim)
-        self.method, self.norm = method, norm or math.sqrt(2) * head_dim**0.25
+        one_of("method", method, METHODS)
+        norm = norm or math.sqrt(2) * positive_integer("head_dim", head_dim) ** 0.25
         rng = host_generator(generator)
         kernel = Exponential(lengthscale=head_dim**0.25)
-        features: Any
-        if method == "maclaurin":
-            features = MaclaurinFeatures(kernel, sketch=sketch, n_components=num_features)
-        elif method == "positive":
-            features = PositiveFeatures(
-                kernel, n_components=num_features, hyperbolic=num_features % 2 == 0
-            )
-        else:
-            raise ValueError(f"method must be one of {METHODS}; got {method!r}.")
+        features: Any = MaclaurinFeatures(kernel, sketch=sketch, n_components=num_features)
+        if method == "positive":
+            is_even = num_features % 2 == 0
+            features = PositiveFeatures(kernel, n_components=num_features, hyperbolic=is_even)
         directions = rng.standard_normal((256, head_dim))
-        rows = self.norm * directions / np.linalg.norm(directions, axis=1, keepdims=True)
-        self.layer = FeatureLayer(
-            features.set_params(random_state=rng).fit(rows), trainable=trainable
-        )
+        rows = norm * directions / np.linalg.norm(directions, axis=1, keepdims=True)
+        super().__init__(features.set_params(random_state=rng).fit(rows), trainable=trainable)
+        self.method, self.norm = method, norm
         self.expected_error = self.predicted_error(torch.from_numpy(rows))
         # positive features need no bound, and theirs holds for any norm
         is_signed = method == "maclaurin"
-        self.least_weight = math.exp(-(self.norm**2) / math.sqrt(head_dim)) if is_signed else 0.0
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:  # (…, head_dim) -> (…, num_features)
-        return self.layer(x)
+        self.least_weight = math.exp(-(norm**2) / math.sqrt(head_dim)) if is_signed else 0.0
 
     def predicted_error(self, x: torch.Tensor) -> float:  # (…, head_dim)
         """The relative error of the kernel between rows of x: root mean square, over that of k.
 
         It is a closed form, of these norms and angles and not of the weights that were drawn.
         """
-        rows = x.detach().reshape(-1, self.head_dim).cpu().double().numpy()
-        return float(self.layer.description.expected_error_on(rows).relative_error)
+        rows = x.detach().reshape(-1, self.in_features).cpu().double().numpy()
+        return float(self.description.expected_error_on(rows).relative_error)
 
     def kernel(self, q: torch.Tensor, k: torch.Tensor) -> torch.Tensor:  # (…, t, d) -> (…, t, s)
         """exp(q·k/√head_dim), exactly up to e⁶⁰: sums over keys stay finite in float32."""
-        return torch.exp((q @ k.transpose(-1, -2) / math.sqrt(self.head_dim)).clamp(max=60))
-
-    def resample_(self, generator: Seed = None) -> Self:
-        """Draw the weights anew, in place."""
-        self.layer.resample_(generator)
-        return self
+        return torch.exp((q @ k.transpose(-1, -2) / math.sqrt(self.in_features)).clamp(max=60))
 
     def extra_repr(self) -> str:
         return f"{self.method}, norm={self.norm:.3g}, expected_error={self.expected_error:.2g}"

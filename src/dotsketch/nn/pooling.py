@@ -47,7 +47,6 @@ class CompactBilinearPooling(Weighted):
         *,
         balanced: bool = True,
         generator: Seed = None,
-        device: Any = None,
     ):
         super().__init__()
         self.in_features = (
@@ -57,7 +56,7 @@ class CompactBilinearPooling(Weighted):
         self.out_features = positive_integer("out_features", out_features)
         self.sum_pool = bool(sum_pool)
         self.sketch = (BalancedTensorSketch if balanced else TensorSketch)(1, out_features)
-        self.register_weights(self._draw(generator), device=device)
+        self.register_weights(self._draw(generator))
 
     def _draw(self, generator: Seed) -> list[HashWeights]:
         rng = host_generator(generator)

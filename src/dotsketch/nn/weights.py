@@ -89,17 +89,12 @@ class Weighted(nn.Module):
     """A module whose buffers (or parameters) are the arrays of a nest of weights."""
 
     def register_weights(
-        self,
-        weights: Any,
-        *,
-        trainable: bool = False,
-        device: torch.device | str | None = None,
-        dtype: torch.dtype | None = None,
+        self, weights: Any, *, trainable: bool = False, dtype: torch.dtype | None = None
     ) -> None:
         self._trainable = trainable
 
         def register(path: str, array: np.ndarray) -> np.ndarray:
-            tensor = torch.tensor(self._trained(path, array), device=device)
+            tensor = torch.tensor(self._trained(path, array))
             if tensor.is_floating_point() and dtype is not None:
                 tensor = tensor.to(dtype)
             if trainable and tensor.is_floating_point():

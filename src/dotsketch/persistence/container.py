@@ -25,6 +25,8 @@ import os
 import re
 import struct
 import zipfile
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -82,52 +84,51 @@ def write_to(file: BinaryIO, tree: dict[str, Any], arrays: list[np.ndarray]) -> 
     file.write(digest.encode())
 
 
-class Reader:
-    """A file whose seal holds: its tree, and its arrays by number."""
+def read(data: bytes) -> tuple[dict[str, Any], Callable[[Any], np.ndarray]]:
+    """The tree in the bytes of a file, and the function that gives an array by its number."""
+    _check_seal(data)
+    archive = zipfile.ZipFile(io.BytesIO(data))
+    members = archive.infolist()
+    names = [member.filename for member in members]
+    for member in members:
+        if member.compress_type != zipfile.ZIP_STORED or member.flag_bits & 0x1:
+            raise PersistenceError(f"The member {member.filename!r} is compressed.")
+    if len(set(names)) != len(names) or sum(m.file_size for m in members) > len(data):
+        raise PersistenceError("Members of the file overlap, or one is there twice.")
+    expected = [TREE, *(_array_name(number) for number in range(len(members) - 1))]
+    if names != expected:
+        raise PersistenceError(f"The members are not those of a model: {names[:5]!r}….")
+    _check_layout(data, archive)
+    # a list of names would be searched once per array
+    return _read_tree(archive, len(data)), partial(_read_array, archive, frozenset(names))
 
-    def __init__(self, data: bytes):
-        _check_seal(data)
-        self.size = len(data)
-        self._archive = zipfile.ZipFile(io.BytesIO(data))
-        members = self._archive.infolist()
-        names = [member.filename for member in members]
-        for member in members:
-            if member.compress_type != zipfile.ZIP_STORED or member.flag_bits & 0x1:
-                raise PersistenceError(f"The member {member.filename!r} is compressed.")
-        if len(set(names)) != len(names) or sum(m.file_size for m in members) > self.size:
-            raise PersistenceError("Members of the file overlap, or one is there twice.")
-        expected = [TREE, *(_array_name(number) for number in range(len(members) - 1))]
-        if names != expected:
-            raise PersistenceError(f"The members are not those of a model: {names[:5]!r}….")
-        _check_layout(data, self._archive)
-        self._names = frozenset(names)  # a list would be searched once per array
 
-    def tree(self) -> dict[str, Any]:
-        if self._archive.getinfo(TREE).file_size > MAX_TREE_BYTES:
-            raise PersistenceError(f"{TREE} has more than {MAX_TREE_BYTES} bytes.")
-        data = self._archive.read(TREE)
-        _check_tree_size(data, self.size)
-        text = data.decode()
-        tree = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant)
-        if not isinstance(tree, dict):
-            raise PersistenceError(f"{TREE} is no object.")
-        return tree
+def _read_tree(archive: zipfile.ZipFile, size: int) -> dict[str, Any]:
+    if archive.getinfo(TREE).file_size > MAX_TREE_BYTES:
+        raise PersistenceError(f"{TREE} has more than {MAX_TREE_BYTES} bytes.")
+    data = archive.read(TREE)
+    _check_tree_size(data, size)
+    tree = json.loads(data.decode(), object_pairs_hook=_unique, parse_constant=_no_constant)
+    if not isinstance(tree, dict):
+        raise PersistenceError(f"{TREE} is no object.")
+    return tree
 
-    def array(self, number: int) -> np.ndarray:
-        name = _array_name(number)
-        if name not in self._names:
-            raise PersistenceError(f"There is no array {number!r}.")
-        data = self._archive.read(name)
-        stream = io.BytesIO(data)
-        if np.lib.format.read_magic(stream) != (1, 0):
-            raise PersistenceError(f"{name} is of an unknown version of npy.")
-        shape, fortran, dtype = np.lib.format.read_array_header_1_0(stream)
-        start = stream.tell()
-        if not is_storable(dtype) or math.prod(shape) * dtype.itemsize != len(data) - start:
-            raise PersistenceError(f"{name} claims the shape {shape} and the dtype {dtype}.")
-        flat = np.frombuffer(data, dtype=dtype, offset=start)
-        array = flat.reshape(shape, order="F" if fortran else "C")
-        return array.astype(dtype.newbyteorder("="), order="K")  # a copy, which can be written to
+
+def _read_array(archive: zipfile.ZipFile, names: frozenset[str], number: Any) -> np.ndarray:
+    name = _array_name(number)
+    if name not in names:
+        raise PersistenceError(f"There is no array {number!r}.")
+    data = archive.read(name)
+    stream = io.BytesIO(data)
+    if np.lib.format.read_magic(stream) != (1, 0):
+        raise PersistenceError(f"{name} is of an unknown version of npy.")
+    shape, fortran, dtype = np.lib.format.read_array_header_1_0(stream)
+    start = stream.tell()
+    if not is_storable(dtype) or math.prod(shape) * dtype.itemsize != len(data) - start:
+        raise PersistenceError(f"{name} claims the shape {shape} and the dtype {dtype}.")
+    flat = np.frombuffer(data, dtype=dtype, offset=start)
+    array = flat.reshape(shape, order="F" if fortran else "C")
+    return array.astype(dtype.newbyteorder("="), order="K")  # a copy, which can be written to
 
 
 def _check_seal(data: bytes) -> None:

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from .._support.versions import installed_versions
-from .container import FORMAT, PersistenceError, Reader, write
+from .._versions import installed_versions
+from .container import FORMAT, PersistenceError, read, write
 from .objects import known_classes
 from .values import Decoder, Encoder
 
@@ -56,9 +56,9 @@ def load(path: str | os.PathLike[str], *, classes: Iterable[type] = ()) -> Any:
 
 def load_bytes(data: bytes, name: str | os.PathLike[str], classes: Iterable[type] = ()) -> Any:
     """The value in the bytes of a file, whose name is for messages; raises as `load` does."""
-    with _reading(data, name) as (reader, tree):
+    with _reading(data, name) as (tree, read_array):
         classes = tuple(classes)
-        return Decoder(known_classes(classes), reader.array, classes).decode(tree["value"])
+        return Decoder(known_classes(classes), read_array, classes).decode(tree["value"])
 
 
 def read_info(path: str | os.PathLike[str]) -> dict[str, Any]:
@@ -66,25 +66,21 @@ def read_info(path: str | os.PathLike[str]) -> dict[str, Any]:
 
     format, size (bytes), versions (of the libraries that wrote it) and classes (their names).
     """
-    with _reading(Path(path).read_bytes(), path) as (reader, tree):
-        return {
-            "format": FORMAT,
-            "size": reader.size,
-            "versions": tree["versions"],
-            "classes": tree["classes"],
-        }
+    data = Path(path).read_bytes()
+    with _reading(data, path) as (tree, _):
+        head = {"versions": tree["versions"], "classes": tree["classes"]}
+        return {"format": FORMAT, "size": len(data), **head}
 
 
 @contextmanager
-def _reading(data: bytes, name: str | os.PathLike[str]) -> Iterator[tuple[Reader, dict[str, Any]]]:
-    """The reader and the tree of a file; whatever is wrong with it is a PersistenceError."""
+def _reading(data: bytes, name: str | os.PathLike[str]) -> Iterator[tuple[dict[str, Any], Any]]:
+    """The tree of a file and its arrays by number; whatever is wrong is a PersistenceError."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of parsers, on what is refused next
-            reader = Reader(data)
-            tree = reader.tree()
+            tree, read_array = read(data)
             _check_head(tree)
-            yield reader, tree
+            yield tree, read_array
     except PersistenceError as error:
         raise PersistenceError(f"{name} cannot be loaded. {error}") from None
     except Exception as error:  # parsers of untrusted bytes: whatever they raise is damage

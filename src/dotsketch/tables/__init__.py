@@ -1,7 +1,7 @@
 """Tables of numbers, categories and dates as numbers: `TableEncoder`.
 
-`columns` reads the values of a column of Arrow, and `column` finds out over all chunks what it is;
-both need pyarrow, an extra, and are imported when they are first used. The command line reads files
+`columns` reads the values of a column of pandas, and `column` finds out over all chunks what it is;
+both need pandas, an extra, and are imported when they are first used. The command line reads files
 chunk by chunk with the same two and the same encoder.
 
 Why not others: scikit-learn's `make_column_transformer` wants the columns of every kind named, and

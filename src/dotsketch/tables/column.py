@@ -10,13 +10,14 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
+import pandas as pd
 from sklearn.preprocessing import StandardScaler
 
-from . import columns as arrow
-from .columns import Marks, Place, Problem, is_number
+from . import columns as values_of
+from .columns import Marks, Problem, data_frame, is_number
 
+__all__ = ["Column", "Problem", "data_frame"]
+LARGEST = 1e100  # squares of sums must be finite
 MOST_CLASSES = 1000
 # What to do about a problem, in Python; the command line has words of its own
 REMEDIES = {
@@ -51,7 +52,7 @@ class Column:
         """The names of the numbers that a numeric or date column gives a model."""
         if self.kind == "number":
             return [self.name]
-        return [f"{self.name} ({part})" for part in arrow.DATE_PARTS]
+        return [f"{self.name} ({part})" for part in values_of.DATE_PARTS]
 
     @property
     def input_scaler(self) -> StandardScaler:
@@ -64,54 +65,61 @@ class Column:
         roundings = (10 * np.finfo(float).eps * np.abs(self.input_scaler.mean_)) ** 2
         return bool(np.all(self.input_scaler.var_ <= roundings))
 
-    def add(self, column: pa.Array, first_row: int) -> np.ndarray:  # -> (n,)
+    def add(self, column: pd.Series, first_row: int) -> np.ndarray:  # -> (n,)
         """Take in the values of a chunk; returns where they are missing."""
-        place = Place(self.name, first_row)
         try:
-            column = arrow.simple_array(column, self.name)
+            column = values_of.simple(column, self.name)
         except Problem as problem:
             raise Problem(f"{problem}: {self.remedies['ignore']}.") from None
-        numbers = None if self.is_category else arrow.as_numbers(column, self.marks)
-        if numbers is not None:
-            missing: np.ndarray = np.isnan(numbers)
-            if not missing.all():
-                self._add_numbers(numbers, place)
-        else:
-            missing = column.is_null().to_numpy(zero_copy_only=False)
-            if not missing.all() and not self._add_dates(column):
-                self._add_texts(arrow.as_texts(column), place)
+        missing = column.isna().to_numpy(bool)
+        if not missing.all():
+            numbers = None if self.is_category else values_of.as_numbers(column, self.marks)
+            if numbers is not None:
+                self._add_numbers(numbers, first_row)
+            elif not self._add_dates(column):
+                self._add_texts(values_of.as_texts(column), first_row)
         self.n_missing += int(missing.sum())
-        self.check_missing(missing, place)
+        self.check_missing(missing, first_row)
         return missing
 
-    def check_missing(self, missing: np.ndarray, place: Place) -> None:  # (n,)
+    def check_missing(self, missing: np.ndarray, first_row: int) -> None:  # (n,)
         """Raise Problem if values are missing that have to be there."""
         if missing.any() and not self.impute:
             text = f"no value: {self.remedies['impute']}."
             if self.is_target:
                 text = "the target has no value: leave such rows out."
-            raise Problem(place.problem(int(np.argmax(missing)), text))
+            raise self.problem(first_row + int(np.argmax(missing)), text)
 
-    def _add_numbers(self, values: np.ndarray, place: Place) -> None:
-        first = int(np.argmin(np.isnan(values)))
+    def problem(self, row: int, text: str) -> Problem:
+        """What is wrong in a row, counted from 1."""
+        return Problem(f"column {self.name!r}, row {row}: {text}")
+
+    def _check_size(self, values: np.ndarray, first_row: int) -> None:  # (n,)
+        """Raise Problem if a value, or its square, cannot be computed with."""
+        large = np.flatnonzero(np.abs(values) > LARGEST)
+        if large.size:
+            text = f"{values[large[0]]:g} is too large to compute with."
+            raise self.problem(first_row + int(large[0]), text)
+
+    def _add_numbers(self, values: np.ndarray, first_row: int) -> None:
         if self.kind in ("text", "date"):
-            raise self._mixture(place, first, f"{values[first]:g} is a number, and others are not")
-        problem = arrow.too_large(values, place)
-        if problem is not None:
-            raise Problem(problem)
+            first = int(np.argmin(np.isnan(values)))
+            what = f"{values[first]:g} is a number, and others are not"
+            raise self._mixture(first_row + first, what)
+        self._check_size(values, first_row)
         self.kind = "number"
         self.scaler.partial_fit(values[:, None])
         if self.is_target and len(self.values) <= MOST_CLASSES:
             self.values.update(np.unique(values[~np.isnan(values)])[: MOST_CLASSES + 1].tolist())
 
-    def _add_dates(self, column: pa.Array) -> bool:
+    def _add_dates(self, column: pd.Series) -> bool:
         """Whether these are dates, as all before them."""
         if self.is_category or self.is_target or self.kind in ("number", "text"):
             return False
-        formats = list(self.dates) or arrow.DATE_FORMATS
-        if pa.types.is_timestamp(column.type):
-            formats = [arrow.ISO]
-        parts = {format: arrow.as_dates(column, format) for format in formats}
+        formats = list(self.dates) or values_of.DATE_FORMATS
+        if pd.api.types.is_datetime64_any_dtype(column):
+            formats = [values_of.ISO]
+        parts = {format: values_of.as_dates(column, format) for format in formats}
         self.dates = {
             format: self.dates.get(format, StandardScaler()).partial_fit(values)
             for format, values in parts.items()
@@ -120,20 +128,19 @@ class Column:
         self.kind = "date" if self.dates else self.kind
         return bool(self.dates)
 
-    def _add_texts(self, texts: pa.Array, place: Place) -> None:
-        counts = pc.value_counts(texts.drop_null())
-        levels = dict(zip(*(counts.field(k).to_pylist() for k in (0, 1)), strict=True))
+    def _add_texts(self, texts: pd.Series, first_row: int) -> None:
+        levels = {level: int(number) for level, number in texts.value_counts().items()}
         if not self.is_category:
             if self.kind == "number" or any(map(is_number, levels)):
-                index, text = arrow.first_text(texts, self.marks)
+                index, text = values_of.first_text(texts, self.marks)
                 why = self.not_a_number(text)
-                raise self._mixture(place, index, f"{why}, and others are")
+                raise self._mixture(first_row + index, f"{why}, and others are")
             if self.kind == "date":
-                index = texts.is_null().index(False).as_py()
-                raise self._mixture(place, index, f"{texts[index]} is not a date like the others")
-            if self.kind is None and all(map(arrow.has_marks, levels)):
-                index, text = arrow.first_text(texts, self.marks)
-                raise Problem(place.problem(index, f"{self.not_a_number(text)}."))
+                index = int(texts.notna().argmax())
+                what = f"{texts.iloc[index]} is not a date like the others"
+                raise self._mixture(first_row + index, what)
+            if self.kind is None and all(map(values_of.has_marks, levels)):
+                raise self._not_numbers(texts, first_row)
         self.kind = "text"
         self.levels.update(levels)
         if len(self.levels) > self.most_levels:
@@ -148,33 +155,29 @@ class Column:
 
     def not_a_number(self, text: str) -> str:
         """What to say of a text among numbers; commas and points get what reads them."""
-        if arrow.has_marks(text) and self.marks == Marks():
+        if values_of.has_marks(text) and self.marks == Marks():
             return f"{text!r} is not a plain number: {self.remedies['marks']}"
         return f"{text!r} is not a number"
 
-    def numbers(self, column: pa.Array, first_row: int) -> np.ndarray:  # -> (n,)
+    def numbers(self, column: pd.Series, first_row: int) -> np.ndarray:  # -> (n,)
         """The values as numbers, NaN where they are missing; Problem if they are none."""
-        place = Place(self.name, first_row)
-        column = arrow.simple_array(column, self.name)
-        values = arrow.as_numbers(column, self.marks)
+        column = values_of.simple(column, self.name)
+        values = values_of.as_numbers(column, self.marks)
         if values is None:
-            if not pa.types.is_string(column.type):
+            if pd.api.types.is_datetime64_any_dtype(column):
                 raise Problem(f"column {self.name!r} holds dates, not numbers.")
-            index, text = arrow.first_text(column, self.marks)
-            raise Problem(place.problem(index, f"{self.not_a_number(text)}."))
-        problem = arrow.too_large(values, place)
-        if problem is not None:
-            raise Problem(problem)
+            raise self._not_numbers(column, first_row)
+        self._check_size(values, first_row)
         return values
 
-    def texts(self, column: pa.Array) -> np.ndarray:  # -> (n,)
+    def texts(self, column: pd.Series) -> np.ndarray:  # -> (n,)
         """The values as texts, empty where they are missing."""
-        texts = arrow.as_texts(arrow.simple_array(column, self.name)).fill_null("")
-        return np.asarray(texts.to_numpy(zero_copy_only=False), dtype=object)
+        texts = values_of.as_texts(values_of.simple(column, self.name))
+        return np.asarray(texts.to_numpy(object, na_value=""))
 
-    def date_parts(self, column: pa.Array, format: str) -> np.ndarray:  # -> (n, 4)
+    def date_parts(self, column: pd.Series, format: str) -> np.ndarray:  # -> (n, 4)
         """The parts of dates, NaN where they are missing; Problem if they are none."""
-        parts = arrow.as_dates(arrow.simple_array(column, self.name), format)
+        parts = values_of.as_dates(values_of.simple(column, self.name), format)
         if parts is None:
             raise Problem(f"column {self.name!r}: not all are dates of the form {format}.")
         return parts
@@ -184,5 +187,9 @@ class Column:
         if self.kind is None:
             raise Problem(f"column {self.name!r} has no value at all: {self.remedies['ignore']}.")
 
-    def _mixture(self, place: Place, index: int, what: str) -> Problem:
-        return Problem(place.problem(index, f"{what}: {self.remedies['categorical']}."))
+    def _not_numbers(self, texts: pd.Series, first_row: int) -> Problem:
+        index, text = values_of.first_text(texts, self.marks)
+        return self.problem(first_row + index, f"{self.not_a_number(text)}.")
+
+    def _mixture(self, row: int, what: str) -> Problem:
+        return self.problem(row, f"{what}: {self.remedies['categorical']}.")

@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
-import pyarrow.compute as pc
+from pandas.api.types import infer_dtype, is_datetime64_any_dtype, is_float_dtype
 
 
 class Problem(Exception):
@@ -26,8 +25,8 @@ class Marks(NamedTuple):
 
 
 # Texts that stand for a missing value, after spaces are taken off
-MISSING = pa.array(("", "?", "NA", "N/A", "#N/A", "n/a", "NaN", "nan", "NULL", "null", "None"))
-LARGEST = 1e100  # squares of sums must be finite
+MISSING = ["", "?", "NA", "N/A", "#N/A", "n/a", "NaN", "nan", "NULL", "null", "None"]
+TEXT = "string[pyarrow]"
 ISO = "ISO"  # 2024-02-29, or with a time, and a zone
 DATE_PARTS = ("year", "month", "weekday", "hour")
 # The first that fits all rows is taken: where days are at most 12, months come first
@@ -36,147 +35,107 @@ TIMES = ("", " %H:%M", " %H:%M:%S")
 DATE_FORMATS = (ISO, *(f"{date}{time}" for date in DATES.split("|") for time in TIMES))
 
 
-class Place(NamedTuple):
-    """Where a chunk of a column comes from, for messages."""
-
-    column: str
-    first_row: int
-
-    def problem(self, index: int, text: str) -> str:
-        return f"column {self.column!r}, row {self.first_row + int(index)}: {text}"
-
-
-def arrow_table(X: Any) -> pa.Table:
-    """A data frame of pandas or polars, an Arrow table or a matrix, as an Arrow table."""
+def data_frame(X: Any) -> pd.DataFrame:
+    """A data frame of pandas or polars, a table of Arrow or a matrix, as one of pandas."""
     if isinstance(X, np.ndarray) and X.ndim == 2:
-        X = pd.DataFrame(X, columns=[f"x{j}" for j in range(X.shape[1])])
-    if isinstance(X, pa.RecordBatch):
-        return pa.Table.from_batches([X])
-    if isinstance(X, pd.DataFrame):
-        columns = [arrow_array(X.iloc[:, j]) for j in range(X.shape[1])]
-        X = pa.table(columns, names=list(map(str, X.columns)))
-    elif not isinstance(X, pa.Table) and hasattr(X, "__arrow_c_stream__"):  # polars
-        X = pa.table(X)
-    if not isinstance(X, pa.Table):
+        X = pd.DataFrame(X).add_prefix("x")
+    elif hasattr(X, "to_pandas"):
+        X = X.to_pandas()
+    if not isinstance(X, pd.DataFrame):
         raise TypeError(
             "A table is a data frame of pandas or polars, or a table of pyarrow; got "
             f"{type(X).__name__}."
         )
-    if len(set(X.column_names)) < len(X.column_names) or X.num_rows == 0:
+    X = X.set_axis(list(map(str, X.columns)), axis=1)
+    if not X.columns.is_unique or len(X) == 0:
         raise ValueError("A table has rows, and columns of different names.")
     return X
 
 
-def arrow_array(values: pd.Series) -> pa.Array | pa.ChunkedArray:
-    try:
-        return pa.array(values, from_pandas=True)
-    except (pa.ArrowInvalid, pa.ArrowTypeError):  # objects of several types: as texts
-        return pa.array([None if pd.isna(value) else str(value) for value in values])
+def simple(column: pd.Series, name: str) -> pd.Series:
+    """A column of numbers, of times or of texts; texts are trimmed, and NA where missing."""
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        column = column.astype(column.cat.categories.dtype)
+    kind = infer_dtype(column, skipna=True)
+    if kind in ("integer", "floating", "mixed-integer-float", "decimal"):
+        return column.astype("float64")
+    if kind in ("timedelta", "timedelta64"):
+        return pd.to_timedelta(column).dt.total_seconds()
+    if kind == "time":
+        times = pd.to_timedelta(column.astype(TEXT))
+        return times.dt.total_seconds() / 3600
+    if kind in ("date", "datetime", "datetime64"):
+        return pd.to_datetime(column)
+    if kind not in ("boolean", "string", "empty"):
+        strange = {type(value) for value in column.dropna()} - {str, int, float, bool}
+        if kind not in ("mixed", "mixed-integer") or strange:
+            types = ", ".join(sorted(kind.__name__ for kind in strange)) or kind
+            raise Problem(
+                f"column {name!r} holds values of type {types}, neither numbers nor texts"
+            )
+        column = column.map(str, na_action="ignore")
+    texts = column.astype(TEXT).str.strip()
+    return texts.mask(texts.isin(MISSING))
 
 
-def simple_array(column: pa.Array | pa.ChunkedArray, name: str) -> pa.Array:
-    """One array of numbers, of times or of texts; texts are trimmed and null where missing."""
-    types = pa.types
-    if isinstance(column, pa.ChunkedArray):
-        column = column.combine_chunks()
-    if types.is_dictionary(column.type):
-        column = column.dictionary_decode()
-    kind = column.type
-    if types.is_boolean(kind):
-        return pc.if_else(column, "True", "False")  # as Python and pandas write them
-    if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
-        return column.cast(pa.float64(), safe=False)
-    if types.is_duration(kind):
-        return pc.divide(column.cast(pa.duration("us")).cast(pa.int64()).cast(pa.float64()), 1e6)
-    if types.is_time(kind):
-        return pc.divide(column.cast(pa.time64("us")).cast(pa.int64()).cast(pa.float64()), 3.6e9)
-    if types.is_timestamp(kind) or types.is_date(kind):
-        return column.cast(pa.timestamp("us", getattr(kind, "tz", None)), safe=False)
-    if types.is_null(kind) or kind in (pa.string(), pa.large_string(), pa.string_view()):
-        texts = pc.utf8_trim_whitespace(column.cast(pa.string()))
-        return pc.if_else(pc.is_in(texts, value_set=MISSING), pa.scalar(None, pa.string()), texts)
-    raise Problem(f"column {name!r} holds values of type {kind}, neither numbers nor texts")
-
-
-def as_numbers(column: pa.Array, marks: Marks) -> np.ndarray | None:
-    """A simple array as float64, NaN where a value is missing; None if some value is no number."""
-    if pa.types.is_timestamp(column.type):
+def as_numbers(column: pd.Series, marks: Marks) -> np.ndarray | None:
+    """A simple column as float64, NaN where a value is missing; None if some value is no number."""
+    if is_datetime64_any_dtype(column):
         return None
-    if pa.types.is_string(column.type) and marks != Marks():
-        column = plain_numbers(column, marks)
+    if is_float_dtype(column):
+        return column.to_numpy(np.float64)
+    texts = plain_numbers(column, marks)
     try:
-        values: np.ndarray = column.cast(pa.float64()).to_numpy(zero_copy_only=False)
-    except pa.ArrowInvalid:
+        values: np.ndarray = texts.to_numpy(object, na_value=np.nan).astype(np.float64)
+    except ValueError:
         return None
-    return values
+    return None if texts.str.contains("_", regex=False).any() else values  # Python reads 1_000
 
 
-def plain_numbers(texts: pa.Array, marks: Marks) -> pa.Array:
+def plain_numbers(texts: pd.Series, marks: Marks) -> pd.Series:
     """Numbers with these marks as numbers with a decimal point alone; other texts stay."""
+    if marks == Marks():
+        return texts
     decimal, thousands = (f"[{mark}]" if mark else "[^\\s\\S]" for mark in marks)
-    number = rf"^[+-]?(\d+|\d{{1,3}}({thousands}\d{{3}})+)?({decimal}\d*)?([eE][+-]?\d+)?$"
+    number = rf"[+-]?(\d+|\d{{1,3}}({thousands}\d{{3}})+)?({decimal}\d*)?([eE][+-]?\d+)?"
     plain = texts
     if marks.thousands:
-        plain = pc.replace_substring(plain, marks.thousands, "")
-    plain = pc.replace_substring(plain, marks.decimal, ".")
-    return pc.if_else(pc.match_substring_regex(texts, number), plain, texts)
+        plain = plain.str.replace(marks.thousands, "", regex=False)
+    plain = plain.str.replace(marks.decimal, ".", regex=False)
+    return plain.where(texts.str.fullmatch(number).fillna(False).astype(bool), texts)
 
 
-def as_texts(column: pa.Array) -> pa.Array:
-    """A simple array as texts; whole numbers without a point: 1.0 and 1 are one level."""
-    if not pa.types.is_floating(column.type):
-        return column.cast(pa.string())
-    whole = pc.and_(pc.equal(column, pc.round(column)), pc.less(pc.abs(column), 2.0**53))
-    integers = pc.if_else(whole, column, 0.0).cast(pa.int64())
-    return pc.if_else(whole, integers.cast(pa.string()), column.cast(pa.string()))
+def as_texts(column: pd.Series) -> pd.Series:
+    """A simple column as texts; whole numbers without a point: 1.0 and 1 are one level."""
+    if not is_float_dtype(column):
+        return column.astype(TEXT)
+    codes, values = pd.factorize(column)
+    levels = [str(int(v) if v.is_integer() and abs(v) < 2**53 else v) for v in values.tolist()]
+    return pd.Series(np.array([*levels, None], dtype=object)[codes], dtype=TEXT)
 
 
-def as_dates(column: pa.Array, format: str) -> np.ndarray | None:  # -> (n, 4)
+def as_dates(column: pd.Series, format: str) -> np.ndarray | None:  # -> (n, 4)
     """The parts of dates, NaN where a value is missing; None if some value is no such date."""
-    if pa.types.is_string(column.type):
-        times = parse_dates(column, format)
-        if times is None or times.null_count > column.null_count:
-            return None
-    elif pa.types.is_timestamp(column.type):
-        times = column
-    else:
+    if is_float_dtype(column):
         return None
-    years = pc.year(times)
-    if (pc.min(years).as_py() or 1900) < 1000:  # two digits
-        return None
-    hours = [pc.hour(times), pc.divide(pc.minute(times).cast(pa.float64()), 60.0)]
-    parts = [years, pc.day_of_year(times), pc.month(times), pc.day_of_week(times), *hours]
-    year, day, month, weekday, hour, minute = (
-        part.cast(pa.float64()).to_numpy(zero_copy_only=False) for part in parts
-    )
-    time = hour + minute
-    return np.stack([year + (day - 1 + time / 24) / 365.25, month, weekday, time], axis=1)
-
-
-def parse_dates(texts: pa.Array, format: str) -> pa.Array | None:
-    if format != ISO:
-        return pc.strptime(texts, format, unit="us", error_is_null=True)
-    for kind in (pa.timestamp("us"), pa.timestamp("us", "UTC")):
+    if not is_datetime64_any_dtype(column):
         try:
-            return texts.cast(kind)
-        except pa.ArrowInvalid:
-            continue
-    return None
+            is_iso = format == ISO
+            column = pd.to_datetime(column, format="ISO8601" if is_iso else format, utc=is_iso)
+        except ValueError:
+            return None
+    times = column.dt
+    hours = times.hour + times.minute / 60
+    years = times.year + (times.day_of_year - 1 + hours / 24) / 365.25
+    parts = (years, times.month, times.day_of_week, hours)
+    return np.stack([part.to_numpy(np.float64) for part in parts], axis=1)
 
 
-def too_large(values: np.ndarray, place: Place) -> str | None:
-    """A problem if a value, or its square, cannot be computed with."""
-    large = np.flatnonzero(np.abs(values) > LARGEST)
-    if not large.size:
-        return None
-    return place.problem(large[0], f"{values[large[0]]:g} is too large to compute with.")
-
-
-def first_text(texts: pa.Array, marks: Marks) -> tuple[int, str]:
+def first_text(texts: pd.Series, marks: Marks) -> tuple[int, str]:
     """The place and value of the first text that is not a number."""
-    plain = plain_numbers(texts, marks).to_pylist()
-    index = [value is not None and not is_number(value) for value in plain].index(True)
-    return index, texts[index].as_py()
+    plain = plain_numbers(texts, marks).fillna("0")
+    index = [is_number(text) for text in plain].index(False)
+    return index, texts.iloc[index]
 
 
 def has_marks(text: str) -> bool:
@@ -186,7 +145,7 @@ def has_marks(text: str) -> bool:
 
 def is_number(text: str) -> bool:
     try:
-        pa.scalar(text).cast(pa.float64())
-    except pa.ArrowInvalid:
+        float(text)
+    except ValueError:
         return False
-    return True
+    return "_" not in text  # which Python would read

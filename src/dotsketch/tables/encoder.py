@@ -29,14 +29,6 @@ class EncodedColumn(NamedTuple):
     has_gaps: bool  # whether values were missing: there is an indicator
 
 
-class EncodedRows(NamedTuple):
-    """Rows of a table as numbers, and which of their values are filled in."""
-
-    X: np.ndarray  # (n, d)
-    missing: np.ndarray  # (n, number of columns)
-    unseen: np.ndarray  # (n, number of columns), values of categories that the fit has not seen
-
-
 @stored
 class TableEncoder(TransformerMixin, BaseEstimator):
     """Numbers, categories, dates and missing values of a table as a matrix of numbers.
@@ -66,7 +58,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
     Notes
     -----
-    Tables are data frames of pandas or polars, or tables of pyarrow (which has to be installed).
+    Tables are data frames of pandas or polars, or tables of pyarrow; pandas and pyarrow have to be
+    installed.
 
     Examples
     --------
@@ -93,17 +86,17 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
     def fit(self, X: Any, y: Any = None) -> TableEncoder:
         """Find out what the columns of a table are. The problems of all are reported together."""
-        column = import_module(".column", __package__)  # needs pyarrow
-        table = import_module(".columns", __package__).arrow_table(X)
-        unknown = sorted(set(self.categorical) - set(table.column_names))
+        column = import_module(".column", __package__)  # needs pandas
+        table = column.data_frame(X)
+        unknown = sorted(set(self.categorical) - set(table))
         if unknown:
             raise ValueError(f"categorical names {unknown}, which the table does not have.")
         columns, problems = [], []
-        for name in table.column_names:
+        for name in table:
             is_category = name in self.categorical
             values = column.Column(name, self.max_levels, is_category=is_category, impute=True)
             try:
-                values.add(table.column(name), 1)
+                values.add(table[name], 1)
                 values.check_kind()
             except column.Problem as problem:
                 problems.append(str(problem))
@@ -137,24 +130,27 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
     def transform(self, X: Any) -> np.ndarray:  # table of n rows -> (n, d)
         check_is_fitted(self)
-        table = import_module(".columns", __package__).arrow_table(X)
-        return self.encode(table, impute=True).X
+        return self.encode(import_module(".column", __package__).data_frame(X), impute=True)[0]
 
-    def encode(self, table: Any, first_row: int = 1, **words: Any) -> EncodedRows:
-        """Rows of an Arrow table; `words` are those of `Column`, and rows count from `first_row`.
+    def encode(
+        self, table: Any, first_row: int = 1, **words: Any
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # (n, d), (n, k), (n, k)
+        """Rows of a data frame of pandas as numbers, and for each of its k columns where values are
+        missing, and where they are categories that the fit has not seen.
 
-        ValueError with the problems of all columns.
+        `words` are those of `Column`; rows count from `first_row`. ValueError with the problems of
+        all columns.
         """
         column = import_module(".column", __package__)
-        lacking = [c.name for c in self.columns_ if c.name not in table.schema.names]
+        lacking = [c.name for c in self.columns_ if c.name not in table]
         if lacking:
             raise ValueError(f"The table lacks columns that the encoder has seen: {lacking}.")
         blocks, missing, unseen, problems = [], [], [], []
         for fitted in self.columns_:
             reader = column.Column(fitted.name, 0, **words)
             try:
-                block, gaps, new = self._block(fitted, reader, table.column(fitted.name), first_row)
-                reader.check_missing(gaps, column.Place(fitted.name, first_row))
+                block, gaps, new = self._block(fitted, reader, table[fitted.name], first_row)
+                reader.check_missing(gaps, first_row)
             except column.Problem as problem:
                 problems.append(str(problem))
                 continue
@@ -167,7 +163,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             gaps[:, None] for c, gaps in zip(self.columns_, missing, strict=True) if c.has_gaps
         ]
         X = np.concatenate([*blocks, *indicators], axis=1, dtype=np.float64)
-        return EncodedRows(X, np.stack(missing, axis=1), np.stack(unseen, axis=1))
+        return X, np.stack(missing, axis=1), np.stack(unseen, axis=1)
 
     def _block(
         self, fitted: EncodedColumn, reader: Any, values: Any, first_row: int
