@@ -32,6 +32,8 @@ from .transforms import (
     srht,
 )
 
+Transform = Callable[[Any], Any]
+
 
 def hadamard(X: ArrayT) -> ArrayT:  # (n, d) -> (n, d)
     """Unnormalised Walsh–Hadamard transform of every row; d is a power of two."""
@@ -45,6 +47,7 @@ def hadamard_product(
     is_complex: bool,
     scale: float,
     rows: Array,
+    transform: Transform = hadamard_middle,
 ) -> Prepared:
     n_factors, n_blocks, width = places.shape
     # counted over all blocks laid end to end, for the columns that are kept
@@ -57,7 +60,7 @@ def hadamard_product(
 
     def of(rows: Array) -> Parts:
         A = columns(rows, width)
-        return _product((srht(A, *factor, is_complex) for factor in factors), scale)
+        return _product((srht(A, *factor, is_complex, transform) for factor in factors), scale)
 
     return Prepared(of, max(width, n_columns) * (1 + is_complex))
 
@@ -106,7 +109,7 @@ def count_product(
     return Prepared(of, max(buckets.shape[1], n_columns) * (1 + is_complex), accepts_sparse=True)
 
 
-def sorf(signs: Any, scales: Any, rows: Array) -> Prepared:
+def sorf(signs: Any, scales: Any, rows: Array, transform: Transform = hadamard_middle) -> Prepared:
     signs, scales = like(signs, rows), like(scales, rows)
     n_blocks, _, d = signs.shape
 
@@ -116,7 +119,7 @@ def sorf(signs: Any, scales: Any, rows: Array) -> Prepared:
         A = xp.broadcast_to(A[None, :, :], (n_blocks, *A.shape))
         D = xp.astype(signs, rows.dtype)
         for step in range(3):
-            A = hadamard_middle(D[:, step, :, None] * A)
+            A = transform(D[:, step, :, None] * A)
         A = xp.reshape(A, (n_blocks * d, rows.shape[0]))
         return A[: scales.shape[0], :].T * scales, None
 

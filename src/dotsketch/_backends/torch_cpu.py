@@ -9,18 +9,18 @@ over for other devices and dtypes, for weights that are trained, for second deri
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from array_api_compat import is_torch_array
 
-from .._arrays import Array, HostParts, Parts, host, is_traced
+from .._arrays import Array, ArrayT, HostParts, Parts, host, is_traced
 from .._support.threads import run_all
 from . import compiled, cpp, portable, transforms
 from .portable import add_adjoint as add_adjoint
 from .portable import dense_product as dense_product
-from .portable import hadamard as hadamard
 from .portable import linear as linear
 from .portable import pair_gram as pair_gram
 from .portable import pair_terms as pair_terms
@@ -42,15 +42,9 @@ def _is_suited(rows: Array, signs: Any = None) -> bool:
     return rows.dtype in (torch.float32, torch.float64)
 
 
-def _differentiable(
-    kernel: Prepared,
-    n_columns: int,
-    is_complex: bool,
-    widest: int,
-    pullback: Callable[[np.ndarray, HostParts], np.ndarray],
-    of_tensors: Callable[[Any], Prepared],
-) -> Prepared:
-    """A kernel for NumPy rows with its pullback, as a node of autograd.
+@dataclass(eq=False)
+class _Differentiable:
+    """A kernel for NumPy rows with its pullback, as an autograd node.
 
     Parameters
     ----------
@@ -58,67 +52,80 @@ def _differentiable(
     widest : numbers per row of the widest array
     pullback : rows (n, d), gradient parts (n, D) -> the gradient of Σ Re(conj(gradient) · columns)
         with respect to the rows, (n, d)
-    of_tensors : the same columns in array API code, of which torch knows all derivatives
+    portable : the same columns in array API code, of which torch knows all derivatives
     """
-    import torch
 
-    def forward(rows: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    kernel: Prepared
+    n_columns: int
+    is_complex: bool
+    widest: int
+    pullback: Callable[[np.ndarray, HostParts], np.ndarray]
+    portable: Callable[[Any], Prepared]
+
+    def prepared(self) -> Prepared:
+        def columns(rows: Any) -> Parts:
+            real, *imaginary = _autograd_function().apply(rows, self)
+            return real, imaginary[0] if imaginary else None
+
+        # one node of the graph for many rows; blocks of them stay in the cache
+        return Prepared(columns, self.widest, depends_on_chunk=False, chunk_bytes=1 << 27)
+
+    def forward(self, rows: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        import torch
+
         memory = rows.detach().numpy()
-        real, imaginary = empty_parts(len(memory), n_columns, memory.dtype, is_complex)
+        out = empty_parts(rows.shape[0], self.n_columns, memory.dtype, self.is_complex)
 
         def run(block: slice) -> None:
-            out = real[block], None if imaginary is None else imaginary[block]
-            kernel(memory[block], out=out)
+            self.kernel(
+                memory[block], out=(out[0][block], None if out[1] is None else out[1][block])
+            )
 
         workers = torch.get_num_threads()
         block_rows = len(memory) if workers == 1 else max(64, -(-len(memory) // (4 * workers)))
         run_all(run, _blocks(len(memory), block_rows), workers)
-        return tuple(torch.from_numpy(part) for part in (real, imaginary) if part is not None)
+        return tuple(torch.from_numpy(part) for part in out if part is not None)
 
-    def backward(rows: torch.Tensor, gradients: tuple[torch.Tensor, ...]) -> torch.Tensor:
+    def backward(self, rows: torch.Tensor, gradients: tuple[torch.Tensor, ...]) -> torch.Tensor:
+        import torch
+
         memory = rows.detach().numpy()
-        real, *imaginary = (gradient.detach().numpy() for gradient in gradients)
+        parts = [gradient.detach().numpy() for gradient in gradients]
         result = np.empty(memory.shape, dtype=memory.dtype)
 
         def run(block: slice) -> None:
-            parts = real[block], imaginary[0][block] if is_complex else None
-            result[block] = pullback(memory[block], parts)
+            imaginary = parts[1][block] if self.is_complex else None
+            result[block] = self.pullback(memory[block], (parts[0][block], imaginary))
 
         # several arrays of 2¹⁸ bytes fit into an L2 cache
-        block_rows = max(16, (1 << 18) // (widest * memory.itemsize))
+        block_rows = max(16, (1 << 18) // (self.widest * memory.itemsize))
         run_all(run, _blocks(len(memory), block_rows), torch.get_num_threads())
         return torch.from_numpy(result)
 
-    def columns(rows: Any) -> Parts:
-        real, *imaginary = _node().apply(rows, forward, backward, of_tensors)
-        return real, imaginary[0] if imaginary else None
-
-    # one node of the graph for many rows; blocks of them stay in the cache
-    return Prepared(columns, widest, depends_on_chunk=False, chunk_bytes=1 << 27)
-
 
 @lru_cache(maxsize=1)
-def _node() -> Any:
+def _autograd_function() -> Any:
     """The autograd function of all kernels below; torch is imported when it is needed."""
     import torch
 
     class Compiled(torch.autograd.Function):
         @staticmethod
-        def forward(ctx: Any, rows: torch.Tensor, forward: Any, *of_gradient: Any) -> Any:
+        def forward(
+            ctx: Any, rows: torch.Tensor, kernel: _Differentiable
+        ) -> tuple[torch.Tensor, ...]:
             ctx.save_for_backward(rows)
-            ctx.of_gradient = of_gradient
-            return forward(rows)
+            ctx.kernel = kernel
+            return kernel.forward(rows)
 
         @staticmethod
-        def backward(ctx: Any, *gradients: torch.Tensor) -> Any:
+        def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor | None, None]:
             (rows,) = ctx.saved_tensors
-            backward, of_tensors = ctx.of_gradient
-            if not torch.is_grad_enabled():
-                return backward(rows, gradients), None, None, None
-            # create_graph=True: derivatives of this gradient follow
-            parts = [part for part in of_tensors(rows)(rows) if part is not None]
-            [gradient] = torch.autograd.grad(parts, rows, gradients, create_graph=True)
-            return gradient, None, None, None
+            if torch.is_grad_enabled():  # create_graph=True: derivatives of this gradient follow
+                columns = ctx.kernel.portable(rows)(rows)
+                parts = [part for part in columns if part is not None]
+                [gradient] = torch.autograd.grad(parts, rows, gradients, create_graph=True)
+                return gradient, None
+            return ctx.kernel.backward(rows, gradients), None
 
     return Compiled
 
@@ -130,7 +137,7 @@ def hadamard_product(
     arguments = (turns, places, n_columns, is_complex, scale)
 
     def of_tensors(rows: Array) -> Prepared:
-        return portable.hadamard_product(*arguments, rows)
+        return portable.hadamard_product(*arguments, rows, transform=hadamard_middle)
 
     if places.shape[2] > cpp.LARGEST_HADAMARD or not _is_suited(rows, turns):
         return of_tensors(rows)
@@ -164,7 +171,8 @@ def hadamard_product(
         return total[:, : rows.shape[1]]
 
     kernel, widest = product(slice(None), scale), max(d, n_columns) * (1 + is_complex)
-    return _differentiable(kernel, n_columns, is_complex, widest, pullback, of_tensors)
+    node = _Differentiable(kernel, n_columns, is_complex, widest, pullback, of_tensors)
+    return node.prepared()
 
 
 def count_product(
@@ -198,7 +206,8 @@ def count_product(
 
     kernel = compiled.count_product(*on_host, _host_like(rows))
     widest = max(buckets.shape[1], n_columns) * (1 + is_complex)
-    return _differentiable(kernel, n_columns, is_complex, widest, pullback, of_tensors)
+    node = _Differentiable(kernel, n_columns, is_complex, widest, pullback, of_tensors)
+    return node.prepared()
 
 
 def sorf(signs: Any, scales: Any, rows: Array) -> Prepared:
@@ -206,7 +215,7 @@ def sorf(signs: Any, scales: Any, rows: Array) -> Prepared:
     arguments = (signs, scales)
 
     def of_tensors(rows: Array) -> Prepared:
-        return portable.sorf(*arguments, rows)
+        return portable.sorf(*arguments, rows, transform=hadamard_middle)
 
     is_trained = is_torch_array(scales) and scales.requires_grad
     is_short = signs.shape[2] <= cpp.LARGEST_HADAMARD
@@ -232,7 +241,8 @@ def sorf(signs: Any, scales: Any, rows: Array) -> Prepared:
         return total[:, : rows.shape[1]]
 
     kernel = compiled.sorf(signs, scales, memory)
-    return _differentiable(kernel, n_columns, False, n_blocks * d, pullback, of_tensors)
+    node = _Differentiable(kernel, n_columns, False, n_blocks * d, pullback, of_tensors)
+    return node.prepared()
 
 
 waves = partial(portable.waves, structured=sorf)
@@ -256,6 +266,37 @@ def _cofactors(factors: list[Parts], gradient: Parts) -> Iterator[tuple[int, Any
     for i in reversed(range(len(factors))):
         yield i, multiply(gradient, before[i - 1]) if i else gradient
         gradient = multiply(gradient, conjugates[i])
+
+
+def hadamard_middle(A: Any) -> Any:  # (B, d, n) -> (B, d, n)
+    """H_d applied along the middle axis; compiled if a gradient is to flow through it."""
+    if not _is_suited(A) or not A.requires_grad or A.shape[1] > cpp.LARGEST_HADAMARD:
+        return transforms.hadamard_middle(A)
+    return _transform().apply(A.transpose(1, 2).contiguous()).transpose(1, 2)
+
+
+@lru_cache(maxsize=1)
+def _transform() -> Any:
+    """The compiled transform under autograd: H is symmetric, so its gradient is itself."""
+    import torch
+
+    class Transform(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, rows: torch.Tensor) -> torch.Tensor:
+            out = torch.empty_like(rows)
+            d = rows.shape[-1]
+            cpp.fwht(rows.detach().numpy().reshape(-1, d), out.numpy().reshape(-1, d))
+            return out
+
+        @staticmethod
+        def backward(ctx: Any, gradient: torch.Tensor) -> torch.Tensor:
+            return _transform().apply(gradient.contiguous())
+
+    return Transform
+
+
+def hadamard(X: ArrayT) -> ArrayT:  # (n, d) -> (n, d)
+    return hadamard_middle(X.T[None, :, :])[0, :, :].T
 
 
 def largest_entry(X: Array) -> float:

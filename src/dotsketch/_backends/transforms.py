@@ -12,6 +12,7 @@ signs are the turns 0 and 2.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
@@ -89,7 +90,13 @@ def columns(X: Array, width: int) -> Array:  # (n, d) -> (width, n)
     return xp.concat([X, xp.broadcast_to(zeros, (X.shape[0], missing))], axis=1).T
 
 
-def srht(A: Array, turns: Array, places: Array, is_complex: bool) -> Parts:
+def srht(
+    A: Array,
+    turns: Array,
+    places: Array,
+    is_complex: bool,
+    transform: Callable[[Array], Array] = hadamard_middle,
+) -> Parts:
     """Random projections by a signed Hadamard matrix, (d, n) -> (D, n) parts.
 
     Block b is H (z_b ∘ x) with z = i^turns[b]; row l of the result is coordinate `places[l]` of
@@ -100,11 +107,11 @@ def srht(A: Array, turns: Array, places: Array, is_complex: bool) -> Parts:
     n = A.shape[1]
     real, imaginary = (part[:, :, None] for part in signs(turns, A))
     if not is_complex:
-        T = hadamard_middle(real * A[None, :, :])
+        T = transform(real * A[None, :, :])
         return xp.take(xp.reshape(T, (n_blocks * d, n)), places, axis=0), None
     # Re z and Im z are never both nonzero: two real transforms, side by side
     both = xp.concat([real * A[None, :, :], imaginary * A[None, :, :]], axis=2)
-    T = xp.take(xp.reshape(hadamard_middle(both), (n_blocks * d, 2 * n)), places, axis=0)
+    T = xp.take(xp.reshape(transform(both), (n_blocks * d, 2 * n)), places, axis=0)
     return T[:, :n], T[:, n:]
 
 
