@@ -279,18 +279,26 @@ def hashed(*parts: bytes) -> bytes:
     return hashlib.blake2b(b"".join(parts), digest_size=16).digest()
 
 
-def unfrozen(features: Any) -> Any:
-    """The transformer itself, out of a `FrozenEstimator`."""
-    return unfrozen(features.estimator) if isinstance(features, FrozenEstimator) else features
+def steps_of(features: Any, *, thaws: bool = False) -> list[Any]:
+    """The transformers of pipelines, also nested ones, in their order; the last has the kernel.
+
+    `thaws` takes fitted ones out of a `FrozenEstimator`.
+    """
+    if thaws and isinstance(features, FrozenEstimator):
+        return steps_of(features.estimator, thaws=True)
+    if not isinstance(features, Pipeline):
+        return [features]
+    parts = [part for _, part in features.steps if part is not None and part != "passthrough"]
+    return [step for part in parts for step in steps_of(part, thaws=thaws)]
 
 
 def last_map(features: Any, X: Any = None) -> tuple[Any, Any]:  # (n, d) -> map, (n, d')
-    """The features, or the last step of a pipeline, and what it sees of rows X."""
-    features = unfrozen(features)
-    while isinstance(features, Pipeline):
-        X = features[:-1].transform(X) if X is not None and len(features.steps) > 1 else X
-        features = unfrozen(features.steps[-1][1])
-    return features, X
+    """The last of fitted transformers, and what it sees of rows X."""
+    *before, last = steps_of(features, thaws=True)
+    if X is not None:
+        for step in before:
+            X = step.transform(X)
+    return last, X
 
 
 # -- features that a model is given, or not --------------------------------------------------------
@@ -356,15 +364,9 @@ def default_kernel(X: Array) -> Matern:  # (n, d)
 # -- the kernel of unfitted features, also as the last step of a pipeline --------------------------
 
 
-def last_step(features: Any) -> Any:
-    while isinstance(features, Pipeline):
-        features = features.steps[-1][1]
-    return features
-
-
 def kernel_of(features: Any) -> Any:
     """The kernel of unfitted features, or None if they have none of this library."""
-    last = last_step(features)
+    last = steps_of(features)[-1]
     kernel = None if isinstance(last, FrozenEstimator) else getattr(last, "kernel", None)
     return kernel if isinstance(kernel, Kernel) else None
 
@@ -372,7 +374,7 @@ def kernel_of(features: Any) -> Any:
 def with_kernel(features: Any, kernel: Kernel) -> Any:
     """Unfitted features with another kernel."""
     features = clone(features)
-    last_step(features).set_params(kernel=kernel)
+    steps_of(features)[-1].set_params(kernel=kernel)
     return features
 
 
@@ -381,27 +383,23 @@ def with_names(features: Any, names: Any) -> Any:
 
     They are the names of the rows, if the steps before the kernel keep one column for each.
     """
-    kernel, step = kernel_of(features), features
+    kernel = kernel_of(features)
     if kernel is None:
         return features
-    while isinstance(step, Pipeline):
-        if not all(isinstance(part, OneToOneFeatureMixin) for _, part in step.steps[:-1]):
-            names = None
-        step = step.steps[-1][1]
-    named = kernel.named(names)
+    keep_inputs = all(isinstance(step, OneToOneFeatureMixin) for step in steps_of(features)[:-1])
+    named = kernel.named(names if keep_inputs else None)
     return features if named is kernel else with_kernel(features, named)
 
 
 def searchable(features: Any, X: Array) -> tuple[Kernel, Array]:  # (n, d) -> (n, d')
     """The kernel of unfitted features, and what it sees of rows X; ValueError if there is none."""
-    kernel, step = kernel_of(features), features
+    kernel = kernel_of(features)
     if kernel is None:
         raise ValueError(
             "optimize=True searches the parameters of one kernel of this library, which these "
             f"features do not have: {features!r}. Use optimize=False, or features of one kernel "
             "(in a pipeline, as its last step)."
         )
-    while isinstance(step, Pipeline):
-        X = clone(step[:-1]).fit_transform(X) if len(step.steps) > 1 else X
-        step = step.steps[-1][1]
+    for step in steps_of(features)[:-1]:
+        X = clone(step).fit_transform(X)
     return kernel, X
