@@ -7,7 +7,6 @@ import scipy.sparse
 from dotsketch.rows import (
     Rows,
     float_type,
-    in_memory_sample,
     is_collection,
     is_stream,
     split_target,
@@ -240,22 +239,12 @@ def test_sparse_and_dense_batches_join(columns, order):
     np.testing.assert_array_equal(dense(block[0]), X if order == 1 else np.roll(X, -4, axis=0))
 
 
-def test_different_values(columns, tmp_path):
-    labels = np.array(["b", "a", "c"])[np.arange(N) % 3]
-    weights = np.where(labels == "c", 0.0, 1.0)
-    for X in (columns[0], memory_map(columns[0], tmp_path)):
-        assert Rows.of(X, labels).distinct(1).tolist() == ["a", "b", "c"]
-        assert Rows.of(X, labels, None, weights).distinct(1).tolist() == ["a", "b"]
-    assert Rows.of(iter([columns])).distinct(1) is None
-
-
 def test_kinds_are_recognised(columns):
     assert is_stream(iter([columns]))
     assert is_stream(lambda: iter([columns]))
     assert not is_stream(columns[0])
     assert not is_stream(columns[0].tolist())
     assert not is_collection(columns[0])
-    assert in_memory_sample(columns[0], 3, np.random.default_rng(0)) is columns[0]
     single = columns[0].astype(np.float32)
     assert float_type(single) == float_type(frame(single, None)) == np.float32
     assert float_type(columns[0]) == float_type(np.arange(3)) == np.float64

@@ -36,7 +36,7 @@ from .._backends import host_view, largest_entry
 from .._support.memory import usable_memory
 from .._support.parameters import one_of
 from ..kernels import Kernel
-from ..rows import float_type, in_memory_sample, is_collection, lazy
+from ..rows import Rows, float_type, is_collection, lazy
 from .design import Design
 from .study import (
     SAMPLE_ROWS,
@@ -219,7 +219,7 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         """
         is_plain = isinstance(X, np.ndarray)
         if reset and not is_plain and is_collection(X):
-            X = in_memory_sample(X, SAMPLE_ROWS, as_generator(self.random_state))
+            X, *_ = Rows.of(X).sample(SAMPLE_ROWS, as_generator(self.random_state))
         if not reset and is_valid(self, X):
             return X
         # Weights live on the host, so any library may follow any fit; under scikit-learn's array

@@ -390,13 +390,13 @@ class DirichletGPClassifier(ClassificationProcess):
         self, training: TrainingRows, classes: Any, checkpoint: Any
     ) -> DirichletGPClassifier:
         """Everything from these rows."""
-        named = training.rows.distinct(1) if classes is None else np.unique(classes)
-        if named is not None:
-            check_two_classes(named)
+        if training.rows.in_memory and training.rows.columns and classes is None:  # before a search
+            check_two_classes(np.unique(training.rows.columns[1]))
         begun = begin(self, training, partial(search_classes, self))
-        columns, names = begun.columns, [] if named is None else named.tolist()
+        columns = begun.columns
+        names = np.unique(labels_of(begun.sample[1]) if classes is None else classes)
         zero = partial(
-            ClassSums.zeros, columns.n_columns, columns.dtype, names, classes is not None
+            ClassSums.zeros, columns.n_columns, columns.dtype, names.tolist(), classes is not None
         )
         sums = self._gathered(training, columns, zero, checkpoint)
         table = self._table(sums)
@@ -422,7 +422,7 @@ class DirichletGPClassifier(ClassificationProcess):
         if path is not None:
             configuration = fingerprint([names, columns.digest()])
             checkpoint = Checkpoint(path, ClassSums.restored, fingerprint=configuration)
-        block_rows = max(columns.block_rows, min(1024 * (len(names) or 10), 1 << 16))
+        block_rows = max(columns.block_rows, min(1024 * len(names), 1 << 16))
         return training.rows.fold(
             zero,
             partial(_added, columns, training.inputs),

@@ -24,7 +24,6 @@ from .fold import Checkpoint, digest, fingerprint
 from .sources import (
     Rows,
     float_type,
-    in_memory_sample,
     is_collection,
     is_on_disk,
     is_stream,
@@ -34,7 +33,6 @@ from .sources import (
 __all__ = ["Checkpoint", "DaskRows", "Rows", "digest", "fingerprint", "float_type"]
 __all__ += [
     "Block",
-    "in_memory_sample",
     "is_collection",
     "is_on_disk",
     "is_stream",

@@ -66,11 +66,6 @@ class DaskRows(Rows):
         drawn_from = [task for task, own in zip(tasks, drawn, strict=True) if len(own)]
         return sources.join(_computed(drawn_from))
 
-    def distinct(self, column: int) -> np.ndarray:
-        partitions = _partitions((self._columns[column], None, None, self._columns[3]))
-        tasks = _tasks("labels", lambda block: np.unique(np.asarray(block[0])), partitions)
-        return np.unique(np.concatenate([values for values in _computed(tasks) if len(values)]))
-
     def fold(
         self, zero: Zero, add: Add, *, checkpoint: Any = None, progress: Any = None, **options: Any
     ) -> Any:

@@ -36,20 +36,16 @@ class Checkpoint:
         From the arrays of a state to the state; the state has a method `arrays`.
     fingerprint : bytes
         Identifies the configuration; a file of another one raises ValueError.
-    probe : array or None
-        Numbers that belong to the configuration but are computed, so that they are the same only to
-        rounding (BLAS rounds differently with other threads or on another CPU).
 
     `Rows.fold` takes a checkpoint as an argument. A solver that reads the rows many times uses it
     directly: `checkpoint.begin(digest(rows, block_rows))` is the state in the file, or None if
     there is no file, and `checkpoint.write(state)` replaces it.
     """
 
-    def __init__(self, path: Any, restore: Any, *, fingerprint: bytes = b"", probe: Any = None):
+    def __init__(self, path: Any, restore: Any, *, fingerprint: bytes = b""):
         self.path = Path(path)
         self._restore = restore
         self._fingerprint = fingerprint
-        self._probe = np.zeros(0) if probe is None else probe
 
     def begin(self, rows_digest: bytes) -> Any:
         """The state in the file if it belongs to rows with this digest; None without a file."""
@@ -65,8 +61,7 @@ class Checkpoint:
         if not self.path.exists():
             return 0
         self._saved = _read(self.path)
-        same = self._saved.pop("configuration").tobytes() == self._configuration
-        if not same or not _agree(self._saved.pop("probe"), self._probe):
+        if self._saved.pop("configuration").tobytes() != self._configuration:
             raise ValueError(
                 f"{self.path} belongs to another configuration of features, seed, chunks or data: "
                 "delete it to start over, and give the features a random_state."
@@ -91,7 +86,6 @@ class Checkpoint:
                 configuration=np.frombuffer(self._configuration, dtype=np.uint8),
                 digest=np.frombuffer(self._digest, dtype=np.uint8),
                 blocks=n_blocks,
-                probe=self._probe,
                 **state.arrays(),
             )
 
@@ -181,17 +175,6 @@ def _hash(data: bytes) -> bytes:
     return hashlib.blake2b(data, digest_size=16).digest()
 
 
-def _agree(saved: np.ndarray, probe: np.ndarray) -> bool:
-    """Whether both are the same to rounding: to half of the digits, relative to the largest entry.
-
-    Features of another seed or kernel differ in the first digit.
-    """
-    if saved.shape != probe.shape or saved.dtype != probe.dtype:
-        return False
-    digits = np.sqrt(np.finfo(probe.dtype).eps) if probe.dtype.kind in "fc" else 0.0
-    return bool(np.all(np.abs(saved - probe) <= digits * np.max(np.abs(probe), initial=0)))
-
-
 def _read(path: Path) -> dict[str, np.ndarray]:
     try:
         with zipfile.ZipFile(path) as archive:
@@ -204,6 +187,6 @@ def _read(path: Path) -> dict[str, np.ndarray]:
             saved = dict(file)
     except Exception as error:
         raise ValueError(f"{path} is not a checkpoint that can be read: {error}.") from error
-    if not {"configuration", "probe", "blocks", "digest"} <= saved.keys():
+    if not {"configuration", "blocks", "digest"} <= saved.keys():
         raise ValueError(f"{path} is not a checkpoint of dotsketch.")
     return saved

@@ -79,10 +79,6 @@ class Rows:
         """
         raise NotImplementedError
 
-    def distinct(self, column: int) -> np.ndarray | None:
-        """The different values of a column in ascending order; None for a stream."""
-        return None
-
     fold = fold
 
     def mapped(self, function: OfBlock, *, block_rows: int, row_bytes: int, memory: int) -> Any:
@@ -125,10 +121,6 @@ class ArrayRows(Rows):
         if self.in_memory and len(numbers) == self.n_rows:
             return self.columns
         return take(self.columns, numbers if self._numbers is None else self._numbers[numbers])
-
-    def distinct(self, column: int) -> np.ndarray:
-        values = np.asarray(self.columns[column])
-        return np.unique(values if self._numbers is None else values[self._numbers])
 
 
 class StreamRows(Rows):
@@ -198,11 +190,6 @@ def is_collection(X: Any) -> bool:
 def is_on_disk(X: Any) -> bool:
     """Whether X is a memory map or a data set of a file, which are read block by block."""
     return _map_of(X) is not None or all(hasattr(X, a) for a in ("shape", "chunks", "dtype"))
-
-
-def in_memory_sample(X: Any, size: int, rng: np.random.Generator) -> Any:
-    """X itself, or at most `size` rows of it, drawn at random, if it is a collection."""
-    return Rows.of(X).sample(size, rng)[0] if is_collection(X) else X
 
 
 def float_type(X: Any) -> np.dtype[Any]:
