@@ -320,12 +320,10 @@ def begin(
     if wants_search(estimator.optimize, is_default(estimator.features)):
         result = search(features, sample, rng)
         features = with_kernel(features, result.kernel)
-    n_new = sample[0].shape[0] // 5
-    if holds_out and is_default(estimator.features):
-        n_new = n_new if sample[0].shape[0] - n_new >= features.n_components else 0
-        fitting = (sample[0][n_new:], sample[1][n_new:]) if n_new else fitting
-    else:
-        n_new = 0
+    n = sample[0].shape[0]
+    n_new = n // 5 if holds_out and is_default(estimator.features) else 0
+    n_new = n_new if n - n_new >= getattr(features, "n_components", 0) else 0
+    fitting = (sample[0][n_new:], sample[1][n_new:]) if n_new else fitting
     columns = Columns.fit(
         features,
         *fitting,

@@ -201,8 +201,9 @@ class ExactGPRegressor(RegressionProcess):
             outputs,
         )
         if noise is None and self.noise_variance == self.prior_variance == "auto":
-            tails = tails_of_few(float(np.sum(counts)), Y.shape[1], determined(result))
-            tails = tails.only(~outputs.constant)
+            varies = ~outputs.constant
+            tails = tails_of_few(float(np.sum(counts)), int(np.sum(varies)), determined(result))
+            tails = tails.among(varies)
             outputs = replace(outputs, tails=tails)
             variances, priors = variances * tails.levels, priors * tails.levels
         by_output = np.broadcast_to(variances if noise is None else noise[:, None], Y.shape)

@@ -103,14 +103,13 @@ def is_gain(differences: np.ndarray) -> bool:  # (n,)
 
 
 def is_better(rows: LeftOut, others: LeftOut) -> bool:
-    """Whether left-out rows are more likely by more than chance, and their means hardly worse.
+    """Whether left-out rows are more likely by more than chance, and their errors not greater.
 
-    Where v(x) is large because f is hard to follow, weights help the likelihood and harm f: 2 % of
-    the error is what a user would give for better intervals.
+    Where v(x) is large because f is hard to follow, weights help the likelihood and harm f.
     """
-    errors = [np.sqrt(np.mean(part.residuals**2)) for part in (rows, others)]
     gain = rows.best_log_densities() - others.best_log_densities()
-    return is_gain(gain) and bool(errors[0] < 1.02 * errors[1])
+    harm = np.sum(rows.residuals**2 - others.residuals**2, axis=1)
+    return is_gain(gain) and not is_gain(harm)
 
 
 # -- noise as a function of x ----------------------------------------------------------------------
@@ -227,9 +226,11 @@ class Tails:
         """Of m outputs."""
         return cls(np.full(m, np.inf), np.ones(m))
 
-    def only(self, which: np.ndarray) -> Tails:  # (m,) bool
-        """For these outputs; a Gaussian at the level of the likelihood for others."""
-        return Tails(np.where(which, self.degrees, np.inf), np.where(which, self.levels, 1.0))
+    def among(self, which: np.ndarray) -> Tails:  # (m,) bool
+        """These as the tails of some of m outputs; a Gaussian for others."""
+        all_of = Tails.gaussian(len(which))
+        all_of.degrees[which], all_of.levels[which] = self.degrees, self.levels
+        return all_of
 
     def log_density(self, values: np.ndarray) -> np.ndarray:  # (n, m, …)
         """Of values in standard deviations of the model."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Annotated, Any, NamedTuple
@@ -341,67 +342,59 @@ class FeatureGPRegressor(RegressionProcess):
         self._check_kernel_of(begun.columns)
         model = Model.of(begun, training.inputs, warp)
         shared = {"columns_": begun.columns, "search_": begun.search}
-        n_determined = determined(begun.search)
         solver = None if is_direct else chosen_solver(self.solver, training.rows, begun.columns)
         if solver is not None:
             if self.noise_variance == "varying":
                 raise ValueError('noise_variance="varying" needs solver="cholesky".')
             return shared | self._by_passes(model, training.rows, begun, solver, checkpoint), None
-        X, Y = begun.sample[0], targets(begun.sample[1])[0]
-        sums = model.sums(training.rows, Y, checkpoint, self.verbose)
-        solved, some = self._solved(sums, model), model.block(begun.sample)
-        is_all, n_new = len(Y) == training.rows.n_rows, begun.n_new
-
-        def left_out(solved: Solved, model: Model, some: Columned) -> LeftOut:
-            rows = self._left_out(solved, model, X, some, is_all)
-            # rows that the features have seen lack less variance than new ones: it does not count
-            return rows if n_new else rows._replace(lack=0 * rows.lack)
-
-        def judged(rows: LeftOut) -> LeftOut:
-            """Rows that stand for new ones, and outputs that vary."""
-            return LeftOut(*(part[: n_new or None, varies] for part in rows))
-
-        rows = left_out(solved, model, some)
-        varies = np.ptp(some.Y, axis=0) > 1e-12 * np.max(np.abs(some.Y), axis=0)  # outputs
-        if self._may_vary(model, len(Y)) and np.any(varies):
-            function, v = noise_of_x(some.Z, rows.of_outputs(varies))
-            varied = rows._replace(noise=v[:, None] * rows.noise)
-            gain = judged(varied).best_log_densities() - judged(rows).best_log_densities()
-            if self.noise_variance == "varying" or is_gain(gain):
-                rows, solved = varied, solved.with_noise(function)
-                if training.rows.repeatable:
-                    function = replace(function, weighs_rows=True)
-                    weighted = model._replace(noise=function)
-                    path = None if checkpoint is None else f"{checkpoint}.varying"
-                    sums = weighted.sums(training.rows, Y, path, self.verbose)
-                    other = self._solved(sums, weighted)
-                    weights = 1 / function.typical(some.Z)
-                    left = left_out(other, weighted, some._replace(weights=weights))
-                    left = left._replace(noise=v[:, None] * other.noise.variances)
-                    factor = best_factor(left.of_outputs(varies))
-                    left = left._replace(noise=factor * left.noise)
-                    if is_better(judged(left), judged(rows)):
-                        rows, solved = left, other.with_noise(replace(function, factor=factor))
+        Y = targets(begun.sample[1])[0]
+        solved = self._solved(model.sums(training.rows, Y, checkpoint, self.verbose), model)
+        sampled = Sampled.of(begun, model, training.rows.n_rows)
+        rows = self._left_out_of(sampled, solved, model)
+        if self._may_vary(model, len(Y)) and np.any(sampled.varies):
+            path = None if checkpoint is None else f"{checkpoint}.varying"
+            sums = partial(Model.sums, rows=training.rows, some=Y, path=path, verbose=self.verbose)
+            again = sums if training.rows.repeatable else None
+            solved, rows = self._with_noise_of_x(solved, rows, sampled, model, again)
+        n_determined = determined(begun.search)
         if self._is_calibrated and not model.by_row:
-            tails = Tails.gaussian(len(varies))
-            best = best_tails(judged(rows), n_determined)
-            tails.degrees[varies], tails.levels[varies] = best.degrees, best.levels
+            tails = best_tails(sampled.new(rows), n_determined).among(sampled.varies)
             solved, rows = solved.with_tails(tails), rows.at_level(tails.levels)
-        jackknife = None
-        if some.counts is None:  # a row of weight w is w rows, which are left out one by one
-            few = slice(min(n_new or len(Y), JACKKNIFE_ROWS))
-            # rows are left out of the coefficients, but have taken part in the choice of the kernel
-            n_left = tails_of_few(len(Y), 1, n_determined).degrees[0]
-            widening = np.sqrt(max(len(Y) / n_left, 1.0)) if np.isfinite(n_left) else 1.0
-            left = LeftOut(*(part[few] for part in rows))
-            jackknife = Jackknife.of(some.Z[few], left, widening)
         outputs = solved.outputs
         densities = rows.log_densities(outputs.tails) - float(np.sum(np.log(outputs.scales)))
         if warp is not None:
             densities = densities + np.sum(warp.log_slope(Y), axis=1)
-        densities = densities[: n_new or None]
-        values = solved.attributes("cholesky", jackknife)
-        return {**shared, **values, "statistics_": solved.sums}, densities
+        values = solved.attributes("cholesky", sampled.jackknife(rows, n_determined))
+        return {**shared, **values, "statistics_": solved.sums}, densities[: sampled.n_new]
+
+    def _with_noise_of_x(
+        self,
+        solved: Solved,
+        rows: LeftOut,
+        sampled: Sampled,
+        model: Model,
+        again: Callable[[Model], SufficientStatistics] | None,
+    ) -> tuple[Solved, LeftOut]:
+        """With v(x), and all rows weighted by it, where left-out rows ask for one or both.
+
+        `again` makes another pass over the rows, if they can be read again.
+        """
+        Z = sampled.rows.Z
+        function, v = noise_of_x(Z, rows.of_outputs(sampled.varies))
+        varied = rows._replace(noise=v[:, None] * rows.noise)
+        gain = sampled.new(varied).best_log_densities() - sampled.new(rows).best_log_densities()
+        if self.noise_variance != "varying" and not is_gain(gain):
+            return solved, rows
+        if again is not None:
+            weighing = replace(function, weighs_rows=True)
+            other = self._solved(again(model._replace(noise=weighing)), model)
+            left = self._left_out_of(sampled.weighted(1 / weighing.typical(Z)), other, model)
+            left = left._replace(noise=v[:, None] * other.noise.variances)
+            factor = best_factor(left.of_outputs(sampled.varies))
+            left = left._replace(noise=factor * left.noise)
+            if is_better(sampled.new(left), sampled.new(varied)):
+                return other.with_noise(replace(weighing, factor=factor)), left
+        return solved.with_noise(function), varied
 
     def _searched(
         self, warp: Warp | None, features: Any, sample: Block, rng: np.random.Generator
@@ -487,6 +480,12 @@ class FeatureGPRegressor(RegressionProcess):
         Y = outputs.normal(some.Y)
         return LeftOut.of(posterior, some.Z, Y, learnt, is_all, noise=every, lack=lack)
 
+    def _left_out_of(self, sampled: Sampled, solved: Solved, model: Model) -> LeftOut:
+        """The rows of the sample, predicted from all others."""
+        rows = self._left_out(solved, model, sampled.X, sampled.rows, sampled.is_all)
+        # rows that the features have seen lack less variance than new ones: it does not count
+        return rows if sampled.n_new else rows._replace(lack=0 * rows.lack)
+
     def _by_passes(
         self,
         model: Model,
@@ -569,9 +568,8 @@ class FeatureGPRegressor(RegressionProcess):
         if self._is_calibrated and not model.by_row:
             tails = self.outputs_.tails
             if self.statistics_.n < FEW_ROWS:
-                n_determined = determined(self.search_)
-                tails = tails_of_few(sums.n, len(tails.degrees), n_determined)
-                tails = tails.only(~solved.outputs.constant)
+                varies, n_determined = ~solved.outputs.constant, determined(self.search_)
+                tails = tails_of_few(sums.n, int(np.sum(varies)), n_determined).among(varies)
             solved = solved.with_tails(tails)
         return assign(
             self,
@@ -712,6 +710,38 @@ class Columned(NamedTuple):
     Y: np.ndarray  # (n, m), warped
     weights: np.ndarray | None  # (n,): one over the variance of their noise
     counts: np.ndarray | None  # (n,): how often they count
+
+
+class Sampled(NamedTuple):
+    """Random rows that judge a fit when they are left out of it."""
+
+    X: Any
+    rows: Columned
+    is_all: bool  # whether there are no other rows
+    n_new: int | None  # the first of them, which the features have not seen; None if there are none
+    varies: np.ndarray  # (m,): the outputs that are not constant
+
+    @classmethod
+    def of(cls, begun: Begun, model: Model, n_rows: int | None) -> Sampled:
+        rows = model.block(begun.sample)
+        varies = np.ptp(rows.Y, axis=0) > 1e-12 * np.max(np.abs(rows.Y), axis=0)
+        return cls(begun.sample[0], rows, len(rows.Y) == n_rows, begun.n_new or None, varies)
+
+    def new(self, rows: LeftOut) -> LeftOut:
+        """Those that stand for new rows, with the outputs that vary."""
+        return LeftOut(*(part[: self.n_new, self.varies] for part in rows))
+
+    def weighted(self, weights: np.ndarray) -> Sampled:
+        return self._replace(rows=self.rows._replace(weights=weights))
+
+    def jackknife(self, rows: LeftOut, n_determined: float) -> Jackknife | None:
+        """Left-out rows for intervals; none if rows have weights: w copies are left out singly."""
+        if self.rows.counts is not None:
+            return None
+        n, few = len(self.rows.Y), slice(min(self.n_new or JACKKNIFE_ROWS, JACKKNIFE_ROWS))
+        # rows are left out of the coefficients, but have taken part in the choice of the kernel
+        widening = np.sqrt(max(n / tails_of_few(n, 1, n_determined).degrees[0], 1.0))
+        return Jackknife.of(self.rows.Z[few], LeftOut(*(part[few] for part in rows)), widening)
 
 
 class Model(NamedTuple):
