@@ -92,7 +92,7 @@ class FeatureGPRegressor(RegressionProcess):
         likelihood, for every output. "varying" multiplies it by a function v(x) for predictions,
         which a second process on the same features learns from up to 10,000 random rows that are
         left out. One more pass weighs the rows by it, if they can be read again and left-out rows
-        are then predicted better. "auto" takes v(x), and tails heavier than a Gaussian's, where
+        are then more likely without greater errors. "auto" takes v(x), and tails heavier than a Gaussian's, where
         the likelihood of left-out rows gains more than chance; the noise is constant for fewer than
         100 rows, complex columns and "cg".
     prior_variance : float or "auto", default="auto"
