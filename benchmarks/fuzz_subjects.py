@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,9 @@ from sklearn import frozen, pipeline, preprocessing
 
 import dotsketch
 from attacks.forging import Encoder, known_classes
+from dotsketch import kernels
 from dotsketch.gp import ConjugateGradients
+from dotsketch.kernels import DistanceKernel, DotProductKernel, ExpandedKernel, Kernel
 from dotsketch.planning import BestPossible
 from dotsketch.sketches import SKETCHES, MonomialSketch
 from dotsketch.tables import TableEncoder
@@ -39,6 +42,18 @@ def by_class(found: list[Subject]) -> dict[str, list[Subject]]:
     return result
 
 
+def default_kernels() -> list[Kernel]:
+    """Every kernel of `dotsketch.kernels` whose parameters all have defaults."""
+    bases = (Kernel, ExpandedKernel, DotProductKernel, DistanceKernel)
+    kinds = [getattr(kernels, name) for name in kernels.__all__]
+    kinds = [k for k in kinds if inspect.isclass(k) and issubclass(k, Kernel) and k not in bases]
+    return [
+        kind()
+        for kind in kinds
+        if all(p.default is not p.empty for p in inspect.signature(kind).parameters.values())
+    ]
+
+
 def own_subjects() -> list[Subject]:
     gaussian, options = dotsketch.Gaussian(), {"random_state": 0}
     sphere = dotsketch.Polynomial(3, gamma=1.0, coef0=0.5)
@@ -66,7 +81,7 @@ def own_subjects() -> list[Subject]:
         ),
         dotsketch.NystromFeatures(gaussian + dotsketch.Matern(), n_components=6, **options),
         dotsketch.NystromFeatures(gaussian * dotsketch.Matern(), n_components=6, **options),
-        dotsketch.NystromFeatures(dotsketch.ArcCosine(1), n_components=6, **options),
+        *(dotsketch.NystromFeatures(k, n_components=6, **options) for k in default_kernels()),
         dotsketch.NystromFeatures(dotsketch.Periodic().on([1]), n_components=6, **options),
         dotsketch.FourierFeatures(dotsketch.RationalQuadratic(), n_components=8, **options),
         dotsketch.MaclaurinFeatures(dotsketch.Linear(), n_components=5, **options),

@@ -164,7 +164,7 @@ def projection_matrices(weights, n_projections, width):
         return [np.exp(1j * angles) for angles in weights.angles]
     if kind == "GaussianWeights":
         return [v[0] + 1j * v[1] if len(v) == 2 else v[0] for v in weights.values]
-    assert kind == "SRHTWeights", kind
+    assert kind == "SRHTWeights", f"features of {__name__} has no definition for {kind}"
     return [
         srht_matrix(turns, places, n_projections)[:, :width]
         for turns, places in zip(weights.turns, weights.places, strict=True)

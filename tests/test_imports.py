@@ -18,7 +18,7 @@ LAYERS = [
     ("_arrays",),
     ("_backends", "_versions"),
     ("rows",),
-    ("kernels", "metrics", "pairs", "spectrum"),
+    ("kernels", "metrics", "pairs"),
     ("projections",),
     ("sketches",),
     ("features",),

@@ -5,7 +5,6 @@ The names below are the front door. The rooms, each importing only those above i
 - `kernels`: what is approximated
 - `pairs`: the statistics of a pair of inputs that every variance depends on
 - `metrics`: how good an approximation or a prediction is
-- `spectrum`: the marginal likelihood of a Gram matrix at all variances at once
 - `projections`: random linear maps, and frequencies
 - `sketches`: random feature maps of ⟨x, y⟩ᵖ, with variance and pseudo-variance in closed form
 - `features`: the scikit-learn transformers, one file or folder per family

@@ -227,4 +227,6 @@ OUTCOMES = {  # a new family adds one line
 def enumerate_weights(sketch, dimension, reduced=True) -> Enumeration:
     if getattr(sketch, "weights", None) == "circle":
         return circle(sketch, dimension)
-    return OUTCOMES[type(sketch).__name__](sketch, dimension, reduced)
+    name = type(sketch).__name__
+    assert name in OUTCOMES, f"OUTCOMES of {__name__} lacks {name}: what values have its weights?"
+    return OUTCOMES[name](sketch, dimension, reduced)

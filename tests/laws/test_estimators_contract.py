@@ -27,7 +27,7 @@ from dotsketch import (
 from dotsketch.projections import PROJECTIONS
 from dotsketch.sketches import SKETCHES
 
-from .subjects import CONFIGURATIONS, FEATURE_MAPS, X_TEST, X
+from .subjects import CONFIGURATIONS, FEATURE_MAPS, OTHERS, X_TEST, X
 
 EVERY = [*CONFIGURATIONS, FEATURE_MAPS["auto"]]
 every = pytest.mark.parametrize("features", EVERY, ids=str)
@@ -78,6 +78,7 @@ def expected_failures(features):
         NystromFeatures(Gaussian(), **SIX),
         NystromFeatures(Polynomial(2), **SIX),
         AutoFeatures(Polynomial(2), candidates=["maclaurin", "polynomial"], **SIX),
+        *OTHERS,
     ],
     expected_failed_checks=expected_failures,
 )

@@ -84,6 +84,8 @@ def drawn(features, n_draws):
 @pytest.mark.parametrize("features", WITH_FORMULA, ids=str)
 def test_mean_and_squared_error_of_draws(features):
     """E k̂ = k + bias and E|k̂ − k|² = variance + bias² for every pair, diagonal included."""
+    if not clone(features).fit(X).design_.has_formula:
+        pytest.skip("no formula of its error is known")
     K_hat, rows, fitted = drawn(features, 400)
     K, bias = fitted.kernel_(rows), fitted.bias(rows)
     assert_mean(K_hat, K + bias, f"mean of {features}")

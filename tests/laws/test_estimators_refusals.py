@@ -123,7 +123,7 @@ PARAMETERS = [
     (PolynomialSketch(1.5), ValueError, "degree must be a positive integer; got 1.5"),
     (PolynomialSketch(gamma=-1.0), ValueError, "gamma must be a positive number; got -1.0"),
     (PolynomialSketch(coef0=-1.0), ValueError, "coef0 must be a nonnegative number; got -1.0: a"),
-    (PolynomialSketch(sketch="srht"), ValueError, "sketch must be one of .*'tree_srht'; got"),
+    (PolynomialSketch(sketch="srht"), ValueError, "sketch must be one of .*'tree_srht'.*; got"),
     (PolynomialSketch(sketch=None), ValueError, "sketch must be one of .*; got None"),
     (PolynomialSketch(weights="circle"), ValueError, 'weights= is for sketch="rademacher"'),
     (PolynomialSketch(sketch="rademacher", weights="cube"), ValueError, "weights must be .*cube"),

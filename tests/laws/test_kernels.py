@@ -7,7 +7,7 @@ import pytest
 from scipy import sparse
 from sklearn.base import clone
 
-import dotsketch
+from benchmarks.fuzz_subjects import default_kernels
 from dotsketch import (
     ArcCosine,
     Exponential,
@@ -19,6 +19,7 @@ from dotsketch import (
     Polynomial,
     RationalQuadratic,
     Tanimoto,
+    kernels,
     load,
     save,
 )
@@ -53,6 +54,10 @@ KERNELS = [
     Gaussian(lengthscale=LENGTHSCALES[:2]).on([2, 0]) * Periodic(1.7).on(1) + Linear().on(0),
     (2.0 * (Matern(lengthscale=1.5) + Linear()).on([3, 0])) * Periodic(2.0).on(4),
 ]
+# Kernels without a line above take part with their default parameters
+ROWS = np.random.default_rng(0).random((9, 5))
+LISTED = {type(kernel) for kernel in KERNELS}
+KERNELS += [kernel.resolve(ROWS) for kernel in default_kernels() if type(kernel) not in LISTED]
 every_kernel = pytest.mark.parametrize("kernel", KERNELS, ids=repr)
 
 
@@ -104,7 +109,7 @@ def test_sparse_rows_and_whole_numbers(kernel, X, kind):
 
 @every_kernel
 def test_copies_repr_and_files(kernel, tmp_path):
-    names = vars(dotsketch) | {"array": np.array}
+    names = vars(kernels) | {"array": np.array}
     save(kernel, tmp_path / "kernel.dsk")
     copies = [clone(kernel), pickle.loads(pickle.dumps(kernel)), load(tmp_path / "kernel.dsk")]
     for copy in [*copies, eval(repr(kernel), {}, names)]:

@@ -78,7 +78,11 @@ class Sketch:
         raise NotImplementedError
 
     def prepare(self, weights: Any, rows: Array) -> Prepared:
-        """The weights as a function of chunks of rows like these: done once for all chunks."""
+        """The weights as a function of chunks of rows like these: done once for all chunks.
+
+        `rows` tell library, dtype and device. The chunks may have another number of columns, as
+        inputs are scaled or extended first: take the dimension from a chunk.
+        """
         raise NotImplementedError
 
     def moments(self, pairs: PairStatistics[ArrayT]) -> VectorMoments:

@@ -101,7 +101,10 @@ def _accepted(
 
 
 Rule = Callable[[Kernel, Any, int, np.random.Generator], np.ndarray]
-RULES: dict[str, Rule] = {"rpcholesky": pivoted_rows, "uniform": uniform_rows}
+RULES: dict[str, Rule] = {
+    "rpcholesky": pivoted_rows,
+    "uniform": uniform_rows,
+}
 
 
 def landmark_rule(name: str) -> Rule:
