@@ -14,6 +14,8 @@ from dotsketch import FeatureGPRegressor, FourierFeatures, Gaussian
 from dotsketch.gp import ConjugateGradients
 from gp.data import regression_data
 
+X, y = regression_data(n=200)
+
 FIXED = {"noise_variance": 0.05, "prior_variance": 1.5}
 
 
@@ -87,7 +89,6 @@ def test_rows_of_every_kind(kind, rng):
 
 
 def test_features_are_kept_or_computed_again():
-    X, y = regression_data(n=200)
     kept, again = (
         FeatureGPRegressor(waves(), solver=ConjugateGradients(memory=memory), **FIXED).fit(X, y)
         for memory in (1 << 29, 1)
@@ -147,26 +148,6 @@ def test_a_killed_solver_goes_on(tmp_path):
 
 
 def test_an_early_end_is_announced():
-    X, y = regression_data(n=200)
     solver = ConjugateGradients(max_iterations=1, rank=1, tolerance=1e-10)
     with pytest.warns(ConvergenceWarning, match="stopped after 1 iterations"):
         FeatureGPRegressor(waves(lengthscale=0.5), solver=solver, **FIXED).fit(X, y)
-
-
-def test_what_needs_other_rows_or_columns_is_refused():
-    X, y = regression_data()
-    with pytest.raises(ValueError, match="reads the rows many times"):
-        FeatureGPRegressor(waves(), solver="cg").fit(iter([(X, y)]))
-    complex_waves = FourierFeatures(Gaussian(), n_components=20, output="complex", random_state=0)
-    with pytest.raises(ValueError, match="works with real columns"):
-        FeatureGPRegressor(complex_waves, posterior="complex", solver="cg").fit(X, y)
-    with pytest.raises(ValueError, match="partial_fit needs sums"):
-        FeatureGPRegressor(waves(), solver="cg").partial_fit(X, y)
-
-
-@pytest.mark.parametrize(
-    "parameters", [{"tolerance": 0}, {"rank": 0}, {"n_samples": 1.5}, {"max_iterations": 0}]
-)
-def test_wrong_parameters(parameters):
-    with pytest.raises(ValueError, match=r"must be"):
-        ConjugateGradients(**parameters)

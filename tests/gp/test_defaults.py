@@ -16,9 +16,11 @@ from dotsketch import (
 )
 from gp.data import regression_data
 
+X, y = regression_data(n=150)
+
 
 def test_no_arguments_are_needed():
-    X, y = regression_data(n=150)
+    X, y = regression_data()
     assert FeatureGPRegressor().fit(X, y).score(X, y) > 0.9
     X, y = load_iris(return_X_y=True)
     for make in (FeatureGPClassifier, DirichletGPClassifier):
@@ -26,7 +28,6 @@ def test_no_arguments_are_needed():
 
 
 def test_few_rows_are_all_landmarks_so_that_the_process_is_exact():
-    X, y = regression_data(n=150)
     gp = FeatureGPRegressor().fit(X, y)
     assert isinstance(gp.features_, NystromFeatures)
     assert gp.columns_.n_columns == 150
@@ -40,7 +41,6 @@ def test_few_rows_are_all_landmarks_so_that_the_process_is_exact():
 
 
 def test_a_number_of_columns_or_a_kernel():
-    X, y = regression_data(n=150)
     few = FeatureGPRegressor(40).fit(X, y)
     assert few.columns_.n_columns == 40
     assert few.search_ is not None
@@ -71,24 +71,6 @@ def test_sparse_rows_stay_sparse():
         X[:200], y[:200]
     )
     assert dense.score(X[:200], y[:200]) > 0.9
-
-
-@pytest.mark.parametrize("features", ["none", -3, True, object()])
-def test_other_features_are_refused(features):
-    X, y = regression_data()
-    for make in (FeatureGPRegressor, FeatureGPClassifier, DirichletGPClassifier):
-        with pytest.raises(TypeError, match='features must be "auto"'):
-            make(features).fit(X, y > 0)
-
-
-def test_what_would_be_taken_for_numbers_is_refused():
-    X, y = regression_data()
-    masked = np.ma.masked_array(X, mask=X > 2)
-    with pytest.raises(ValueError, match="masked"):
-        FeatureGPRegressor().fit(masked, y)
-    dates = np.array("2024-01-01", dtype="datetime64[D]") + np.arange(60)
-    with pytest.raises(TypeError, match="Dates"):
-        FeatureGPRegressor().fit(dates[:, None], y)
 
 
 def test_gradients_to_rows():
@@ -130,7 +112,6 @@ def test_gradients_that_would_be_lost_are_refused():
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
-    X, y = regression_data()
     features = make_pipeline(StandardScaler(), NystromFeatures(Gaussian(), n_components=20))
     gp = FeatureGPRegressor(features).fit(X, y)
     with pytest.raises(ValueError, match="gradients"):

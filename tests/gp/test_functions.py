@@ -12,6 +12,8 @@ from dotsketch import DirichletGPClassifier, FeatureGPRegressor, load, save
 from gp.data import class_data, gaussian_features, polynomial_features, regression_data
 from libraries import NAMES, Library
 
+X, y = regression_data()
+
 
 class BasisDraws(np.random.Generator):
     """White noise that is the columns of √k [I, −I]: draws with exactly unit covariance."""
@@ -56,7 +58,6 @@ def test_samples_of_y_are_values_of_the_functions(output, posterior):
 
 def test_missing_variance_is_not_part_of_a_function():
     """Far away the features vanish: functions are constant there, samples of y are not."""
-    X, y = regression_data()
     gp = FeatureGPRegressor(gaussian_features(), variance_correction="posterior").fit(X, y)
     far = np.full((1, 3), 25.0)
     assert np.ptp(gp.sample_functions(50, random_state=0)(far)) < 1e-6
@@ -78,7 +79,6 @@ def test_libraries(name, output, posterior):
 
 def test_gradients_of_torch_and_jax():
     torch, jax = pytest.importorskip("torch"), pytest.importorskip("jax")
-    X, y = regression_data()
     gp = FeatureGPRegressor(polynomial_features(), noise_variance=0.1).fit(X, y)
     f = gp.sample_functions(random_state=0)
     x = torch.tensor(X[:1], requires_grad=True)
@@ -103,7 +103,6 @@ def test_saved_functions_are_small_and_the_same(tmp_path):
 
 
 def test_functions_of_a_pipeline():
-    X, y = regression_data()
     features = make_pipeline(StandardScaler(), gaussian_features())
     f = FeatureGPRegressor(features).fit(X, y).sample_functions(2, random_state=0)
     np.testing.assert_allclose(f(X[:7]), f(X)[:7], rtol=1e-9)
@@ -117,11 +116,3 @@ def test_latent_functions_of_classes():
     assert f(X[:5]).shape == (5, 3, 60)
     np.testing.assert_allclose(f(X[:5]).mean(axis=2), mean, rtol=1e-9)
     np.testing.assert_allclose(f(X[:5]).std(axis=2), std, rtol=1e-9)
-
-
-@pytest.mark.parametrize("n_functions", [0, 1.5, True])
-def test_wrong_number_of_functions(n_functions):
-    X, y = regression_data()
-    gp = FeatureGPRegressor(polynomial_features()).fit(X, y)
-    with pytest.raises(ValueError, match="n_functions must be a positive integer"):
-        gp.sample_functions(n_functions)

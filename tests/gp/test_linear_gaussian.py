@@ -68,6 +68,13 @@ def test_statistics_are_sums(Z, y, noise):
     assert (statistics.n, statistics.n_features, statistics.n_outputs) == (12, 5, 2)
 
 
+def test_counts_are_copies(Z, y, rng):
+    counts = rng.integers(1, 4, 12)
+    weighted, copies = SufficientStatistics.of(Z, y, None, counts), np.repeat(np.arange(12), counts)
+    for name, value in SufficientStatistics.of(Z[copies], y[copies]).arrays().items():
+        np.testing.assert_allclose(weighted.arrays()[name], value, rtol=1e-10, err_msg=name)
+
+
 def test_merge_and_removal(Z, y, noise):
     def of(rows):
         return SufficientStatistics.of(Z[rows], y[rows], 1 / noise[rows])

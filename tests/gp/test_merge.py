@@ -9,6 +9,8 @@ from sklearn.frozen import FrozenEstimator
 from dotsketch import DirichletGPClassifier, FeatureGPRegressor, Gaussian, NystromFeatures
 from gp.data import class_data, gaussian_features, polynomial_features, regression_data
 
+X, y = regression_data()
+
 
 def frozen(X, output="real"):
     return FrozenEstimator(gaussian_features(output).fit(X))
@@ -40,7 +42,6 @@ def test_regressors_of_parts(outputs, normalize_y, output, posterior):
 
 
 def test_noise_by_row_merges():
-    X, y = regression_data()
     noise = np.linspace(0.1, 1, len(y))
 
     def fit(rows):
@@ -76,7 +77,6 @@ def test_classes_that_were_named_stay():
 
 
 def test_only_the_same_features_merge():
-    X, y = regression_data()
     gp = FeatureGPRegressor(gaussian_features()).fit(X[:30], y[:30])
     for features, rows in (
         (gaussian_features(), X[30:]),  # another mean of the rows, another map
@@ -95,7 +95,6 @@ def test_only_the_same_features_merge():
 
 def test_features_that_vanish_on_some_rows_are_compared_themselves(rng):
     """Features that agree on any probe of rows are different if their landmarks are."""
-    X, y = regression_data()
     far = np.vstack([X, X + 1e3])
     first, second = (
         FrozenEstimator(

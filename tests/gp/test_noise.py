@@ -6,7 +6,7 @@ from scipy.stats import norm
 from scipy.stats import t as student
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
-from sklearn.preprocessing import FunctionTransformer, MinMaxScaler, PowerTransformer
+from sklearn.preprocessing import FunctionTransformer, PowerTransformer
 
 from dotsketch import (
     FeatureGPRegressor,
@@ -349,39 +349,6 @@ def test_a_trend_continues():
     assert abs(FeatureGPRegressor(landmarks).fit(X, y).predict(far)[0] - y.mean()) < 1
     again = clone(with_trend).fit(iter([(X, y)]))
     np.testing.assert_allclose(again.predict(far), mean, rtol=1e-6)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"noise_variance": "changing"}, "noise_variance must be a positive number"),
-        ({"target_transform": "log"}, "target_transform must be None"),
-        ({"target_transform": FunctionTransformer(np.negative, np.negative)}, "increasing"),
-        ({"trend": "quadratic"}, "trend must be one of"),
-        ({"noise_variance": "varying", "solver": "cg"}, 'needs solver="cholesky"'),
-        ({"target_transform": "auto", "solver": "cg"}, 'use solver="cholesky"'),
-    ],
-)
-def test_what_is_refused(options, message):
-    with pytest.raises((TypeError, ValueError), match=message):
-        FeatureGPRegressor(features(), **options).fit(*rows_of(constant, 120))
-
-
-def test_what_else_is_refused():
-    X, y = rows_of(constant, 60)
-    with pytest.raises(ValueError, match="needs 100 rows"):
-        FeatureGPRegressor(features(), noise_variance="varying").fit(X, y)
-    with pytest.raises(ValueError, match="reads the rows more than once"):
-        FeatureGPRegressor(features(), target_transform="auto").fit(iter([(X, y)]))
-    gp = FeatureGPRegressor(features(), target_transform=MinMaxScaler()).fit(X, y)
-    for call, message in (
-        (lambda: gp.predict_density(X, [[0.0]]), "points must be finite numbers"),
-        (lambda: gp.predict_interval(X, 1.5), "coverage must lie between 0 and 1"),
-        (lambda: gp.predict_interval(X, method="split"), "method must be one of"),
-        (lambda: gp.predict(X, return_cov=True), "targets without a warp"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            call()
 
 
 # -- where a noise function, tails or a warp could go wrong in silence -----------------------------

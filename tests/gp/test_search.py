@@ -164,16 +164,6 @@ def test_steps_before_the_kernel_are_fitted():
     assert len(gp.relevances_) == 3
 
 
-def test_features_without_one_kernel_are_refused():
-    X, y = waves(n=60)
-    with pytest.raises(ValueError, match="searches the parameters of one kernel"):
-        FeatureGPRegressor(StandardScaler(), optimize=True).fit(X, y)
-    from sklearn.gaussian_process.kernels import RBF
-
-    with pytest.raises(ValueError, match="kernels of this library"):
-        ExactGPRegressor(RBF(), optimize=True).fit(X, y)
-
-
 def test_sparse_rows_and_many_inputs():
     rng = np.random.default_rng(0)
     X = np.where(rng.uniform(size=(200, 400)) < 0.05, rng.uniform(1, 2, (200, 400)), 0.0)

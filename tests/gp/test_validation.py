@@ -8,7 +8,6 @@ from sklearn.frozen import FrozenEstimator
 
 from dotsketch import (
     AutoFeatures,
-    ExactGPRegressor,
     FeatureGPRegressor,
     FourierFeatures,
     Gaussian,
@@ -52,26 +51,6 @@ def test_predict_looks_through_the_rows_once(features, scans):
     scans.clear()
     gp.features_.transform(X[:7].tolist())
     assert scans == [(7, 3)]
-
-
-@pytest.mark.parametrize("features", FEATURES, ids=lambda f: type(f).__name__)
-def test_features_of_validated_rows_are_those_of_transform(features):
-    features.fit(X)
-    np.testing.assert_array_equal(features.features_of(X), features.transform(X))
-
-
-@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-def test_values_that_are_not_finite_are_refused(bad):
-    rows = X[:5].copy()
-    rows[2, 1] = bad
-    features = FEATURES[0]
-    for call in (
-        features.fit(X).transform,
-        FeatureGPRegressor(features).fit(X, y).predict,
-        ExactGPRegressor(KERNEL, noise_variance=0.1).fit(X, y).predict,
-    ):
-        with pytest.raises(ValueError, match=r"Input X contains (NaN|infinity)"):
-            call(rows)
 
 
 def test_finite_values_may_be_assumed():

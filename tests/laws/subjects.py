@@ -7,13 +7,17 @@ laws of the files `test_estimators_*.py`.
 import inspect
 
 import numpy as np
-from sklearn.base import is_classifier
+from sklearn.base import clone, is_classifier
+from sklearn.frozen import FrozenEstimator
 from sklearn.preprocessing import normalize
 
 import dotsketch
 from dotsketch import (
     AutoFeatures,
+    ExactGPRegressor,
     Exponential,
+    FeatureGPClassifier,
+    FeatureGPRegressor,
     FourierFeatures,
     Gaussian,
     MaclaurinFeatures,
@@ -26,6 +30,7 @@ from dotsketch import (
     Tanimoto,
 )
 from dotsketch.features import FAMILIES, Study
+from dotsketch.gp import ConjugateGradients
 from dotsketch.planning import variants
 from dotsketch.projections import PROJECTIONS
 from dotsketch.sketches import SKETCHES
@@ -98,10 +103,31 @@ def gaussian_processes():
     return processes
 
 
+def with_options():
+    """Every Gaussian process, and those without arguments or with another way to be fitted."""
+    sketch = PolynomialSketch(3, coef0=1.0, n_components=COLUMNS, random_state=0)
+    waves = FourierFeatures(Gaussian(lengthscale=1.0), n_components=COLUMNS, random_state=0)
+    pairs = PolynomialSketch(2, coef0=1.0, n_components=8, output="complex", random_state=0)
+    return {
+        **gaussian_processes(),
+        "default": FeatureGPRegressor(),
+        "default, exact": ExactGPRegressor(),
+        "default, classes": FeatureGPClassifier(),
+        "searched": FeatureGPRegressor(waves, optimize=True),
+        "cg": FeatureGPRegressor(sketch, solver=ConjugateGradients(rank=4, n_samples=3)),
+        "complex": FeatureGPRegressor(pairs, posterior="complex"),
+        "warped": FeatureGPRegressor(waves, target_transform="auto", trend="linear"),
+    }
+
+
 FEATURE_MAPS = feature_maps()
 CONFIGURATIONS = list(configurations())
 GAUSSIAN_PROCESSES = gaussian_processes()
+WITH_OPTIONS = with_options()
 ON_FEATURES = {n: gp for n, gp in GAUSSIAN_PROCESSES.items() if hasattr(gp, "features")}
+ADDITIVE = {name: gp for name, gp in ON_FEATURES.items() if hasattr(gp, "merge")}
+REGRESSORS = {n: gp for n, gp in GAUSSIAN_PROCESSES.items() if not is_classifier(gp)}
+CLASSIFIERS = {n: gp for n, gp in GAUSSIAN_PROCESSES.items() if is_classifier(gp)}
 
 
 def target_of(gp):
@@ -112,6 +138,11 @@ def fixed(gp):
     """The Gaussian process with its variances given: laws do not depend on a choice."""
     values = {"alpha": 0.01, "noise_variance": 0.1, "prior_variance": 2.0}
     return gp.set_params(**{name: v for name, v in values.items() if name in gp.get_params()})
+
+
+def frozen(gp):
+    """With features that are fitted once, as additions and merges need."""
+    return fixed(clone(gp).set_params(features=FrozenEstimator(clone(gp.features).fit(X))))
 
 
 def predictions(gp, rows=X_TEST):

@@ -5,7 +5,7 @@ import tracemalloc
 import numpy as np
 import pytest
 from scipy.sparse import random_array
-from sklearn.base import clone, is_classifier
+from sklearn.base import clone
 
 from dotsketch import (
     AutoFeatures,
@@ -131,14 +131,3 @@ def test_a_constant_column_changes_nothing(name):
     np.testing.assert_allclose(
         predictions(clone(gp).fit(wider, y), test), expected, rtol=1e-5, atol=1e-7
     )
-
-
-@processes
-def test_a_constant_target(gp):
-    if is_classifier(gp):
-        with pytest.raises(ValueError, match="class"):
-            clone(gp).fit(X, np.zeros(len(X)))
-        return
-    mean, deviation = predictions(clone(gp).fit(X, np.full(len(X), 7.0)))
-    np.testing.assert_allclose(mean, 7.0, atol=1e-8)
-    assert np.all(np.isfinite(deviation))
