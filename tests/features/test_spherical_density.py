@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from scipy.special import gammaln, hyp0f1, jv, jve
+from scipy.special import gammaln, hyp0f1, jve
 
 from dotsketch import ArcCosine, Exponential, Gaussian, Polynomial
 from dotsketch.features import RadialDensity, SphericalDesign
@@ -31,18 +31,11 @@ def design(D, projection="sorf", output="real", *, density, dimension=None):
 # -- the mean of cos over a sphere --------------------------------------------------------------
 
 
-@pytest.mark.parametrize("dimension", [2, 3, 4, 7, 8, 33, 64, 150])
+@pytest.mark.parametrize("dimension", [1, 2, 3, 4, 7, 8, 33, 64, 150])
 def test_sphere_mean_is_the_hypergeometric_function(dimension):
     r = np.linspace(0, 12 * np.sqrt(10 * dimension), 300)
     expected = hyp0f1(dimension / 2, -(r**2) / 4)
     np.testing.assert_allclose(sphere_mean(r, dimension), expected, atol=2e-13)
-
-
-def test_sphere_mean_in_closed_form():
-    r = np.linspace(0.01, 60, 200)
-    np.testing.assert_allclose(sphere_mean(r, 1), np.cos(r))
-    np.testing.assert_allclose(sphere_mean(r, 2), jv(0, r), atol=1e-13)
-    np.testing.assert_allclose(sphere_mean(r, 3), np.sin(r) / r, atol=1e-13)
 
 
 @pytest.mark.parametrize("dimension", [1000, 4096])

@@ -71,37 +71,13 @@ def test_labels_match_the_moments_of_gamma_variables():
         assert np.exp(2 * value + variance) * (np.exp(variance) - 1) == pytest.approx(shape)
 
 
-def test_partial_fits_are_a_fit():
+def test_a_refit_is_a_fit():
     frozen = FrozenEstimator(gaussian_features().fit(X))
-    whole = DirichletGPClassifier(frozen, **FIXED).fit(X, y)
-    parts = DirichletGPClassifier(frozen, **FIXED)
-    for rows in (slice(0, 20), slice(20, 50), slice(50, 90)):
-        parts.partial_fit(X[rows], y[rows])
-    np.testing.assert_allclose(parts.predict_proba(X), whole.predict_proba(X), rtol=1e-8)
-    refitted = parts.refit(alpha=0.1)
+    refitted = DirichletGPClassifier(frozen, **FIXED).fit(X, y).refit(alpha=0.1)
     fresh = DirichletGPClassifier(frozen, alpha=0.1, prior_variance=2.0).fit(X, y)
     np.testing.assert_allclose(refitted.predict_proba(X), fresh.predict_proba(X), rtol=1e-8)
     with pytest.raises(ValueError, match="classes must be those"):
-        parts.partial_fit(X, y, classes=[0, 1, 2, 3])
-
-
-def test_class_sums_merge_in_any_order(rng):
-    Z, y = rng.standard_normal((60, 4)), rng.integers(0, 3, 60)
-
-    def sums(rows):
-        total = dirichlet.ClassSums.zeros(4, float, [])
-        total.update(Z[rows], y[rows])
-        return total
-
-    whole, first, second = sums(slice(None)), sums(slice(25)), sums(slice(25, None))
-    restored = dirichlet.ClassSums.restored(
-        {name: np.asarray(value) for name, value in whole.arrays().items()}
-    )
-    for merged in (first + second, second + first, restored):
-        for label, statistics in whole.by_label.items():
-            np.testing.assert_allclose(merged.by_label[label].gram(), statistics.gram())
-    with pytest.raises(ValueError, match="must not mix strings and numbers"):
-        whole.update(Z, y.astype(str))
+        refitted.partial_fit(X, y, classes=[0, 1, 2, 3])
 
 
 @pytest.mark.parametrize("n", [1, 4, 40, 1001])
@@ -251,7 +227,7 @@ def test_a_row_far_from_all_others_is_uncertain(make):
     assert p.max() < 0.7
 
 
-def test_an_iterator_is_for_dirichlet_labels():
+def test_streams_are_the_array():
     features = FourierFeatures(Gaussian(lengthscale=2.0), n_components=20, random_state=0)
     once = DirichletGPClassifier(features, **FIXED).fit(iter([(X[:50], y[:50]), (X[50:], y[50:])]))
     whole = DirichletGPClassifier(features, **FIXED).fit(X, y)

@@ -48,6 +48,10 @@ def rising(X):
     return 0.2 * np.exp(0.8 * X[:, 0])
 
 
+X, y_even = rows_of(constant)
+_, y_rising = rows_of(rising)  # the same rows
+
+
 def posterior_of(Z, Y, noise, prior=1.3):
     sums = SufficientStatistics.of(Z, Y, 1 / noise)
     return posterior_of_sums(sums, ZERO, ONE, ONE, np.array([prior]))
@@ -198,13 +202,12 @@ def test_auto_varies_where_the_noise_does():
 
 def test_weighted_rows_are_those_of_noise_by_row():
     """The posterior is that of a fit with v(x) as the noise of every row."""
-    X, y = rows_of(rising)
-    gp = FeatureGPRegressor(features(), noise_variance="varying").fit(X, y)
+    gp = FeatureGPRegressor(features(), noise_variance="varying").fit(X, y_rising)
     assert gp.noise_.function.weighs_rows
     Z = gp.columns_(X)
     v = gp.noise_.function.typical(Z) * gp.noise_variance_
     other = FeatureGPRegressor(features(), prior_variance=gp.prior_variance_)
-    other.fit(X, y, noise_variance=v)
+    other.fit(X, y_rising, noise_variance=v)
     np.testing.assert_allclose(gp.predict(X), other.predict(X), rtol=1e-8)
     np.testing.assert_allclose(
         gp.predict(X, return_std=True, include_noise=True)[1],
@@ -215,23 +218,21 @@ def test_weighted_rows_are_those_of_noise_by_row():
             noise_variance=gp.noise_.function(Z) * gp.noise_variance_,
         )[1],
     )
-    left, given = gp.leave_one_out(X, y), other.leave_one_out(X, y, noise_variance=v)
+    left, given = gp.leave_one_out(X, y_rising), other.leave_one_out(X, y_rising, noise_variance=v)
     np.testing.assert_allclose(left[0], given[0], rtol=1e-6)
 
 
 @pytest.mark.parametrize("source", ["function", "dask"])
-def test_sources_learn_the_same_noise(source, tmp_path):
-    X, y = rows_of(rising)
-
+def test_sources_learn_the_same_noise(source):
     def batches():
         for start in range(0, len(X), 70):
-            yield X[start : start + 70], y[start : start + 70]
+            yield X[start : start + 70], y_rising[start : start + 70]
 
     rows = (batches,)
     if source == "dask":
         dask = pytest.importorskip("dask.array")
-        rows = tuple(dask.from_array(c, chunks=(100, *c.shape[1:])) for c in (X, y))
-    local = FeatureGPRegressor(features(), noise_variance="varying").fit(X, y)
+        rows = tuple(dask.from_array(c, chunks=(100, *c.shape[1:])) for c in (X, y_rising))
+    local = FeatureGPRegressor(features(), noise_variance="varying").fit(X, y_rising)
     other = FeatureGPRegressor(features(), noise_variance="varying").fit(*rows)
     for gp in (local, other):
         assert gp.noise_.function.weighs_rows
@@ -239,19 +240,17 @@ def test_sources_learn_the_same_noise(source, tmp_path):
 
 
 def test_an_iterator_has_noise_for_predictions_only():
-    X, y = rows_of(rising)
-    gp = FeatureGPRegressor(features(), noise_variance="varying").fit(iter([(X, y)]))
+    gp = FeatureGPRegressor(features(), noise_variance="varying").fit(iter([(X, y_rising)]))
     assert not gp.noise_.function.weighs_rows
     low, high = gp.predict_interval(X, 0.9).T
-    assert 0.85 < np.mean((y >= low) & (y <= high)) < 0.95
+    assert 0.85 < np.mean((y_rising >= low) & (y_rising <= high)) < 0.95
 
 
 def test_more_rows_keep_the_noise_function(tmp_path):
-    X, y = rows_of(rising)
-    gp = FeatureGPRegressor(features()).partial_fit(X[:400], y[:400])
+    gp = FeatureGPRegressor(features()).partial_fit(X[:400], y_rising[:400])
     function = gp.noise_.function
     assert function is not None
-    gp.partial_fit(X[400:], y[400:])
+    gp.partial_fit(X[400:], y_rising[400:])
     assert gp.noise_.function is function
     save(gp, tmp_path / "gp")
     copy = load(tmp_path / "gp")
@@ -263,9 +262,8 @@ def test_more_rows_keep_the_noise_function(tmp_path):
 
 
 def test_density_and_quantiles_are_of_one_distribution():
-    X, y = rows_of(rising)
     for options in ({}, {"target_transform": PowerTransformer()}):
-        gp = FeatureGPRegressor(features(), **options).fit(X, np.exp(y))
+        gp = FeatureGPRegressor(features(), **options).fit(X, np.exp(y_rising))
         points = np.linspace(1e-3, 40, 40_001)
         density = gp.predict_density(X[:5], points)
         assert density.shape == (5, len(points))
@@ -279,11 +277,10 @@ def test_density_and_quantiles_are_of_one_distribution():
 
 def test_a_warp_gives_moments_of_y():
     """With w = log, y is log-normal: its mean is exp(μ + s²/2)."""
-    X, y = rows_of(constant)
     warp = FunctionTransformer(np.log, np.exp)
     options = {"noise_variance": "constant"}
-    gp = FeatureGPRegressor(features(), target_transform=warp, **options).fit(X, np.exp(y))
-    plain = FeatureGPRegressor(features(), **options).fit(X, y)
+    gp = FeatureGPRegressor(features(), target_transform=warp, **options).fit(X, np.exp(y_even))
+    plain = FeatureGPRegressor(features(), **options).fit(X, y_even)
     mean, std = plain.predict(X[:20], return_std=True, include_noise=True)
     expected = np.exp(mean + std**2 / 2)
     found, deviation = gp.predict(X[:20], return_std=True, include_noise=True)
@@ -299,12 +296,13 @@ def test_a_warp_gives_moments_of_y():
 
 
 def test_auto_warps_skewed_targets_only(tmp_path):
-    X, y = rows_of(constant)
-    chosen = FeatureGPRegressor(features(), target_transform="auto").fit(X, np.exp(2 * y))
+    chosen = FeatureGPRegressor(features(), target_transform="auto").fit(X, np.exp(2 * y_even))
     assert chosen.outputs_.warp is not None
     save(chosen, tmp_path / "warped")
     np.testing.assert_array_equal(load(tmp_path / "warped").predict(X), chosen.predict(X))
-    assert FeatureGPRegressor(features(), target_transform="auto").fit(X, y).outputs_.warp is None
+    assert (
+        FeatureGPRegressor(features(), target_transform="auto").fit(X, y_even).outputs_.warp is None
+    )
 
 
 def test_rows_with_imputed_values_have_wider_intervals():
@@ -329,8 +327,7 @@ def test_rows_with_imputed_values_have_wider_intervals():
 
 
 def test_several_outputs_share_v():
-    X, y = rows_of(rising)
-    Y = np.stack([y, 3 * y[::-1]], axis=1)
+    Y = np.stack([y_rising, 3 * y_rising[::-1]], axis=1)
     gp = FeatureGPRegressor(features(), noise_variance="varying").fit(X, Y)
     assert gp.predict_quantiles(X[:4]).shape == (4, 2, 3)
     assert gp.predict_interval(X[:4], method="jackknife+").shape == (4, 2, 2)
@@ -359,11 +356,10 @@ def stds(gp, X):
 
 
 def test_weights_of_rows_do_not_change_the_noise_of_new_rows():
-    X, y = rows_of(constant)
-    plain = stds(FeatureGPRegressor(features()).fit(X, y), X)
-    light = FeatureGPRegressor(features()).fit(X, y, sample_weight=np.full(len(X), 0.1))
+    plain = stds(FeatureGPRegressor(features()).fit(X, y_even), X)
+    light = FeatureGPRegressor(features()).fit(X, y_even, sample_weight=np.full(len(X), 0.1))
     batches = (
-        (X[i : i + 100], y[i : i + 100], None, np.full(100, 4.0)) for i in range(0, 600, 100)
+        (X[i : i + 100], y_even[i : i + 100], None, np.full(100, 4.0)) for i in range(0, 600, 100)
     )
     heavy = FeatureGPRegressor(features()).fit(batches)
     for gp in (light, heavy):
@@ -371,19 +367,19 @@ def test_weights_of_rows_do_not_change_the_noise_of_new_rows():
 
 
 def test_a_constant_output_leaves_the_others_alone():
-    X, y = rows_of(constant)
-    both = FeatureGPRegressor(features()).fit(X, np.stack([y, np.full(len(y), 3.0)], axis=1))
-    alone = FeatureGPRegressor(features()).fit(X, y)
+    both = FeatureGPRegressor(features()).fit(
+        X, np.stack([y_even, np.full(len(y_even), 3.0)], axis=1)
+    )
+    alone = FeatureGPRegressor(features()).fit(X, y_even)
     np.testing.assert_allclose(stds(both, X)[:, 0], stds(alone, X), rtol=1e-6)
 
 
 def test_tails_of_few_rows_end_with_more_rows():
-    X, y = rows_of(constant)
     frozen = FrozenEstimator(features().fit(X))
-    gp = FeatureGPRegressor(frozen).partial_fit(X[:9], y[:9])
+    gp = FeatureGPRegressor(frozen).partial_fit(X[:9], y_even[:9])
     assert gp.outputs_.tails.degrees == 8
-    assert gp.partial_fit(X[9:20], y[9:20]).outputs_.tails.degrees == 19
-    gp.partial_fit(X[20:], y[20:])
+    assert gp.partial_fit(X[9:20], y_even[9:20]).outputs_.tails.degrees == 19
+    gp.partial_fit(X[20:], y_even[20:])
     assert np.isinf(gp.outputs_.tails.degrees)
     assert gp.outputs_.tails.levels == 1
 
@@ -402,21 +398,19 @@ def test_a_warp_keeps_to_its_domain():
 
 
 def test_densities_far_from_zero():
-    X, y = rows_of(constant)
     offset = 1e6
     warp = FunctionTransformer(lambda v: np.log(v - offset), lambda u: np.exp(u) + offset)
-    gp = FeatureGPRegressor(features(), target_transform=warp).fit(X, offset + np.exp(y))
+    gp = FeatureGPRegressor(features(), target_transform=warp).fit(X, offset + np.exp(y_even))
     points = np.linspace(1e-3, 20, 4001)
     masses = np.trapezoid(gp.predict_density(X[:4], offset + points), points, axis=1)
     np.testing.assert_allclose(masses, 1, rtol=1e-3)
 
 
 def test_noise_by_row_with_a_warp_and_intervals():
-    X, y = rows_of(constant)
     by_row = np.full(len(X), 0.04)
     gp = FeatureGPRegressor(features(), target_transform=PowerTransformer(standardize=False))
-    gp.fit(X, np.exp(y), noise_variance=by_row)
-    assert gp.score(X, np.exp(y)) > 0.8
+    gp.fit(X, np.exp(y_even), noise_variance=by_row)
+    assert gp.score(X, np.exp(y_even)) > 0.8
     assert gp.predict_interval(X[:2], 0.9, "jackknife+", noise_variance=[0.04, 0.04]).shape == (
         2,
         2,

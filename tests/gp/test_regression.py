@@ -126,27 +126,6 @@ def test_refit_takes_new_variances_without_rows():
     assert_same_to_rounding(gp.predict(X), fresh.predict(X), condition=condition(fresh))
 
 
-def test_optimize_finds_the_lengthscale():
-    rng = np.random.default_rng(0)
-    X = rng.uniform(-3, 3, (300, 1))
-    y = np.sin(2 * X[:, 0]) + 0.1 * rng.standard_normal(300)
-    features = MaclaurinFeatures(
-        Gaussian(lengthscale=10.0), n_components=30, max_degree=25, random_state=0
-    )
-    plain = FeatureGPRegressor(features).fit(X, y)
-    tuned = FeatureGPRegressor(features).set_params(optimize=True).fit(X, y)
-    assert tuned.log_marginal_likelihood() > plain.log_marginal_likelihood() + 100
-    assert 0.5 < tuned.features_.kernel_.lengthscale < 5
-    assert tuned.noise_variance_ * tuned.outputs_.scales[0] ** 2 == pytest.approx(0.01, rel=0.3)
-    assert features.kernel.lengthscale == 10.0
-
-
-def test_a_search_leaves_the_median_of_the_parameters():
-    features = MaclaurinFeatures(Gaussian(), n_components=20)
-    FeatureGPRegressor(features).set_params(optimize=True).fit(X, y)
-    assert features.kernel.lengthscale == "median"
-
-
 def test_optimize_behind_another_step():
     """The median is that of the rows that the kernel sees."""
     scaled = StandardScaler().fit_transform(X)
@@ -213,23 +192,6 @@ def test_variance_correction_stops_the_collapse():
         posterior.predict(X, return_std=True)[1] ** 2 - plain.predict(X, return_std=True)[1] ** 2
     )
     np.testing.assert_allclose(difference, np.maximum(deficit, 0), atol=1e-12)
-
-
-@pytest.mark.parametrize("outputs", [1, 2])
-def test_samples_are_functions_of_the_posterior(outputs):
-    """Mean and variance over draws within 6 standard errors; the same seed, the same function."""
-    X, y = regression_data(outputs=outputs)
-    gp = FeatureGPRegressor(polynomial_features("complex"), noise_variance=0.5).fit(X, y)
-    n_samples = 4000
-    draws = gp.sample_y(X[:5], n_samples, random_state=1)
-    mean, std = gp.predict(X[:5], return_std=True)
-    assert draws.shape == (*mean.shape, n_samples)
-    error = np.abs(draws.mean(axis=-1) - mean)
-    assert np.all(error < 6 * std / np.sqrt(n_samples))
-    spread = np.abs(draws.var(axis=-1) - std**2)
-    assert np.all(spread < 6 * std**2 * np.sqrt(2 / n_samples))
-    np.testing.assert_allclose(gp.sample_y(X[:2], 3, random_state=1).shape[-1], 3)
-    np.testing.assert_allclose(gp.sample_y(X[:2], 3, 1), gp.sample_y(X[:5], 3, 1)[:2])
 
 
 def test_noise_is_included_on_request():

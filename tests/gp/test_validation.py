@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 import sklearn.utils.validation
-from sklearn import config_context
 from sklearn.frozen import FrozenEstimator
 
 from dotsketch import (
@@ -51,12 +50,6 @@ def test_predict_looks_through_the_rows_once(features, scans):
     scans.clear()
     gp.features_.transform(X[:7].tolist())
     assert scans == [(7, 3)]
-
-
-def test_finite_values_may_be_assumed():
-    rows = np.full((2, 3), np.nan)
-    with config_context(assume_finite=True):
-        assert np.all(np.isnan(FEATURES[0].fit(X).transform(rows)))
 
 
 def test_frozen_features_of_another_width_are_refused():

@@ -130,14 +130,6 @@ def test_a_tolerance_is_met_with_the_standard_error(X):
     assert "±" in auto.explain()
 
 
-def test_it_explains_itself(X):
-    auto = AutoFeatures(Gaussian(), n_components=50, random_state=0)
-    text = auto.fit(X).explain()
-    assert auto.chosen_.label in text
-    assert "relative error" in text
-    assert "Next family" in text
-
-
 def test_a_tolerance_takes_the_fewest_columns(X):
     options = {"candidates": ["maclaurin", "polynomial"], "random_state": 0, "n_pairs_sample": 400}
     X = X[:120]  # all pairs: no sampling

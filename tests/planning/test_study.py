@@ -72,9 +72,6 @@ def test_landmarks_may_be_zero_and_kernels_may_not_overflow(X):
         MaclaurinFeatures(Polynomial(40), max_degree=40).expected_error(overflowing)
 
 
-# -- predictions are for fresh rows ---------------------------------------------------------------
-
-
 @pytest.mark.parametrize("n_components", [200, 199, 150])
 def test_landmarks_at_every_row_are_not_exact_on_fresh_rows(n_components):
     rng = np.random.default_rng(0)
@@ -139,9 +136,6 @@ def test_a_standard_error_is_the_jackknife():
     assert root_ratio(np.ones((1, 3)), np.zeros((1, 3))) == (np.inf, 0.0)
     dominated = np.array([[1e-9, 1e-9, 5.0, 5.0]]), np.array([[1.0, 1.0, 5.0, 5.0]])
     assert root_ratio(*dominated)[1] > 0.5
-
-
-# -- memory, laziness -----------------------------------------------------------------------------
 
 
 def test_wide_rows_are_fewer():
