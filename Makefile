@@ -47,8 +47,7 @@ ONCE := tests/cli tests/experiments tests/rows tests/test_datasets.py tests/test
     tests/gp/test_exact.py tests/gp/test_functions.py tests/gp/test_ill_conditioned.py \
     tests/gp/test_leave_one_out.py tests/gp/test_linear_gaussian.py tests/gp/test_merge.py \
     tests/gp/test_noise.py tests/gp/test_packed.py tests/gp/test_regression.py \
-    tests/gp/test_rows_of_estimators.py tests/gp/test_search.py tests/gp/test_validation.py \
-    tests/gp/test_vanishing_features.py
+    tests/gp/test_rows_of_estimators.py tests/gp/test_search.py tests/gp/test_vanishing_features.py
 
 # The tests run side by side, so that each process needs one thread only. Both halves always run.
 test: export OMP_NUM_THREADS := 1

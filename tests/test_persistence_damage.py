@@ -20,22 +20,19 @@ def small_file(path):
     return path.read_bytes()
 
 
-def test_every_truncation_is_refused(tmp_path):
-    path = tmp_path / "model"
-    data = small_file(path)
-    for length in range(len(data)):
-        path.write_bytes(data[:length])
-        with pytest.raises(PersistenceError, match="cannot be loaded"):
-            load(path)
-
-
-def test_flipped_bits_are_refused(tmp_path):
-    path = tmp_path / "model"
-    data = small_file(path)
-    for bit in range(0, 8 * len(data), 3):  # each of the eight places in turn
+def damaged(data):
+    """Every truncation, and flipped bits, each of the eight places in turn."""
+    yield from (data[:length] for length in range(len(data)))
+    for bit in range(0, 8 * len(data), 3):
         changed = bytearray(data)
         changed[bit // 8] ^= 1 << bit % 8
-        path.write_bytes(changed)
+        yield changed
+
+
+def test_every_damage_is_refused(tmp_path):
+    path = tmp_path / "model"
+    for data in damaged(small_file(path)):
+        path.write_bytes(data)
         with pytest.raises(PersistenceError, match="cannot be loaded"):
             load(path)
 

@@ -2,12 +2,28 @@
 
 import json
 
+import numpy as np
+import pandas as pd
 import pytest
 from click.testing import CliRunner
 
 from dotsketch.cli.main import main
 
-from .houses import make_houses
+
+def make_houses(n, seed=0):
+    """Prices of made-up houses, numeric and categorical columns."""
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame(
+        {
+            "size": rng.gamma(4, 25, n).round(1),
+            "rooms": rng.integers(1, 7, n),
+            "town": rng.choice(["Bern", "Basel", "Genève"], n),
+        }
+    )
+    value = 50 * frame["size"] ** 0.8 * (1 + 0.3 * (frame["town"] == "Genève"))
+    frame["price"] = (value + 20 * rng.normal(size=n)).round(2)
+    frame["sold"] = np.where(frame["price"] + 50 * rng.normal(size=n) > 1800, "yes", "no")
+    return frame
 
 
 @pytest.fixture(scope="session")

@@ -5,14 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dotsketch import (
-    ArcCosine,
-    Exponential,
-    Gaussian,
-    Maclaurin,
-    MaclaurinFeatures,
-    Polynomial,
-)
+from dotsketch import ArcCosine, Exponential, Gaussian, Maclaurin, MaclaurinFeatures, Polynomial
 
 KERNELS = [
     Polynomial(3, gamma=0.5, coef0=0.5),

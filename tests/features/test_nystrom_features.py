@@ -242,9 +242,7 @@ def sparse_rows(n, d, density, dtype=np.float64):
 
 @pytest.mark.parametrize("rule", ["uniform", "rpcholesky"])
 @pytest.mark.parametrize(
-    "kernel",
-    [*KERNELS, Matern(0.5), Tanimoto(), Gaussian() + Polynomial(2)],
-    ids=str,
+    "kernel", [*KERNELS, Matern(0.5), Tanimoto(), Gaussian() + Polynomial(2)], ids=str
 )
 def test_sparse_landmarks_stay_sparse(kernel, rule, tmp_path):
     """And the features are those of dense rows."""

@@ -49,15 +49,6 @@ def test_options_reach_the_sketch(X):
     assert model.design_.sketch.inner == make_sketch("rademacher", 2, 6, "complex", weights=0.3)
 
 
-def test_gamma_and_coef0_are_those_of_the_kernel(X):
-    """√gamma scales the inputs, √coef0 is one more of them."""
-    model = PolynomialSketch(3, gamma=0.5, coef0=2.0, n_components=6, random_state=0).fit(X)
-    inputs = np.column_stack([np.sqrt(0.5) * X, np.full(7, np.sqrt(2))])
-    plain = PolynomialSketch(3, n_components=6, random_state=0).fit(inputs)
-    np.testing.assert_allclose(model.transform(X), plain.transform(inputs))
-    np.testing.assert_allclose(model.variance(X), plain.variance(inputs))
-
-
 @pytest.mark.parametrize(
     ("make", "message"),
     [

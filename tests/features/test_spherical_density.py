@@ -198,14 +198,6 @@ def test_variance_of_independent_frequencies_of_one_radius():
     np.testing.assert_allclose(variance(1 - z**2 / 2), expected, rtol=1e-9, atol=1e-14)
 
 
-def test_equal_rows_have_no_variance_and_the_exact_value():
-    for output, n in (("real", 12), ("complex", 5), ("complex_to_real", 6)):
-        density = kernel_density(kernel_of(3), 16)
-        mean, variance = design(n, "sorf", output, density=density, dimension=16).moments("real")
-        assert mean(np.ones(1)) == pytest.approx(1)
-        assert variance(np.ones(1)) == pytest.approx(0, abs=1e-12)
-
-
 def test_moments_are_those_of_the_definition_everywhere():
     """The Chebyshev series against direct evaluation, at high dimension and degree."""
     density = kernel_density(kernel_of(20), 4096)

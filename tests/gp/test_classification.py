@@ -163,8 +163,7 @@ def test_expected_softmax():
     """Exact without variance; by quadrature for two classes; sums to one."""
     mean = np.array([[0.3, -1.0, 2.0], [0.0, 0.0, 0.0]])
     np.testing.assert_allclose(
-        classes.expected_softmax(mean, 0 * mean),
-        np.exp(mean - logsumexp(mean, axis=1)[:, None]),
+        classes.expected_softmax(mean, 0 * mean), np.exp(mean - logsumexp(mean, axis=1)[:, None])
     )
     nodes, weights = np.polynomial.hermite_e.hermegauss(80)
     mean, variance = np.array([[1.2, -0.3]]), np.array([[0.8, 0.5]])

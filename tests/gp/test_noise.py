@@ -64,18 +64,6 @@ def small(rng):
     return Z, rng.standard_normal((25, 1)), noise, rng.standard_normal((4, 6))
 
 
-@pytest.mark.parametrize("is_all", [False, True])
-def test_rows_left_out_are_those_of_refits(small, is_all):
-    Z, Y, noise, _ = small
-    Z = Z if not is_all else np.hstack([Z, 0.1 * np.eye(25)])  # as many columns as rows
-    rows = LeftOut.of(posterior_of(Z, Y, noise), Z, Y, noise[:, None], is_all)
-    for i in range(len(Z)):
-        rest = np.arange(len(Z)) != i
-        without = posterior_of(Z[rest], Y[rest], noise[rest])
-        np.testing.assert_allclose(rows.residuals[i], Y[i] - without.mean(Z[i : i + 1])[0])
-        np.testing.assert_allclose(rows.variances[i], without.variance(Z[i : i + 1])[0])
-
-
 def left_out_rows(residuals, noise):
     zero, every = np.zeros_like(residuals), np.full_like(residuals, noise)
     return LeftOut(residuals, zero, every, every, zero)
@@ -303,27 +291,6 @@ def test_auto_warps_skewed_targets_only(tmp_path):
     assert (
         FeatureGPRegressor(features(), target_transform="auto").fit(X, y_even).outputs_.warp is None
     )
-
-
-def test_rows_with_imputed_values_have_wider_intervals():
-    """Their indicator is an input of v(x): complete rows keep their intervals."""
-    rng = np.random.default_rng(0)
-
-    def rows(n, share):
-        X = rng.gamma(4, 0.5, (n, 2)) - 2
-        y = 9 * X[:, 0] + 2 * X[:, 1] + rng.standard_normal(n)
-        gap = rng.random(n) < share
-        X[gap, 0] = 0
-        return np.column_stack([X, gap]), y, gap
-
-    X, y, _ = rows(600, 0.1)
-    gp = FeatureGPRegressor(200).fit(X, y)
-    X, y, gap = rows(1000, 0.3)
-    low, high = gp.predict_interval(X, 0.95).T
-    inside = (y >= low) & (y <= high)
-    assert np.mean(inside[gap]) > 0.8  # constant noise covers a third
-    assert np.mean(inside[~gap]) > 0.9
-    assert np.median((high - low)[gap]) > 4 * np.median((high - low)[~gap])
 
 
 def test_several_outputs_share_v():

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from scipy import integrate, sparse
+from scipy import sparse
 from scipy.spatial.distance import cdist
 from sklearn.datasets import load_digits
 
@@ -73,23 +73,6 @@ def test_coefficients_of_a_lower_degree_are_the_first_ones(kernel):
         a = kernel.coefficients(degree)
         assert a.shape == (degree + 1,)
         np.testing.assert_array_equal(a, kernel.coefficients(20)[: degree + 1])
-
-
-@pytest.mark.parametrize("order", [0, 1])
-@pytest.mark.parametrize("angle", [0.0, 0.4, 1.5, 2.9, math.pi])
-def test_arc_cosine_is_an_expectation_over_random_units(order, angle):
-    """2 E[Θ(w·x) Θ(w·y) (w·x)ⁿ (w·y)ⁿ] for normal w, in polar coordinates (Cho and Saul)."""
-
-    def integrand(phi):
-        u, v = math.cos(phi), math.cos(phi - angle)
-        return (u * v) ** order if u > 0 and v > 0 else 0.0
-
-    radius = 2 * math.gamma(order + 1) * 2**order / 2  # ∫ r^(2n+1) exp(−r²/2) dr
-    breaks = [angle - math.pi / 2, math.pi / 2]
-    value, _ = integrate.quad(integrand, -math.pi, math.pi, points=breaks, limit=200)
-    expected = 2 * radius * value / (2 * math.pi)
-    x, y = np.array([[2.0, 0.0]]), 3 * np.array([[math.cos(angle), math.sin(angle)]])
-    assert ArcCosine(order)(x, y)[0, 0] == pytest.approx(expected, abs=1e-7)
 
 
 def test_arc_cosine_coefficients_by_hand():

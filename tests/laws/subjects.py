@@ -65,8 +65,9 @@ def configurations():
     per_column = Gaussian(lengthscale=np.arange(1.0, 6.0), variance=2.0)
     for output in ("real", "complex", "complex_to_real"):
         shared = {"output": output, "random_state": 0}
+        columns = {"n_components": 5 if output == "real" else 6, **shared}
         for sketch in SKETCHES:
-            yield PolynomialSketch(3, gamma=0.7, coef0=0.5, sketch=sketch, n_components=6, **shared)
+            yield PolynomialSketch(3, gamma=0.7, coef0=0.5, sketch=sketch, **columns)
         waves = {"n_components": 9 if output == "real" else 8, **shared}
         for projection in PROJECTIONS:
             yield FourierFeatures(per_column, projection=projection, **waves)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from .subjects import WITH_OPTIONS, X, target_of
+from .subjects import FEATURE_MAPS, WITH_OPTIONS, X, target_of
 
 every = pytest.mark.parametrize("gp", WITH_OPTIONS.values(), ids=WITH_OPTIONS)
 
@@ -77,6 +77,16 @@ def test_a_fit_that_fails_leaves_the_model_as_it_was(gp):
             gp.partial_fit(X[:, :2], y)
         np.testing.assert_array_equal(gp.predict(X), before)
         assert gp.statistics_ is sums
+
+
+@pytest.mark.parametrize("features", FEATURE_MAPS.values(), ids=FEATURE_MAPS)
+def test_a_fit_that_fails_leaves_features_as_they_were(features):
+    features = clone(features).fit(X)
+    Z, before = features.transform(X), dict(vars(features))
+    with pytest.raises(ValueError, match="infinity"):
+        features.fit(np.where(np.arange(len(X))[:, None] == 0, np.inf, X)[:, :2])
+    assert vars(features) == before
+    np.testing.assert_array_equal(features.transform(X), Z)
 
 
 @every

@@ -10,12 +10,14 @@ from .subjects import (
     CLASSIFIERS,
     GAUSSIAN_PROCESSES,
     REGRESSORS,
+    WITH_OPTIONS,
     X_TEST,
     X,
     fixed,
     frozen,
     predictions,
     target_of,
+    y,
 )
 
 regressors = pytest.mark.parametrize("gp", REGRESSORS.values(), ids=REGRESSORS)
@@ -36,6 +38,25 @@ def test_predictions_move_with_the_units_of_y(gp, a, shift):
     for name in ("noise_variance_", "prior_variance_"):
         in_units = [getattr(gp, name) * gp.outputs_.scales[0] ** 2 for gp in (first, second)]
         assert in_units[1] == pytest.approx(a**2 * in_units[0], rel=1e-4)
+
+
+@pytest.mark.parametrize("name", [*REGRESSORS, "complex"])
+@pytest.mark.parametrize("by_row", [False, True])
+@pytest.mark.parametrize("prior_variance", [0.7, "auto"])
+def test_chosen_variances_maximise_the_likelihood(name, by_row, prior_variance):
+    noise = np.linspace(0.01, 0.1, len(X)) if by_row else None
+    gp = clone(WITH_OPTIONS[name]).set_params(prior_variance=prior_variance)
+    best = gp.fit(X, y, noise_variance=noise).log_marginal_likelihood()
+    for noise_factor in (1.0,) if by_row else (0.8, 1.0, 1.25):
+        for prior_factor in (0.8, 1.0, 1.25) if prior_variance == "auto" else (1.0,):
+            other = clone(gp).set_params(prior_variance=prior_factor * gp.prior_variance_)
+            if not by_row:
+                other.set_params(noise_variance=noise_factor * gp.noise_variance_)
+            value = other.fit(X, y, noise_variance=noise).log_marginal_likelihood()
+            if noise_factor == prior_factor == 1:
+                assert value == pytest.approx(best)
+            else:
+                assert value < best
 
 
 @regressors

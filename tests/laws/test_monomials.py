@@ -9,13 +9,7 @@ import numpy as np
 import pytest
 
 from dotsketch import MaclaurinFeatures, Polynomial, required_components
-from dotsketch.features.maclaurin import (
-    ExpansionMoments,
-    allocate,
-    evaluate,
-    expand,
-    solve,
-)
+from dotsketch.features.maclaurin import ExpansionMoments, allocate, evaluate, expand, solve
 from dotsketch.sketches import MonomialSketch, make_sketch
 
 SHAPES = [(1, 1), (1, 4), (2, 3), (3, 2), (3, 5), (4, 3), (7, 2), (5, 1)]  # degree, dimension

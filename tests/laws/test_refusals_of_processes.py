@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.frozen import FrozenEstimator
 from sklearn.gaussian_process.kernels import RBF
 from sklearn.kernel_approximation import Nystroem
 from sklearn.preprocessing import FunctionTransformer, MinMaxScaler, StandardScaler
@@ -67,10 +68,7 @@ def named(*changes):
             {"features": Nystroem(n_components=10), "variance_correction": "posterior"},
             "Nystroem does not have",
         ),
-        (
-            {"features": COMPLEX, "posterior": "complex", "solver": "cg"},
-            "works with real columns",
-        ),
+        ({"features": COMPLEX, "posterior": "complex", "solver": "cg"}, "works with real columns"),
     ),
 )
 def test_options_of_a_regressor(options, message):
@@ -107,6 +105,13 @@ def test_options_of_a_solver(parameters):
 @pytest.mark.parametrize("features", ["none", -3, True, object()])
 def test_features(gp, features):
     with pytest.raises(TypeError, match='features must be "auto"'):
+        clone(gp).set_params(features=features).fit(X, target_of(gp))
+
+
+@on_features
+def test_frozen_features_of_another_width(gp):
+    features = FrozenEstimator(FourierFeatures(Gaussian(), n_components=10).fit(X[:, :2]))
+    with pytest.raises(ValueError, match="X has 5 features, but FourierFeatures is expecting 2"):
         clone(gp).set_params(features=features).fit(X, target_of(gp))
 
 
@@ -173,10 +178,13 @@ def test_labels(gp, labels, message):
 
 
 @pytest.mark.parametrize("make", [FeatureGPClassifier, DirichletGPClassifier])
-def test_a_stream_of_numbers_and_then_texts(make):
-    batches = [(X[:20], np.array([0, 1] * 10)), (X[20:40], np.array(["neg", "pos"] * 10))]
+def test_numbers_and_then_texts(make):
+    first, second = (X[:20], np.array([0, 1] * 10)), (X[20:40], np.array(["neg", "pos"] * 10))
     with pytest.raises(ValueError, match="must not mix strings and numbers"):
-        make(SKETCH).fit(lambda: iter(batches))
+        make(SKETCH).fit(lambda: iter([first, second]))
+    if make is DirichletGPClassifier:
+        with pytest.raises(ValueError, match="must not mix strings and numbers"):
+            make(SKETCH).fit(*first).partial_fit(*second)
 
 
 @processes
