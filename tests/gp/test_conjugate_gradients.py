@@ -118,10 +118,10 @@ def test_an_interrupted_solver_goes_on(tmp_path, monkeypatch):
     monkeypatch.setattr(Checkpoint, "write", interrupted)
     with pytest.raises(KeyboardInterrupt):
         gp.fit(X, y, checkpoint=path)
-    monkeypatch.undo()
     whole, resumed = clone(gp).fit(X, y), clone(gp).fit(X, y, checkpoint=path)
     np.testing.assert_allclose(resumed.predict(X), whole.predict(X), rtol=1e-6)
     assert resumed.n_iterations_ == whole.n_iterations_
+    assert len(written) == whole.n_iterations_ + 2  # no iteration was made again
     with pytest.raises(ValueError, match=r"other rows|another configuration"):
         clone(gp).fit(X + 1, y, checkpoint=path)
 

@@ -82,10 +82,12 @@ def test_a_fit_that_fails_leaves_the_model_as_it_was(gp):
 @pytest.mark.parametrize("features", FEATURE_MAPS.values(), ids=FEATURE_MAPS)
 def test_a_fit_that_fails_leaves_features_as_they_were(features):
     features = clone(features).fit(X)
-    Z, before = features.transform(X), dict(vars(features))
-    with pytest.raises(ValueError, match="infinity"):
-        features.fit(np.where(np.arange(len(X))[:, None] == 0, np.inf, X)[:, :2])
-    assert vars(features) == before
+    Z, infinite = features.transform(X), np.where(np.arange(len(X))[:, None] == 0, np.inf, X)
+    for columns, rows, message in ((20, infinite, "infinity"), (0, X, "n_components must be")):
+        before = dict(vars(features.set_params(n_components=columns)))
+        with pytest.raises(ValueError, match=message):
+            features.fit(rows[:, :2])
+        assert vars(features) == before
     np.testing.assert_array_equal(features.transform(X), Z)
 
 
