@@ -28,9 +28,6 @@ def design(D, projection="sorf", output="real", *, density, dimension=None):
     return SphericalDesign(kernel, d, D, output, projection, density=density)
 
 
-# -- the mean of cos over a sphere --------------------------------------------------------------
-
-
 @pytest.mark.parametrize("dimension", [1, 2, 3, 4, 7, 8, 33, 64, 150])
 def test_sphere_mean_is_the_hypergeometric_function(dimension):
     r = np.linspace(0, 12 * np.sqrt(10 * dimension), 300)
@@ -51,9 +48,6 @@ def test_sphere_mean_in_high_dimension(dimension):
     r = np.linspace(1.2 * order, 2 * order, 20)
     size = np.exp(gammaln(order + 1) - order * np.log(r / 2))  # underflows to nothing, as it must
     np.testing.assert_allclose(sphere_mean(r, dimension), size * jve(order, r), atol=1e-12)
-
-
-# -- the density ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("dimension", "rmse"), [(8, 4.7e-4), (64, 8.9e-3)])
@@ -135,8 +129,6 @@ def test_repr_shows_the_heaviest_atoms():
     assert repr(density) == expected + "rmse=0.01, max_error=0.02)"
 
 
-# -- radii ---------------------------------------------------------------------------------------
-
 ATOMS = RadialDensity(3, np.array([0.5, 2.0, 3.0]), np.array([0.13, 0.6, 0.27]), 0.0, 0.0)
 
 
@@ -162,9 +154,6 @@ def test_pair_weights_are_those_of_all_offsets(n):
     found = ATOMS.pair_weights(n)
     np.testing.assert_allclose(found, expected, atol=3 / n_offsets)
     np.testing.assert_allclose(found.sum(axis=1), ATOMS.weights)
-
-
-# -- mean and variance ----------------------------------------------------------------------------
 
 
 def pair(dimension, dot, rng):

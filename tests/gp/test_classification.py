@@ -117,9 +117,6 @@ def test_what_was_chosen_stays():
     np.testing.assert_allclose(again.predict_proba(X), fixed.predict_proba(X), rtol=1e-9)
 
 
-# -- the softmax -----------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def problem(rng):
     Z, codes = rng.standard_normal((50, 6)), rng.integers(0, 3, 50)

@@ -315,9 +315,6 @@ def test_a_trend_continues():
     np.testing.assert_allclose(again.predict(far), mean, rtol=1e-6)
 
 
-# -- where a noise function, tails or a warp could go wrong in silence -----------------------------
-
-
 def stds(gp, X):
     return gp.predict(X, return_std=True, include_noise=True)[1]
 

@@ -112,9 +112,6 @@ def test_parameters_are_reached_by_name():
     assert dotsketch.Tanimoto().on([0]).nonnegative
 
 
-# -- kernels of a user -----------------------------------------------------------------------------
-
-
 class Laplacian(Kernel):
     """A general kernel: what `__call__` and `diag` give, and no parameters."""
 
@@ -158,9 +155,6 @@ def test_what_is_missing_is_said_by_name(X):
         with pytest.raises(NotImplementedError, match=name):
             call()
     assert ExactGPRegressor(NoSlope()).fit(X, X[:, 0]).score(X, X[:, 0]) > 0.9
-
-
-# -- kernels of scikit-learn, and functions --------------------------------------------------------
 
 
 @pytest.mark.parametrize("kernel", [1.5 * RBF(1.3), laplacian_kernel], ids=["kernel", "function"])

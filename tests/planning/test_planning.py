@@ -130,22 +130,15 @@ def test_error_bound_formula_and_shapes():
 
 
 @pytest.mark.parametrize(
-    ("data", "error"),
-    [
-        ([[1.0, np.nan], [0.0, 1.0]], ValueError),
-        ([1.0, 2.0], ValueError),
-        ([["a", "b"], ["c", "d"]], ValueError),
-        (np.array([[1j, 2], [3, 4]]), ValueError),
-    ],
+    "data",
+    [[[1.0, np.nan], [0.0, 1.0]], [1.0, 2.0], [["a", "b"], ["c", "d"]], np.eye(2) * 1j],
     ids=["nan", "one dimension", "text", "complex"],
 )
-def test_bad_data_are_refused(data, error):
-    for call in (
-        lambda: plan(Gaussian(), data, n_components=5),
-        lambda: required_components(Gaussian(), data, tolerance=0.1),
-    ):
-        with pytest.raises(error):
-            call()
+def test_bad_data_are_refused(data):
+    with pytest.raises(ValueError, match=r".+"):
+        plan(Gaussian(), data, n_components=5)
+    with pytest.raises(ValueError, match=r".+"):
+        required_components(Gaussian(), data, tolerance=0.1)
 
 
 def test_lists_frames_sparse_rows_and_tensors_are_accepted(X):

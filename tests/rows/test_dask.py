@@ -219,9 +219,6 @@ def test_digests_are_those_of_the_local_loop():
     assert digest(Rows.of(*chunked(X, -y)), CHUNK) != digest(Rows.of(X, y), CHUNK)
 
 
-# -- lazy results ------------------------------------------------------------------------------
-
-
 def landmarks():
     return NystromFeatures(Gaussian(lengthscale=2.0), n_components=12, random_state=0)
 
@@ -300,9 +297,6 @@ def test_features_and_plans_are_fitted_to_a_sample():
     np.testing.assert_array_equal(features.fit(rows).transform(X), expected)
     found, expected = (plan(kernel, given, n_components=8, random_state=0) for given in (rows, X))
     assert str(found) == str(expected)
-
-
-# -- messages ----------------------------------------------------------------------------------
 
 
 def unaligned(array):
