@@ -42,13 +42,12 @@ ONCE := tests/cli tests/experiments tests/rows tests/test_datasets.py tests/test
     tests/test_attacks.py tests/test_fuzz_bytes.py tests/test_pairs.py tests/test_persistence.py \
     tests/test_persistence_attacks.py tests/test_persistence_damage.py tests/test_second_reader.py \
     tests/features/test_spherical_density.py tests/laws/test_formulas.py \
+    tests/laws/test_estimators_state.py tests/laws/test_refusals_of_processes.py \
     tests/gp/test_classification.py tests/gp/test_contract.py tests/gp/test_evidence.py \
     tests/gp/test_exact.py tests/gp/test_functions.py tests/gp/test_ill_conditioned.py \
     tests/gp/test_leave_one_out.py tests/gp/test_linear_gaussian.py tests/gp/test_merge.py \
-    tests/gp/test_noise.py tests/gp/test_packed.py tests/gp/test_persistence_of_processes.py \
-    tests/gp/test_regression.py tests/gp/test_rows_of_estimators.py tests/gp/test_sample_weight.py \
-    tests/gp/test_scale_of_y.py tests/gp/test_search.py tests/gp/test_validation.py \
-    tests/gp/test_values.py tests/gp/test_vanishing_features.py
+    tests/gp/test_noise.py tests/gp/test_packed.py tests/gp/test_regression.py \
+    tests/gp/test_rows_of_estimators.py tests/gp/test_search.py tests/gp/test_vanishing_features.py
 
 # The tests run side by side, so that each process needs one thread only. Both halves always run.
 test: export OMP_NUM_THREADS := 1

@@ -20,6 +20,7 @@ WHOLE_SCRIPTS = ("README.md",)  # elsewhere `python` blocks may be pieces, and `
 LINK = re.compile(r"\]\((?!https?:|#)([^)#]+)(?:#[^)]*)?\)")
 
 
+every_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 once = pytest.mark.skipif(
     os.environ.get("DOTSKETCH_FAST") == "0", reason="run once, with the compiled kernels"
 )
@@ -48,23 +49,18 @@ def run_examples(text, name):
 
 
 @once
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@every_page
 def test_examples_of_pages_are_right(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert run_examples(page.read_text(encoding="utf-8"), page.name) == 0
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_no_line_is_dropped_as_a_comment(page):
+@every_page
+def test_links_lead_to_files_and_no_line_is_dropped_as_a_comment(page):
     """MyST drops lines that begin with a percent sign."""
-    text = FENCE.sub("", page.read_text(encoding="utf-8"))
-    assert [line for line in text.splitlines() if line.lstrip().startswith("%")] == []
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_links_lead_to_files(page):
-    links = LINK.findall(page.read_text(encoding="utf-8"))
-    assert [link for link in links if not (page.parent / link).exists()] == []
+    text = page.read_text(encoding="utf-8")
+    assert [link for link in LINK.findall(text) if not (page.parent / link).exists()] == []
+    assert re.findall(r"^\s*%", FENCE.sub("", text), re.MULTILINE) == []
 
 
 def test_wrong_examples_are_found(capsys):

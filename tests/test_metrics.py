@@ -25,23 +25,22 @@ def test_relative_frobenius_error_by_hand(library):
     assert float(library.numpy(relative_frobenius_error(K, K))) == 0
 
 
-def test_imaginary_part_counts():
-    K = np.eye(2)
-    assert relative_frobenius_error(K, K + 1j * K) == pytest.approx(1)
-
-
-@pytest.mark.parametrize("scale", [1e-30, 1e30])
-def test_error_of_extreme_numbers_in_single_precision(scale):
-    K = np.full((2, 2), scale, dtype=np.float32)
-    assert relative_frobenius_error(K, np.float32(1.5) * K) == pytest.approx(0.5)
-
-
-def test_error_of_integers():
-    K = np.full((2, 2), 100_000, dtype=np.int32)
-    assert relative_frobenius_error(K, K + 50_000) == pytest.approx(0.5)
-
-
 I2, ONE = np.eye(2), [1.0]
+
+
+@pytest.mark.parametrize(
+    ("K", "K_approx", "error"),
+    [
+        (I2, I2 + 1j * I2, 1.0),  # the imaginary part counts
+        *((np.float32(s) * I2, np.float32(1.5 * s) * I2, 0.5) for s in (1e-30, 1e30)),
+        (np.int32(100_000) * np.ones((2, 2), np.int32), np.full((2, 2), 150_000, np.int32), 0.5),
+    ],
+    ids=["complex", "tiny", "huge", "integers"],
+)
+def test_errors_of_every_kind_of_numbers(K, K_approx, error):
+    assert relative_frobenius_error(K, K_approx) == pytest.approx(error)
+
+
 REFUSED = [
     (relative_frobenius_error, (I2, np.eye(3)), r"shape \(2, 2\) and K_approx has \(3, 3\)"),
     *(

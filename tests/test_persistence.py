@@ -3,7 +3,6 @@
 import inspect
 import json
 import os
-import subprocess
 import sys
 import zipfile
 from pathlib import Path
@@ -229,18 +228,6 @@ def test_classes_of_the_caller_have_to_be_given(tmp_path):
     with pytest.raises(PersistenceError, match=r"OwnKernel.*classes"):
         load(path)
     assert type(load(path, classes=[OwnKernel])) is OwnKernel
-
-
-def test_features_are_the_same_in_another_process(tmp_path):
-    estimator = make_pipeline(StandardScaler(), features()).fit(X)
-    save(estimator, tmp_path / "model")
-    np.save(tmp_path / "X.npy", X)
-    script = (
-        "import numpy as np, dotsketch; Z = dotsketch.load('model').transform(np.load('X.npy'))"
-    )
-    command = [sys.executable, "-c", f"{script}; np.save('Z.npy', Z)"]
-    subprocess.run(command, cwd=tmp_path, check=True)
-    assert_same_to_rounding(np.load(tmp_path / "Z.npy"), estimator.transform(X))
 
 
 # What cannot be saved

@@ -61,11 +61,7 @@ def test_wrong_arguments():
         ((Z, R, total[:3]), ValueError, r"total must have shape \(4, 10\)"),
         ((Z, R, total.T), ValueError, "must have shape"),
         ((Z, R, np.zeros((10, 4), np.float32).T), ValueError, "rows of total must be contiguous"),
-        (
-            (Z, R, total[::-1]),
-            ValueError,
-            "apart",
-        ),
+        ((Z, R, total[::-1]), ValueError, "apart"),
         ((Z[:, ::2], R, total), ValueError, "rows of Z must be contiguous"),
         ((Z, R, Z[:4]), ValueError, "shares memory"),
     ):

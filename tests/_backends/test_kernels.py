@@ -258,16 +258,6 @@ def test_large_fwht_by_its_inverse_and_a_sampled_column(log2_d, dtype):
     assert np.array_equal(out, X * d)
 
 
-def test_degree_one_of_small_integers_is_almost_the_count_sketch():
-    rng = np.random.default_rng(0)
-    X = rng.integers(-3, 4, (8, 50)).astype(np.float32)
-    weights = random_weights("tensor_sketch", rng, 50, 320, 1, False)
-    counts, features = np.empty((8, 320), np.float32), np.empty((8, 320), np.float32)
-    run("count_sketch", X, [part[0] for part in weights], counts)
-    run("tensor_sketch", X, weights, features)
-    np.testing.assert_array_equal(np.round(features), counts)
-
-
 def test_which_lengths_a_tensor_sketch_takes():
     def largest_prime(n):
         primes = [p for p in range(2, n + 1) if n % p == 0 and all(p % q for q in range(2, p))]

@@ -2,12 +2,28 @@
 
 import json
 
+import numpy as np
+import pandas as pd
 import pytest
 from click.testing import CliRunner
 
 from dotsketch.cli.main import main
 
-from .houses import make_houses
+
+def make_houses(n, seed=0):
+    """Prices of made-up houses, numeric and categorical columns."""
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame(
+        {
+            "size": rng.gamma(4, 25, n).round(1),
+            "rooms": rng.integers(1, 7, n),
+            "town": rng.choice(["Bern", "Basel", "Genève"], n),
+        }
+    )
+    value = 50 * frame["size"] ** 0.8 * (1 + 0.3 * (frame["town"] == "Genève"))
+    frame["price"] = (value + 20 * rng.normal(size=n)).round(2)
+    frame["sold"] = np.where(frame["price"] + 50 * rng.normal(size=n) > 1800, "yes", "no")
+    return frame
 
 
 @pytest.fixture(scope="session")
@@ -41,18 +57,24 @@ def run():
 FAST = ("--components", "40", "--kernel", "gaussian:3", "--features", "fourier")
 
 
+def run_in(folder, rows, command, target, *words):
+    """What a command says of the rows as houses.csv in a folder."""
+    rows.to_csv(folder / "houses.csv", index=False)
+    other = "sold" if target == "price" else "price"
+    words = [command, "houses.csv", "--target", target, "--ignore", other, *words, "--json"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        result = CliRunner().invoke(main, words)
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
+
+
 @pytest.fixture(scope="session", params=["price"])
 def fitted(request, houses, tmp_path_factory):
     """A model file of houses.csv for the target of the parameter, and what `fit` says of it."""
-    folder, target = tmp_path_factory.mktemp("fitted"), request.param
-    houses.head(240).to_csv(folder / "houses.csv", index=False)
-    other = "sold" if target == "price" else "price"
-    words = ["fit", "houses.csv", "--target", target, "--ignore", other, *FAST, "-o", "a.model"]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
-        result = CliRunner().invoke(main, [*words, "--json"])
-    assert result.exit_code == 0, result.output
-    return (folder / "a.model").read_bytes(), json.loads(result.stdout)
+    folder = tmp_path_factory.mktemp("fitted")
+    known = run_in(folder, houses.head(240), "fit", request.param, *FAST, "-o", "a.model")
+    return (folder / "a.model").read_bytes(), known
 
 
 @pytest.fixture

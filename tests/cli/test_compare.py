@@ -1,13 +1,11 @@
 """`compare` shows the model that `fit` makes beside others, and recommends what can be built."""
 
-import json
 import re
 import shlex
 
 import numpy as np
 import pandas as pd
 import pytest
-from click.testing import CliRunner
 
 from dotsketch import Matern
 from dotsketch.cli.compare import (
@@ -19,9 +17,10 @@ from dotsketch.cli.compare import (
     name_of,
     recommendation,
 )
-from dotsketch.cli.main import main
 from dotsketch.cli.report import plot_calibration, plot_confusion, plot_scores
 from dotsketch.cli.scoring import ClassPrediction, NumberPrediction
+
+from .conftest import run_in
 
 SMALL = ("--components", "30", "--kernel", "gaussian:3")
 
@@ -30,14 +29,7 @@ SMALL = ("--components", "30", "--kernel", "gaussian:3")
 def compared(request, houses, tmp_path_factory):
     """What the command says, and the folder it ran in."""
     folder = tmp_path_factory.mktemp("compare")
-    houses.to_csv(folder / "houses.csv", index=False)
-    other = "sold" if request.param == "price" else "price"
-    words = ["compare", "houses.csv", "--target", request.param, "--ignore", other, *SMALL]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
-        result = CliRunner().invoke(main, [*words, "--json"])
-    assert result.exit_code == 0, result.output
-    return json.loads(result.stdout) | {"folder": folder}
+    return run_in(folder, houses, "compare", request.param, *SMALL) | {"folder": folder}
 
 
 def test_every_model_is_measured(compared):

@@ -17,8 +17,7 @@ from dotsketch.cli.modelling import HeldOut, Request, chosen_model, fit_all
 from dotsketch.cli.schema import EncodedTable, scan
 from dotsketch.cli.tables import open_table
 
-from .conftest import FAST
-from .houses import make_houses
+from .conftest import FAST, make_houses
 
 of_both = pytest.mark.parametrize("fitted", ["price", "sold"], indirect=True)
 of_sold = pytest.mark.parametrize("fitted", ["sold"], indirect=True)

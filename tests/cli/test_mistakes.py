@@ -64,6 +64,8 @@ def test_tables(folder, fails, words, content, cause):
         (("--ignore", "z"), "no column 'z'"),
         (("--jobs", "0"), "--jobs"),
         (("--wrong",), "--wrong"),
+        (("--target", "yy"), "Did you mean 'y'?"),
+        (("-o", os.devnull), "is not an ordinary file"),
     ],
 )
 def test_options(folder, fails, options, cause):
@@ -159,22 +161,12 @@ def test_what_is_read_is_not_overwritten(folder, fails, run):
     assert len(pd.read_csv("a.csv")) == 30
 
 
-def test_only_ordinary_files_are_replaced(folder, fails):
-    rows(30).to_csv("a.csv", index=False)
-    assert "is not an ordinary file" in fails(*FIT, "-o", os.devnull)
-
-
 def test_endings_of_predictions(folder, fails, run):
     rows(30).to_csv("a.csv", index=False)
     run(*FIT, "--components", "8")
     assert "ends in .csv, .txt, .parquet, .pq" in fails(
         "predict", "a.model", "a.csv", "-o", "a.xlsx"
     )
-
-
-def test_a_misspelt_target_gets_a_suggestion(folder, fails):
-    rows(30, price=1.5).to_csv("a.csv", index=False)
-    assert "Did you mean 'price'?" in fails(*FIT, "--target", "prize")
 
 
 def test_constant_columns_are_named(folder, run):

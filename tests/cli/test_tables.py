@@ -13,7 +13,7 @@ import pytest
 from dotsketch.cli.output import UserMistake
 from dotsketch.cli.tables import open_table, sniff_delimiter
 
-from .houses import make_houses
+from .conftest import make_houses
 
 
 def as_frame(table):

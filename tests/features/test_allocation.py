@@ -236,15 +236,3 @@ def test_random_degrees_are_unbiased_by_enumeration(X):
         assert table.projections.sum() == 3
     np.testing.assert_allclose(mean, 1.0)
     np.testing.assert_allclose(generator.p, [0, 0.8, 0.2])
-
-
-def test_other_coefficients_are_refused(X):
-    moments = moments_of(Exponential(), X)
-    with pytest.raises(ValueError, match="coefficients"):
-        allocate(moments, coefficients="guess")
-
-
-def test_table_reads_well(X):
-    best = allocate(moments_of(Exponential(), X, budget=30))
-    assert "expected relative error" in repr(best)
-    assert best.projections.sum() == 30

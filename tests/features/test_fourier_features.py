@@ -2,14 +2,9 @@
 
 import numpy as np
 import pytest
-from scipy import sparse
 from scipy.special import gammaln, jv
 
-from dotsketch import (
-    FourierFeatures,
-    Gaussian,
-    plan,
-)
+from dotsketch import FourierFeatures, Gaussian, plan
 from dotsketch.features import FourierDesign
 from dotsketch.kernels import DistanceKernel
 from dotsketch.projections import PROJECTIONS
@@ -17,9 +12,6 @@ from dotsketch.projections import PROJECTIONS
 every_projection = pytest.mark.parametrize("projection", PROJECTIONS)
 OUTPUTS = ["real", "complex", "complex_to_real"]
 every_output = pytest.mark.parametrize("output", OUTPUTS)
-
-
-# -- mean and variance ------------------------------------------------------------------------
 
 
 def pair(distance, d):
@@ -99,23 +91,6 @@ def test_error_of_sorf_is_near_that_of_orthogonal_frequencies(d, norms):
     assert error[off].mean() < 0.7 * independent
 
 
-def test_estimator_variance_is_that_of_the_map(X, rng):
-    Y = rng.standard_normal((3, 5))
-    kernel = Gaussian(lengthscale=[0.5, 1.0, 2.0, 1.5, 1.0], variance=1.7)
-    model = FourierFeatures(kernel, n_components=8, output="complex").fit(X)
-    S, T = X / kernel.lengthscale, Y / kernel.lengthscale
-    squared = ((S[:, None] - T[None]) ** 2).sum(axis=2)
-    for part in (None, "real", "complex"):
-        expected = 1.7**2 * model.design_.variance_at(squared, part or "complex")
-        np.testing.assert_allclose(model.variance(X, Y, part=part), expected, rtol=1e-9)
-    np.testing.assert_allclose(model.variance(sparse.csr_array(X), Y), model.variance(X, Y))
-    far = model.variance(X, Y + 1e3)
-    np.testing.assert_allclose(far, 1.7**2 / 8, rtol=1e-9)  # the kernel underflows: 1 − k² = 1
-
-
-# -- columns ----------------------------------------------------------------------------------
-
-
 @every_output
 @every_projection
 def test_columns_are_cosines_and_sines(projection, output, X):
@@ -135,24 +110,6 @@ def test_columns_are_cosines_and_sines(projection, output, X):
         expected = np.hstack([np.cos(angles), np.sin(angles)]) * np.sqrt(0.7 / 3)
     np.testing.assert_allclose(Z, expected, atol=1e-14)
     assert list(model.get_feature_names_out()) == [f"fourierfeatures{i}" for i in range(6)]
-
-
-@every_projection
-@pytest.mark.parametrize("D", [1, 2, 3, 9, 16, 33])
-@pytest.mark.parametrize("d", [1, 3, 8])
-def test_any_number_of_columns_and_features(D, d, projection, rng):
-    X = rng.standard_normal((6, d))
-    X[0] = 0
-    model = FourierFeatures(Gaussian(), projection=projection, n_components=D, random_state=0)
-    Z = model.fit_transform(X)
-    assert Z.shape == (6, D)
-    assert np.all(np.isfinite(Z))
-    if D % 2 == 0:  # k̂(x, x) = 1 exactly
-        np.testing.assert_allclose(np.sum(Z**2, axis=1), 1)
-        np.testing.assert_allclose(model.variance(X).diagonal(), 0, atol=1e-14)
-
-
-# -- refusals ---------------------------------------------------------------------------------
 
 
 class Cauchy(DistanceKernel):

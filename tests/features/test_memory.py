@@ -23,11 +23,7 @@ print((after - before) / 1024, Z.nbytes / 2**20)
 
 @pytest.mark.parametrize(
     ("name", "output"),
-    [
-        ("tensor_srht", "complex"),
-        ("tensor_sketch", "complex_to_real"),
-        ("rademacher", "real"),
-    ],
+    [("tensor_srht", "complex"), ("tensor_sketch", "complex_to_real"), ("rademacher", "real")],
 )
 def test_peak_memory(name, output):
     command = [sys.executable, "-c", SCRIPT, name, output]

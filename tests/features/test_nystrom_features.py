@@ -19,7 +19,6 @@ from dotsketch import (
     save,
 )
 from dotsketch.features import Study
-from dotsketch.features.nystrom import Whitening, leading, softened
 
 KERNELS = [
     Gaussian(variance=2.0),
@@ -243,9 +242,7 @@ def sparse_rows(n, d, density, dtype=np.float64):
 
 @pytest.mark.parametrize("rule", ["uniform", "rpcholesky"])
 @pytest.mark.parametrize(
-    "kernel",
-    [*KERNELS, Matern(0.5), Tanimoto(), Gaussian() + Polynomial(2)],
-    ids=str,
+    "kernel", [*KERNELS, Matern(0.5), Tanimoto(), Gaussian() + Polynomial(2)], ids=str
 )
 def test_sparse_landmarks_stay_sparse(kernel, rule, tmp_path):
     """And the features are those of dense rows."""
@@ -272,26 +269,3 @@ def test_rows_with_many_entries_become_dense():
     X = sparse_rows(40, 30, 0.5)
     features = NystromFeatures(Gaussian(), n_components=5, random_state=0).fit(X)
     assert isinstance(features.components_, np.ndarray)
-
-
-def test_leading_eigenvectors(rng):
-    A = rng.standard_normal((60, 12))
-    S = A @ A.T
-    for n in (5, 12, 40):
-        V = leading(S, n)
-        np.testing.assert_allclose(V.T @ V, np.eye(n), atol=1e-12)
-        values = np.diagonal(V.T @ S @ V)
-        np.testing.assert_allclose(values, np.linalg.eigvalsh(S)[::-1][:n], atol=1e-10)
-    np.testing.assert_allclose(V @ (V.T @ A), A, atol=1e-10)
-
-
-def test_softened_whitening_is_that_of_a_larger_jitter(rng):
-    """Of every landmark, relative to k(x, x); with fewer columns than landmarks, on their span."""
-    X = rng.standard_normal((12, 3))
-    K = Polynomial(2)(X)
-    diagonal = np.diagonal(K)
-    V = np.linalg.qr(rng.standard_normal((12, 5)))[0]
-    for W in (Whitening(K).inverse(), Whitening(K).combined(V)):
-        soft = softened(W, diagonal, 1e-5)
-        shifted = K + 1e-5 * 12 * np.diag(diagonal)
-        np.testing.assert_allclose(soft.T @ shifted @ soft, np.eye(W.shape[1]), atol=1e-6)

@@ -21,6 +21,7 @@ FAMILIES = {
     "maclaurin": lambda v: MaclaurinFeatures(Gaussian(lengthscale=v), **SHARED),
     "nystrom": lambda v: NystromFeatures(Gaussian(lengthscale=v), n_landmarks=1.0, **SHARED),
     "polynomial": lambda v: PolynomialSketch(3, gamma=v, coef0=1.0, **SHARED),
+    "polynomial, coef0": lambda v: PolynomialSketch(3, gamma=0.9, coef0=v, **SHARED),
     "positive": lambda v: PositiveFeatures(Exponential(lengthscale=v), **SHARED),
     "positive, gaussian": lambda v: PositiveFeatures(Gaussian(lengthscale=v), **SHARED),
 }

@@ -14,9 +14,6 @@ every_kernel = pytest.mark.parametrize(
 both = pytest.mark.parametrize("hyperbolic", [False, True])
 
 
-# -- mean and variance ------------------------------------------------------------------------
-
-
 def design(D, d, projection="orthogonal", hyperbolic=False):
     return PositiveDesign(Exponential(), d, D, projection=projection, hyperbolic=hyperbolic)
 
@@ -67,9 +64,6 @@ def test_estimator_variance_is_that_of_the_map(kernel, X, rng):
     expected = kernel(X, Y) ** 2 * model.design_.relative_variance(squared_sum)
     np.testing.assert_allclose(model.variance(X, Y), expected, rtol=1e-9)
     assert np.all(model.variance(1e3 * X, 1e3 * X) == np.inf)
-
-
-# -- features ---------------------------------------------------------------------------------
 
 
 @both

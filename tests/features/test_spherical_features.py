@@ -3,11 +3,7 @@
 import numpy as np
 import pytest
 
-from dotsketch import (
-    Gaussian,
-    Polynomial,
-    SphericalFeatures,
-)
+from dotsketch import Gaussian, Polynomial, SphericalFeatures
 from dotsketch.projections import PROJECTIONS
 
 KERNEL = Polynomial(3, gamma=0.5, coef0=0.5)
@@ -24,9 +20,6 @@ def unit(X):
     return X / np.linalg.norm(X, axis=1, keepdims=True)
 
 
-# -- fitting ----------------------------------------------------------------------------------
-
-
 def test_bias_is_seen_at_many_features(rng):
     """The mutant: without the bias the same features do not agree."""
     X = unit(rng.standard_normal((6, 35)))
@@ -36,9 +29,6 @@ def test_bias_is_seen_at_many_features(rng):
     deviation = np.sqrt(model.variance(X)) + 1e-9
     assert np.all(np.abs(Z @ Z.T - kernel(X) - model.bias(X)) < 6 * deviation)
     assert np.any(np.abs(Z @ Z.T - kernel(X)) > 6 * deviation)
-
-
-# -- unit rows ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -72,18 +62,6 @@ def test_norms_do_not_matter_unless_asked(projection, X):
     for refused in (strict.fit, strict.transform, strict.variance):
         with pytest.raises(ValueError, match="need rows of unit norm"):
             refused(X)
-
-
-@pytest.mark.parametrize("normalize", [True, False])
-def test_zero_rows_are_refused(normalize, library, X):
-    X = unit(X)
-    model = SphericalFeatures(KERNEL, normalize=normalize, n_components=4).fit(X)
-    X[3] = 0
-    with pytest.raises(ValueError, match="row of zeros" if normalize else "unit norm"):
-        model.transform(library.asarray(X))
-
-
-# -- kernels --------------------------------------------------------------------------------------
 
 
 def test_median_lengthscale_is_that_of_the_unit_rows(X):

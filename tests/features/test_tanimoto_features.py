@@ -8,11 +8,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from dotsketch import (
-    MaclaurinFeatures,
-    NystromFeatures,
-    Tanimoto,
-)
+from dotsketch import MaclaurinFeatures, NystromFeatures, Tanimoto
 from dotsketch.features.maclaurin import EigenExpansion
 
 BOTH = pytest.mark.parametrize("mean_split", [False, True])

@@ -18,6 +18,8 @@ from dotsketch import (
 from dotsketch.gp import ConjugateGradients
 from gp.data import class_data, regression_data
 
+X, y = regression_data()
+
 WAVES = FourierFeatures(Gaussian(lengthscale=1.5), n_components=40, random_state=0)
 
 
@@ -39,7 +41,6 @@ def test_noise_by_row_contains_nothing_that_features_lack():
 
 
 def test_rows_without_prior_variance():
-    X, y = regression_data()
     kernel = Polynomial(2, coef0=0.0)
     features = NystromFeatures(kernel, n_components=5, random_state=0)
     _, std = FeatureGPRegressor(features).fit(X, y).predict(np.zeros((2, 3)), return_std=True)
@@ -77,7 +78,6 @@ def test_the_complex_posterior_in_the_dimension_of_the_rows():
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_features_that_vanish_with_noise_by_row():
-    X, y = regression_data()
     features = MaclaurinFeatures(Gaussian(lengthscale=0.01), n_components=20, random_state=0)
     noise = np.full(60, 0.01)
     with pytest.warns(UserWarning, match="carry"):
@@ -97,7 +97,6 @@ def test_a_refit_that_fails_changes_nothing():
 
 @pytest.mark.parametrize("make", [FeatureGPRegressor, ExactGPRegressor])
 def test_one_constant_output_among_several(make):
-    X, y = regression_data()
     gp = make(Gaussian(lengthscale=1.0)).fit(X, np.column_stack([y, np.full(60, 3.0)]))
     mean, std = gp.predict(X, return_std=True, include_noise=True)
     np.testing.assert_allclose(mean[:, 1], 3.0)
@@ -106,7 +105,6 @@ def test_one_constant_output_among_several(make):
 
 def test_arrays_of_other_libraries_everywhere():
     torch = pytest.importorskip("torch")
-    X, y = regression_data()
     rows = torch.tensor(X, requires_grad=True)
     solver = ConjugateGradients(rank=10, n_samples=5)
     for gp in (FeatureGPRegressor(WAVES), FeatureGPRegressor(WAVES, solver=solver)):
@@ -132,21 +130,8 @@ def test_the_likelihood_of_almost_no_noise_is_finite():
     assert np.isfinite(gp.fit(X, np.sin(X[:, 0])).log_marginal_likelihood())
 
 
-@pytest.mark.parametrize("make", [FeatureGPRegressor, ExactGPRegressor])
-def test_wrong_noise_of_rows_to_predict(make):
-    X, y = regression_data()
-    gp = make(Gaussian(lengthscale=1.0)).fit(X, y, noise_variance=np.full(60, 0.1))
-    options = {"return_std": True, "include_noise": True}
-    for noise in (-np.ones(3), np.ones(1), np.full(3, np.nan)):
-        with pytest.raises(ValueError, match="3 positive finite numbers"):
-            gp.predict(X[:3], noise_variance=noise, **options)
-    with pytest.raises(ValueError, match="include_noise=True"):
-        gp.predict(X[:3], return_std=True, noise_variance=np.ones(3))
-
-
 def test_functions_know_the_names_of_inputs():
     pandas = pytest.importorskip("pandas")
-    X, y = regression_data()
     frame = pandas.DataFrame(X, columns=[*"abc"])
     f = FeatureGPRegressor(Gaussian(lengthscale=1.0)).fit(frame, y).sample_functions(2)
     assert f(frame[[*"abc"]]).shape == (60, 2)
@@ -155,7 +140,6 @@ def test_functions_know_the_names_of_inputs():
 
 
 def test_parameters_that_need_other_columns():
-    X, y = regression_data()
     gp = FeatureGPRegressor(WAVES).fit(X, y).set_params(posterior="complex")
     with pytest.raises(ValueError, match="fit again"):
         gp.refit()

@@ -1,8 +1,6 @@
 """All Gaussian processes are scikit-learn estimators."""
 
-from sklearn.utils.estimator_checks import (
-    parametrize_with_checks,
-)
+from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from dotsketch import (
     DirichletGPClassifier,

@@ -3,10 +3,9 @@
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
-from sklearn.datasets import load_digits, load_iris
+from sklearn.datasets import load_digits
 
 from dotsketch import (
-    DirichletGPClassifier,
     ExactGPRegressor,
     FeatureGPClassifier,
     FeatureGPRegressor,
@@ -16,17 +15,10 @@ from dotsketch import (
 )
 from gp.data import regression_data
 
-
-def test_no_arguments_are_needed():
-    X, y = regression_data(n=150)
-    assert FeatureGPRegressor().fit(X, y).score(X, y) > 0.9
-    X, y = load_iris(return_X_y=True)
-    for make in (FeatureGPClassifier, DirichletGPClassifier):
-        assert make().fit(X, y).score(X, y) > 0.95
+X, y = regression_data(n=150)
 
 
 def test_few_rows_are_all_landmarks_so_that_the_process_is_exact():
-    X, y = regression_data(n=150)
     gp = FeatureGPRegressor().fit(X, y)
     assert isinstance(gp.features_, NystromFeatures)
     assert gp.columns_.n_columns == 150
@@ -40,7 +32,6 @@ def test_few_rows_are_all_landmarks_so_that_the_process_is_exact():
 
 
 def test_a_number_of_columns_or_a_kernel():
-    X, y = regression_data(n=150)
     few = FeatureGPRegressor(40).fit(X, y)
     assert few.columns_.n_columns == 40
     assert few.search_ is not None
@@ -73,24 +64,6 @@ def test_sparse_rows_stay_sparse():
     assert dense.score(X[:200], y[:200]) > 0.9
 
 
-@pytest.mark.parametrize("features", ["none", -3, True, object()])
-def test_other_features_are_refused(features):
-    X, y = regression_data()
-    for make in (FeatureGPRegressor, FeatureGPClassifier, DirichletGPClassifier):
-        with pytest.raises(TypeError, match='features must be "auto"'):
-            make(features).fit(X, y > 0)
-
-
-def test_what_would_be_taken_for_numbers_is_refused():
-    X, y = regression_data()
-    masked = np.ma.masked_array(X, mask=X > 2)
-    with pytest.raises(ValueError, match="masked"):
-        FeatureGPRegressor().fit(masked, y)
-    dates = np.array("2024-01-01", dtype="datetime64[D]") + np.arange(60)
-    with pytest.raises(TypeError, match="Dates"):
-        FeatureGPRegressor().fit(dates[:, None], y)
-
-
 def test_gradients_to_rows():
     """Mean, standard deviation, probabilities and functions are differentiable in torch and JAX."""
     torch = pytest.importorskip("torch")
@@ -109,20 +82,14 @@ def test_gradients_to_rows():
     f = gp.sample_functions(2, random_state=0)
     assert torch.autograd.gradcheck(f, rows, atol=1e-4)
     jax = pytest.importorskip("jax")
-    point = np.asarray(X[:1] * 1.2, dtype=np.float32)
 
     def value(x):
         mean, std = gp.predict(x, return_std=True)
         return (mean + std)[0]
 
-    gradient = np.asarray(jax.grad(value)(jax.numpy.asarray(point)))[0]
-    for k in range(3):
-        step = np.zeros((1, 3))
-        step[0, k] = 1e-4
-        high, low = (
-            sum(v[0] for v in gp.predict(X[:1] * 1.2 + s, return_std=True)) for s in (step, -step)
-        )
-        assert gradient[k] == pytest.approx((high - low) / 2e-4, rel=0.05, abs=1e-3)
+    [expected] = torch.autograd.grad(value(rows[:1]), rows)
+    found = jax.grad(value)(jax.numpy.asarray(X[:1] * 1.2, dtype=np.float32))
+    np.testing.assert_allclose(found[0], expected[0], rtol=0.05, atol=1e-3)
 
 
 def test_gradients_that_would_be_lost_are_refused():
@@ -130,7 +97,6 @@ def test_gradients_that_would_be_lost_are_refused():
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
-    X, y = regression_data()
     features = make_pipeline(StandardScaler(), NystromFeatures(Gaussian(), n_components=20))
     gp = FeatureGPRegressor(features).fit(X, y)
     with pytest.raises(ValueError, match="gradients"):

@@ -15,6 +15,8 @@ from dotsketch import (
 )
 from gp.data import regression_data
 
+X, y = regression_data()
+
 KERNELS = [
     (Gaussian(lengthscale=1.3, variance=2.0), ConstantKernel(2.0, "fixed") * RBF(1.3, "fixed")),
     (Polynomial(2, coef0=0.25), DotProduct(0.5, "fixed") ** 2),
@@ -24,12 +26,14 @@ KERNELS = [
 @pytest.mark.parametrize(("ours", "theirs"), KERNELS)
 @pytest.mark.parametrize("outputs", [1, 2])
 @pytest.mark.parametrize("by_row", [False, True])
-def test_agrees_with_scikit_learn(ours, theirs, outputs, by_row):
+@pytest.mark.parametrize("normalize_y", [None, "standard"])
+def test_agrees_with_scikit_learn(ours, theirs, outputs, by_row, normalize_y):
     X, y = regression_data(outputs=outputs)
     noise = np.linspace(0.01, 0.1, len(y)) if by_row else 0.02
-    gp = ExactGPRegressor(ours, noise_variance=0.02, prior_variance=1.0, normalize_y=None)
+    gp = ExactGPRegressor(ours, noise_variance=0.02, prior_variance=1.0, normalize_y=normalize_y)
     gp.fit(X, y, noise_variance=noise if by_row else None)
-    reference = GaussianProcessRegressor(theirs, alpha=noise).fit(X, y)
+    is_normal = normalize_y is not None
+    reference = GaussianProcessRegressor(theirs, alpha=noise, normalize_y=is_normal).fit(X, y)
     test = X[:9] * 1.1
     mean, std = gp.predict(test, return_std=True)
     expected, expected_std = reference.predict(test, return_std=True)
@@ -38,41 +42,10 @@ def test_agrees_with_scikit_learn(ours, theirs, outputs, by_row):
     np.testing.assert_allclose(
         gp.predict(test, return_cov=True)[1], reference.predict(test, return_cov=True)[1], atol=1e-8
     )
+    units = len(X) * np.log(y.std(axis=0)).sum() if is_normal else 0.0
     assert gp.log_marginal_likelihood() == pytest.approx(
-        reference.log_marginal_likelihood_value_, abs=1e-8
+        reference.log_marginal_likelihood_value_ - units, abs=1e-8
     )
-
-
-@pytest.mark.parametrize("by_row", [False, True])
-def test_normalisation_agrees_with_scikit_learn(by_row):
-    X, y = regression_data()
-    noise = np.linspace(0.01, 0.1, len(y)) if by_row else 0.02
-    gp = ExactGPRegressor(
-        KERNELS[0][0], noise_variance=0.02, prior_variance=1.0, normalize_y="standard"
-    )
-    gp.fit(X, y, noise_variance=noise if by_row else None)
-    reference = GaussianProcessRegressor(KERNELS[0][1], alpha=noise, normalize_y=True).fit(X, y)
-    for found, expected in zip(
-        gp.predict(X, return_std=True), reference.predict(X, return_std=True), strict=True
-    ):
-        np.testing.assert_allclose(found, expected, atol=1e-8)
-
-
-@pytest.mark.parametrize("by_row", [False, True])
-def test_automatic_variances_maximise_the_likelihood(by_row):
-    X, y = regression_data()
-    noise = np.linspace(0.01, 0.1, len(y)) if by_row else None
-    gp = ExactGPRegressor(KERNELS[0][0], prior_variance="auto").fit(X, y, noise_variance=noise)
-    best = gp.log_marginal_likelihood()
-    for factor in (0.8, 1.25):
-        changes = [{"prior_variance": factor * gp.prior_variance_}]
-        if not by_row:
-            changes.append({"noise_variance": factor * gp.noise_variance_})
-        for change in changes:
-            given = {"noise_variance": gp.noise_variance_ or 1.0}
-            given |= {"prior_variance": gp.prior_variance_} | change
-            other = ExactGPRegressor(KERNELS[0][0], **given).fit(X, y, noise_variance=noise)
-            assert other.log_marginal_likelihood() < best
 
 
 def test_optimize_beats_scikit_learn():
@@ -88,7 +61,6 @@ def test_optimize_beats_scikit_learn():
 
 
 def test_samples(rng):
-    X, y = regression_data()
     gp = ExactGPRegressor(KERNELS[0][0], noise_variance=0.1).fit(X, y)
     draws = gp.sample_y(X[:4] * 1.5, 4000, random_state=0)
     mean, std = gp.predict(X[:4] * 1.5, return_std=True)
@@ -123,18 +95,9 @@ def test_divergence_of_feature_posteriors_falls():
         assert values[0] > values[1] > values[2]
 
 
-def test_wrong_kernel():
-    X, y = regression_data()
-    with pytest.raises(TypeError, match='kernel must be "auto" or a kernel'):
-        ExactGPRegressor("rbf").fit(X, y)
-    with pytest.raises(TypeError, match='kernel must be "auto" or a kernel'):
-        ExactGPRegressor(Gaussian).fit(X, y)
-
-
 @pytest.mark.parametrize("variance", ["auto", 0.1])
 def test_the_kernel_is_evaluated_once_on_the_training_rows(variance):
     """The spectrum for the variances and the posterior are of one Gram matrix."""
-    X, y = regression_data()
     kernel = CountingKernel(lengthscale=1.0)
     CountingKernel.calls = 0
     ExactGPRegressor(kernel, noise_variance=variance, prior_variance=variance).fit(X, y)

@@ -13,45 +13,29 @@ from dotsketch import (
 )
 
 
+def processes(X):
+    """On features of every kind and exact, of given variances."""
+    kernel = Gaussian(lengthscale=1.5)
+    fixed = {"noise_variance": 0.02, "prior_variance": 1.3, "normalize_y": None}
+    for output, posterior in (("real", "real"), ("complex", "real"), ("complex", "complex")):
+        features = MaclaurinFeatures(kernel, n_components=12, output=output, random_state=0)
+        frozen = FrozenEstimator(features.fit(X))
+        for correction in (None, "posterior"):
+            options = {"posterior": posterior, "variance_correction": correction, **fixed}
+            yield FeatureGPRegressor(frozen, **options)
+    yield ExactGPRegressor(kernel, **fixed)
+
+
 @pytest.mark.parametrize("by_row", [False, True])
-@pytest.mark.parametrize(
-    ("output", "posterior"), [("real", "real"), ("complex", "real"), ("complex", "complex")]
-)
-@pytest.mark.parametrize("correction", [None, "posterior"])
-def test_fits_without_a_row(rng, by_row, output, posterior, correction):
+@pytest.mark.parametrize("number", range(7))
+def test_fits_without_a_row(rng, by_row, number):
     X = rng.standard_normal((15, 2))
     Y = np.stack([np.sin(X[:, 0]), X[:, 1]], axis=1) + 0.1 * rng.standard_normal((15, 2))
-    kernel = Gaussian(lengthscale=1.5)
-    features = MaclaurinFeatures(kernel, n_components=12, output=output, random_state=0)
-    gp = FeatureGPRegressor(
-        FrozenEstimator(features.fit(X)),
-        noise_variance=0.02,
-        prior_variance=1.3,
-        posterior=posterior,
-        variance_correction=correction,
-        normalize_y=None,
-    )
+    gp = list(processes(X))[number]
     noise = rng.uniform(0.01, 0.1, 15) if by_row else None
     mean, deviation = gp.fit(X, Y, noise_variance=noise).leave_one_out(X, Y, noise_variance=noise)
     for row in range(15):
         rest = np.arange(15) != row
-        other = gp.fit(X[rest], Y[rest], noise_variance=None if noise is None else noise[rest])
-        expected, std = other.predict(X[[row]], return_std=True)
-        variance = std[0] ** 2 + (0.02 if noise is None else noise[row])
-        np.testing.assert_allclose(mean[row], expected[0], rtol=1e-8, atol=1e-10)
-        np.testing.assert_allclose(deviation[row], np.sqrt(variance), rtol=1e-8)
-
-
-@pytest.mark.parametrize("by_row", [False, True])
-def test_exact_fits_without_a_row(rng, by_row):
-    X = rng.standard_normal((12, 2))
-    Y = np.stack([np.sin(X[:, 0]), X[:, 1]], axis=1) + 0.1 * rng.standard_normal((12, 2))
-    kernel, shared = Gaussian(lengthscale=1.5), {"prior_variance": 1.3, "normalize_y": None}
-    gp = ExactGPRegressor(kernel, noise_variance=0.02, **shared)
-    noise = rng.uniform(0.01, 0.1, 12) if by_row else None
-    mean, deviation = gp.fit(X, Y, noise_variance=noise).leave_one_out(X, Y, noise_variance=noise)
-    for row in range(12):
-        rest = np.arange(12) != row
         other = gp.fit(X[rest], Y[rest], noise_variance=None if noise is None else noise[rest])
         expected, std = other.predict(X[[row]], return_std=True)
         variance = std[0] ** 2 + (0.02 if noise is None else noise[row])

@@ -9,6 +9,8 @@ from sklearn.frozen import FrozenEstimator
 from dotsketch import DirichletGPClassifier, FeatureGPRegressor, Gaussian, NystromFeatures
 from gp.data import class_data, gaussian_features, polynomial_features, regression_data
 
+X, y = regression_data()
+
 
 def frozen(X, output="real"):
     return FrozenEstimator(gaussian_features(output).fit(X))
@@ -40,7 +42,6 @@ def test_regressors_of_parts(outputs, normalize_y, output, posterior):
 
 
 def test_noise_by_row_merges():
-    X, y = regression_data()
     noise = np.linspace(0.1, 1, len(y))
 
     def fit(rows):
@@ -76,7 +77,6 @@ def test_classes_that_were_named_stay():
 
 
 def test_only_the_same_features_merge():
-    X, y = regression_data()
     gp = FeatureGPRegressor(gaussian_features()).fit(X[:30], y[:30])
     for features, rows in (
         (gaussian_features(), X[30:]),  # another mean of the rows, another map
@@ -93,18 +93,18 @@ def test_only_the_same_features_merge():
     assert gp.statistics_.n == 30
 
 
-def test_features_that_vanish_on_some_rows_are_compared_themselves(rng):
+def test_features_with_other_landmarks_do_not_merge():
     """Features that agree on any probe of rows are different if their landmarks are."""
-    X, y = regression_data()
-    far = np.vstack([X, X + 1e3])
-    first, second = (
-        FrozenEstimator(
-            NystromFeatures(Gaussian(lengthscale=0.5), n_components=9, random_state=seed).fit(far)
+    near, far, kernel = X.copy(), np.vstack([X, X + 1e3]), Gaussian(lengthscale=0.5)
+    near[0, 0] += 1e-9
+    nearly = [NystromFeatures(kernel, n_components=5, landmarks=rows[:5]) for rows in (X, near)]
+    drawn = [NystromFeatures(kernel, n_components=9, random_state=seed) for seed in (0, 1)]
+    for pair, rows in ((nearly, X), (drawn, far)):  # far rows have landmarks that X does not see
+        one, other = (
+            FeatureGPRegressor(FrozenEstimator(features.fit(rows)), noise_variance=0.1).fit(X, y)
+            for features in pair
         )
-        for seed in (0, 1)
-    )
-    one, other = (FeatureGPRegressor(f, noise_variance=0.1).fit(X, y) for f in (first, second))
-    with pytest.raises(ValueError, match="different features"):
-        one.merge(other)
-    copy = pickle.loads(pickle.dumps(one))
-    assert one.merge(copy).statistics_.n == 120
+        with pytest.raises(ValueError, match="different features"):
+            one.merge(other)
+        copy = pickle.loads(pickle.dumps(one))
+        assert one.merge(copy).statistics_.n == 120

@@ -34,17 +34,17 @@ def packed(Z, size):
     return A
 
 
-def test_rank_k_update_and_diagonal(packed, dense, size):
+def test_sums_and_diagonal(packed, dense, size, Z):
     np.testing.assert_allclose(packed.lower(), np.tril(dense), atol=1e-14)
     np.testing.assert_allclose(packed.full(), dense, atol=1e-14)
     np.testing.assert_allclose(packed.diagonal(), dense.diagonal().real, atol=1e-14)
     np.testing.assert_allclose(PackedMatrix.of(dense).values, packed.values, atol=1e-14)
     assert packed.size == size
-
-
-def test_operators(packed, dense):
     found = np.float64(3) * packed - (packed + packed / 2)
     np.testing.assert_allclose(found.full(), 1.5 * dense, atol=1e-13)
+    found.add_multiple(3.0, packed)
+    found.add_outer_products(Z, -4.5)
+    np.testing.assert_allclose(found.full(), 9 * np.eye(size), atol=1e-12)
 
 
 def test_only_triangles():
@@ -63,17 +63,12 @@ def test_sizes_must_agree(packed, size):
             solve(np.ones((size + 1, 1)))
 
 
-def test_multiples_in_place(packed, dense, Z):
-    total = packed.copy()
-    total.add_multiple(3.0, packed)
-    total.add_outer_products(Z, -4.0)
-    np.testing.assert_allclose(total.full(), 8 * np.eye(len(dense)), atol=1e-12)
-
-
 def test_factor_and_solves(packed, dense, rng, size):
-    L = np.linalg.cholesky(dense)
+    """The inputs are left alone."""
+    L, before = np.linalg.cholesky(dense), packed.values.copy()
     factor = packed.cholesky()
-    b = rng.standard_normal((size, 3))
+    kept, b = factor.values.copy(), rng.standard_normal((size, 3))
+    given = b.copy()
     np.testing.assert_allclose(factor.lower(), L, atol=1e-13)
     np.testing.assert_allclose(factor.solve(b), np.linalg.solve(dense, b), atol=1e-13)
     np.testing.assert_allclose(factor.half_solve(b), np.linalg.solve(L, b), atol=1e-13)
@@ -81,15 +76,6 @@ def test_factor_and_solves(packed, dense, rng, size):
         factor.half_solve(b, adjoint=True), np.linalg.solve(L.conj().T, b), atol=1e-13
     )
     assert factor.log_determinant() == pytest.approx(np.linalg.slogdet(dense)[1])
-
-
-def test_inputs_are_left_alone(packed, rng, size):
-    before = packed.values.copy()
-    factor = packed.cholesky()
-    kept, b = factor.values.copy(), rng.standard_normal((size, 2))
-    given = b.copy()
-    factor.solve(b)
-    factor.half_solve(b)
     for now, then in ((packed.values, before), (factor.values, kept), (b, given)):
         np.testing.assert_array_equal(now, then)
 

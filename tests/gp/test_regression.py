@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import DotProduct
@@ -10,18 +9,19 @@ from sklearn.kernel_approximation import Nystroem
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from dotsketch import (
-    AutoFeatures,
-    ExactGPRegressor,
-    FeatureGPRegressor,
-    Gaussian,
-    MaclaurinFeatures,
-    NystromFeatures,
-)
+from dotsketch import AutoFeatures, FeatureGPRegressor, Gaussian, MaclaurinFeatures, NystromFeatures
 from gp.data import condition, gaussian_features, polynomial_features, regression_data
 from rounding import assert_same_to_rounding
 
+X, y = regression_data()
+
 LINEAR = DotProduct(sigma_0=0.0, sigma_0_bounds="fixed")
+FIXED = {"noise_variance": 0.1, "prior_variance": 1.0}
+IN_UNITS_OF_Y = {**FIXED, "normalize_y": "mean"}
+
+
+def std(gp, rows, **options):
+    return gp.predict(rows, return_std=True, **options)[1]
 
 
 @pytest.mark.parametrize("normalize_y", ["mean", "standard", None])
@@ -37,10 +37,10 @@ def test_agrees_with_scikit_learn_on_the_features(normalize_y, outputs):
     reference = GaussianProcessRegressor(
         LINEAR, alpha=0.05, normalize_y=normalize_y == "standard"
     ).fit(Z, y - shift)
-    mean, std = gp.predict(X[:9] * 1.2, return_std=True)
+    mean, deviation = gp.predict(X[:9] * 1.2, return_std=True)
     expected, expected_std = reference.predict(Z_test, return_std=True)
     np.testing.assert_allclose(mean, expected + shift, atol=1e-8)
-    np.testing.assert_allclose(std, expected_std, atol=1e-8)
+    np.testing.assert_allclose(deviation, expected_std, atol=1e-8)
     mean, covariance = gp.predict(X[:9] * 1.2, return_cov=True)
     np.testing.assert_allclose(covariance, reference.predict(Z_test, return_cov=True)[1], atol=1e-8)
     units = len(X) * np.log(y.std(axis=0)).sum() if normalize_y == "standard" else 0.0
@@ -53,16 +53,10 @@ def test_agrees_with_scikit_learn_on_the_features(normalize_y, outputs):
 @pytest.mark.parametrize("posterior", ["real", "complex"])
 def test_complex_features(posterior):
     """ "real" is the process with kernel Re k̂; "complex" the real part of the complex one."""
-    X, y = regression_data()
     test = X[:7] * 1.1
-    gp = FeatureGPRegressor(
-        polynomial_features("complex"),
-        noise_variance=0.1,
-        prior_variance=1.0,
-        posterior=posterior,
-        normalize_y="mean",
-    )
-    mean, std = gp.fit(X, y).predict(test, return_std=True)
+    features = polynomial_features("complex")
+    gp = FeatureGPRegressor(features, posterior=posterior, **IN_UNITS_OF_Y).fit(X, y)
+    mean, deviation = gp.predict(test, return_std=True)
     Z, W = gp.features_.transform(X), gp.features_.transform(test)
     K, cross, diagonal = Z @ Z.conj().T, W @ Z.conj().T, np.sum(np.abs(W) ** 2, axis=1)
     if posterior == "real":
@@ -72,11 +66,10 @@ def test_complex_features(posterior):
         mean, (cross @ np.linalg.solve(C, y - y.mean())).real + y.mean(), rtol=1e-9
     )
     explained = np.sum(cross * np.linalg.solve(C, cross.conj().T).T, axis=1).real
-    np.testing.assert_allclose(std**2, diagonal - explained, atol=1e-9)
+    np.testing.assert_allclose(deviation**2, diagonal - explained, atol=1e-9)
 
 
 def test_noise_by_row_is_a_weighted_regression():
-    X, y = regression_data()
     noise = np.random.default_rng(1).uniform(0.05, 1, len(y))
     gp = FeatureGPRegressor(polynomial_features(), prior_variance=1.0, normalize_y=None)
     gp.fit(X, y, noise_variance=noise)
@@ -88,8 +81,7 @@ def test_noise_by_row_is_a_weighted_regression():
     assert gp.noise_variance_ is None
     with pytest.raises(ValueError, match="given by row"):
         gp.predict(X, return_std=True, include_noise=True)
-    latent = gp.predict(X, return_std=True)[1]
-    observed = gp.predict(X, return_std=True, include_noise=True, noise_variance=noise)[1]
+    latent, observed = std(gp, X), std(gp, X, include_noise=True, noise_variance=noise)
     np.testing.assert_allclose(observed**2 - latent**2, noise)
     low, high = gp.predict_quantiles(X, [0.1, 0.9], noise_variance=noise).T
     np.testing.assert_allclose(high - low, 2 * 1.2815515655446004 * observed)
@@ -98,71 +90,15 @@ def test_noise_by_row_is_a_weighted_regression():
     np.testing.assert_allclose(equal.predict(X), scalar.predict(X), rtol=1e-9)
 
 
-@pytest.mark.parametrize("bad", [np.zeros(60), -np.ones(60), np.ones(59), np.full(60, np.nan)])
-def test_bad_noise_by_row(bad):
-    X, y = regression_data()
-    with pytest.raises(ValueError, match=r"inconsistent numbers|60 positive finite numbers"):
-        FeatureGPRegressor(polynomial_features()).fit(X, y, noise_variance=bad)
-
-
-@pytest.mark.parametrize("output", ["real", "complex"])
-@pytest.mark.parametrize("prior_variance", [0.7, "auto"])
-def test_automatic_variances_maximise_the_likelihood(output, prior_variance):
-    X, y = regression_data()
-    gp = FeatureGPRegressor(
-        polynomial_features(output),
-        prior_variance=prior_variance,
-        posterior="complex",
-    ).fit(X, y)
-    best = gp.log_marginal_likelihood()
-    for noise_factor in (0.8, 1.0, 1.25):
-        for prior_factor in (0.8, 1.0, 1.25) if prior_variance == "auto" else (1.0,):
-            other = clone(gp).set_params(
-                noise_variance=noise_factor * gp.noise_variance_,
-                prior_variance=prior_factor * gp.prior_variance_,
-            )
-            value = other.fit(X, y).log_marginal_likelihood()
-            if noise_factor == prior_factor == 1:
-                assert value == pytest.approx(best)
-            else:
-                assert value < best
-
-
 def test_refit_takes_new_variances_without_rows():
-    X, y = regression_data()
     gp = FeatureGPRegressor(polynomial_features(), noise_variance=0.1).fit(X, y)
     fresh = FeatureGPRegressor(polynomial_features(), noise_variance=2.0).fit(X, y)
     gp.set_params(noise_variance=2.0).refit()
     assert_same_to_rounding(gp.predict(X), fresh.predict(X), condition=condition(fresh))
 
 
-def test_optimize_finds_the_lengthscale():
-    rng = np.random.default_rng(0)
-    X = rng.uniform(-3, 3, (300, 1))
-    y = np.sin(2 * X[:, 0]) + 0.1 * rng.standard_normal(300)
-    features = MaclaurinFeatures(
-        Gaussian(lengthscale=10.0), n_components=30, max_degree=25, random_state=0
-    )
-    plain = FeatureGPRegressor(features).fit(X, y)
-    tuned = FeatureGPRegressor(features).set_params(optimize=True).fit(X, y)
-    assert tuned.log_marginal_likelihood() > plain.log_marginal_likelihood() + 100
-    assert 0.5 < tuned.features_.kernel_.lengthscale < 5
-    assert tuned.noise_variance_ * tuned.outputs_.scales[0] ** 2 == pytest.approx(0.01, rel=0.3)
-    assert features.kernel.lengthscale == 10.0
-
-
-def test_optimize_without_a_lengthscale_and_with_the_median():
-    X, y = regression_data()
-    with pytest.raises(ValueError, match="searches the parameters of one kernel"):
-        FeatureGPRegressor(polynomial_features(), optimize=True).fit(X, y)
-    features = MaclaurinFeatures(Gaussian(), n_components=20)
-    FeatureGPRegressor(features).set_params(optimize=True).fit(X, y)
-    assert features.kernel.lengthscale == "median"
-
-
 def test_optimize_behind_another_step():
     """The median is that of the rows that the kernel sees."""
-    X, y = regression_data()
     scaled = StandardScaler().fit_transform(X)
     features = MaclaurinFeatures(Gaussian(), n_components=20, random_state=0)
     direct = FeatureGPRegressor(features).set_params(optimize=True).fit(scaled, y)
@@ -172,152 +108,53 @@ def test_optimize_behind_another_step():
     np.testing.assert_allclose(lengthscales, direct.features_.kernel_.lengthscale, rtol=1e-6)
 
 
-def test_corrections_see_the_map_inside():
-    """Frozen features and those that AutoFeatures chose have the expectation of Maclaurin's."""
-    X, y = regression_data()
-    inner = gaussian_features().fit(X)
+def test_a_correction_adds_what_features_lack():
+    """Also of frozen features and those that AutoFeatures chose: the expectation of Maclaurin's."""
+    inner, far = gaussian_features().fit(X), np.full((1, 3), 30.0)
     auto = AutoFeatures(
         Gaussian(lengthscale=1.5), n_components=30, candidates=["maclaurin"], random_state=0
     )
-    for features in (FrozenEstimator(inner), auto):
-        gp = FeatureGPRegressor(
-            features,
-            noise_variance=0.1,
-            prior_variance=1.0,
-            normalize_y="mean",
-            variance_correction=None,
-        ).fit(X, y)
-        plain = gp.predict(X, return_std=True)[1]
-        corrected = gp.set_params(variance_correction="posterior").predict(X, return_std=True)[1]
+    for features in (gaussian_features(), FrozenEstimator(inner), auto):
+        gp = FeatureGPRegressor(features, variance_correction=None, **IN_UNITS_OF_Y).fit(X, y)
+        plain = std(gp, X)
+        assert std(gp, far) < 1e-6  # the kernel of the features vanishes
+        gp.set_params(variance_correction="posterior")
         maclaurin = inner if features is not auto else gp.features_.features_
         deficit = np.maximum(1 - maclaurin.expected_diagonal(X, None), 0)
-        np.testing.assert_allclose(corrected**2 - plain**2, deficit, atol=1e-12)
+        np.testing.assert_allclose(std(gp, X) ** 2 - plain**2, deficit, atol=1e-12)
+        assert std(gp, far) == pytest.approx(1.0)
+        assert gp.predict(far, return_cov=True)[1][0, 0] == pytest.approx(1.0)
 
 
 def test_expected_diagonal_is_the_truncated_series():
     """Of the Gaussian kernel: e^{−u} Σ_{n ≤ p} uⁿ/n!, as in Section 5.6; k(x, x) = 1."""
     X = np.array([[0.0], [0.5], [1.0], [3.0]])
     features = MaclaurinFeatures(
-        Gaussian(lengthscale=1.0),
-        n_components=4,
-        max_degree=3,
-        random_state=0,
+        Gaussian(lengthscale=1.0), n_components=4, max_degree=3, random_state=0
     ).fit(X - X.mean())
     u = (X[:, 0] - X.mean() - features.design_.expansion.centre) ** 2
     series = np.exp(-u) * (1 + u + u**2 / 2 + u**3 / 6)
     np.testing.assert_allclose(features.expected_diagonal(X - X.mean(), None), series)
 
 
-def test_variance_correction_stops_the_collapse():
-    X, y = regression_data()
-    far = np.full((1, 3), 30.0)
-    plain, posterior = (
-        FeatureGPRegressor(
-            gaussian_features(),
-            noise_variance=0.1,
-            prior_variance=1.0,
-            variance_correction=correction,
-            normalize_y="mean",
-        ).fit(X, y)
-        for correction in (None, "posterior")
-    )
-    assert plain.predict(far, return_std=True)[1][0] < 1e-6  # the kernel of the features vanishes
-    assert posterior.predict(far, return_std=True)[1][0] == pytest.approx(1.0)
-    assert posterior.predict(far, return_cov=True)[1][0, 0] == pytest.approx(1.0)
-    deficit = 1 - plain.features_.expected_diagonal(X, None)
-    difference = (
-        posterior.predict(X, return_std=True)[1] ** 2 - plain.predict(X, return_std=True)[1] ** 2
-    )
-    np.testing.assert_allclose(difference, np.maximum(deficit, 0), atol=1e-12)
-
-
-def test_correction_needs_a_kernel():
-    X, y = regression_data()
-    gp = FeatureGPRegressor(
-        Nystroem(n_components=10, random_state=0), variance_correction="posterior"
-    )
-    with pytest.raises(ValueError, match="Nystroem does not have"):
-        gp.fit(X, y)
-
-
-@pytest.mark.parametrize("outputs", [1, 2])
-def test_samples_are_functions_of_the_posterior(outputs):
-    """Mean and variance over draws within 6 standard errors; the same seed, the same function."""
-    X, y = regression_data(outputs=outputs)
-    gp = FeatureGPRegressor(polynomial_features("complex"), noise_variance=0.5).fit(X, y)
-    n_samples = 4000
-    draws = gp.sample_y(X[:5], n_samples, random_state=1)
-    mean, std = gp.predict(X[:5], return_std=True)
-    assert draws.shape == (*mean.shape, n_samples)
-    error = np.abs(draws.mean(axis=-1) - mean)
-    assert np.all(error < 6 * std / np.sqrt(n_samples))
-    spread = np.abs(draws.var(axis=-1) - std**2)
-    assert np.all(spread < 6 * std**2 * np.sqrt(2 / n_samples))
-    np.testing.assert_allclose(gp.sample_y(X[:2], 3, random_state=1).shape[-1], 3)
-    np.testing.assert_allclose(gp.sample_y(X[:2], 3, 1), gp.sample_y(X[:5], 3, 1)[:2])
-
-
 def test_noise_is_included_on_request():
-    X, y = regression_data()
     gp = FeatureGPRegressor(polynomial_features(), noise_variance=0.2).fit(X, y)
     noise = 0.2 * y.var()  # given in the units of y as it is normalised
-    latent = gp.predict(X, return_std=True)[1]
-    observed = gp.predict(X, return_std=True, include_noise=True)[1]
-    np.testing.assert_allclose(observed**2 - latent**2, noise)
-    with pytest.raises(RuntimeError, match="At most one"):
-        gp.predict(X, return_std=True, return_cov=True)
+    observed = std(gp, X, include_noise=True)
+    np.testing.assert_allclose(observed**2 - std(gp, X) ** 2, noise)
 
 
 def test_any_transformer_serves():
-    X, y = regression_data()
     features = make_pipeline(StandardScaler(), Nystroem(n_components=20, random_state=0))
     assert FeatureGPRegressor(features).fit(X, y).score(X, y) > 0.9
 
 
 def test_a_large_mean_costs_no_digits():
-    X, y = regression_data()
     gp, moved = (
         FeatureGPRegressor(polynomial_features()).fit(X, targets) for targets in (y, y + 1e8)
     )
     assert moved.noise_variance_ == pytest.approx(gp.noise_variance_, rel=1e-5)
     np.testing.assert_allclose(moved.predict(X) - 1e8, gp.predict(X), atol=1e-5)
-
-
-@pytest.mark.parametrize("make", [FeatureGPRegressor, ExactGPRegressor])
-def test_targets_whose_squares_overflow(make):
-    X, y = regression_data()
-    model = polynomial_features() if make is FeatureGPRegressor else Gaussian()
-    with pytest.raises(ValueError, match="squares overflow"):
-        make(model, normalize_y="standard").fit(X, 1e160 * y)
-
-
-def test_constant_targets():
-    X, _ = regression_data()
-    mean, std = (
-        FeatureGPRegressor(polynomial_features())
-        .fit(X, np.full(60, 3.0))
-        .predict(X, return_std=True)
-    )
-    np.testing.assert_allclose(mean, 3.0)
-    assert np.all(np.isfinite(std))
-
-
-@pytest.mark.parametrize(
-    ("parameters", "error", "message"),
-    [
-        ({"features": 0}, TypeError, 'must be "auto", a number of columns'),
-        ({"noise_variance": 0.0}, ValueError, 'noise_variance must be a positive number or "auto"'),
-        ({"prior_variance": "big"}, ValueError, "prior_variance must be"),
-        ({"posterior": "both"}, ValueError, "posterior must be one of 'real', 'complex'"),
-        ({"variance_correction": "all"}, ValueError, "variance_correction must be one of"),
-        ({"normalize_y": True}, ValueError, "normalize_y must be one of"),
-        ({"optimize": "ard"}, ValueError, "optimize must be one of"),
-    ],
-)
-def test_wrong_parameters(parameters, error, message):
-    X, y = regression_data()
-    with pytest.raises(error, match=message):
-        FeatureGPRegressor(**{"features": polynomial_features(), **parameters}).fit(X, y)
 
 
 def nystrom(lengthscale=2.0):
@@ -326,18 +163,14 @@ def nystrom(lengthscale=2.0):
 
 def test_automatic_correction_adds_what_nystrom_features_lack():
     """With given noise it is "posterior"; a chosen noise gives the average of it away."""
-    X, y = regression_data()
-    fixed = {"noise_variance": 0.1, "prior_variance": 1.0}
     given, plain, posterior = (
-        FeatureGPRegressor(nystrom(), variance_correction=c, **fixed).fit(X, y)
+        FeatureGPRegressor(nystrom(), variance_correction=c, **FIXED).fit(X, y)
         for c in ("auto", None, "posterior")
     )
     far = np.array([[30.0, 0.0, 0.0]])
-    assert given.predict(far, return_std=True)[1] > 0.9 * y.std()
+    assert std(given, far) > 0.9 * y.std()
     rows = np.vstack([X, far])
-    np.testing.assert_array_equal(
-        given.predict(rows, return_std=True)[1], posterior.predict(rows, return_std=True)[1]
-    )
+    np.testing.assert_array_equal(std(given, rows), std(posterior, rows))
     assert given.noise_variance_ == plain.noise_variance_ == 0.1
     chosen = FeatureGPRegressor(nystrom()).fit(X, y)
     none = FeatureGPRegressor(nystrom(), variance_correction=None).fit(X, y)
@@ -347,15 +180,13 @@ def test_automatic_correction_adds_what_nystrom_features_lack():
     lacks = 1 - np.sum(chosen.features_.transform(X) ** 2, axis=1)
     usual = np.mean(lacks)
     added = chosen.prior_variance_ * np.clip((lacks - usual) / (1 - usual), 0, 1)
-    squares = [(gp.predict(X, return_std=True)[1] / y.std()) ** 2 for gp in (chosen, none)]
+    squares = [(std(gp, X) / y.std()) ** 2 for gp in (chosen, none)]
     np.testing.assert_allclose(squares[0], squares[1] + added, rtol=1e-9, atol=1e-12)
     assert 0 < np.mean(added > 0) < 1
     # far from all landmarks it is the whole prior variance
-    _, std = chosen.predict(np.full((1, 3), 50.0), return_std=True)
-    np.testing.assert_allclose(std, np.sqrt(chosen.prior_variance_) * y.std())
+    lacking = std(chosen, np.full((1, 3), 50.0))
+    np.testing.assert_allclose(lacking, np.sqrt(chosen.prior_variance_) * y.std())
     refitted = chosen.set_params(variance_correction=None).refit()
-    np.testing.assert_array_equal(*(gp.predict(X, return_std=True)[1] for gp in (refitted, none)))
+    np.testing.assert_array_equal(*(std(gp, X) for gp in (refitted, none)))
     given_later = none.set_params(variance_correction="auto", noise_variance=0.1).refit()
-    np.testing.assert_array_equal(
-        given_later.predict(far, return_std=True)[1] > 0.5 * y.std(), [True]
-    )
+    assert std(given_later, far) > 0.5 * y.std()

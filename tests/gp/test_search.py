@@ -4,8 +4,6 @@ import numpy as np
 import pytest
 from scipy.optimize import approx_fprime
 from scipy.sparse import csr_array
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
 from dotsketch import (
     DirichletGPClassifier,
@@ -14,7 +12,6 @@ from dotsketch import (
     Exponential,
     FeatureGPClassifier,
     FeatureGPRegressor,
-    FourierFeatures,
     Gaussian,
     Matern,
     NystromFeatures,
@@ -153,25 +150,6 @@ def test_every_kernel_with_parameters(kernel):
     assert tuned.log_marginal_likelihood() > plain.log_marginal_likelihood()
     assert type(tuned.kernel_) is type(plain.kernel_)
     assert features.kernel == kernel
-
-
-def test_steps_before_the_kernel_are_fitted():
-    X, y = waves(n=150, inputs=3)
-    features = FourierFeatures(Gaussian(), n_components=40, random_state=0)
-    gp = FeatureGPRegressor(make_pipeline(StandardScaler(), features), optimize=True)
-    gp.fit(1e4 * X + 1e5, y)
-    assert np.all(gp.kernel_.lengthscale < 1e3)
-    assert len(gp.relevances_) == 3
-
-
-def test_features_without_one_kernel_are_refused():
-    X, y = waves(n=60)
-    with pytest.raises(ValueError, match="searches the parameters of one kernel"):
-        FeatureGPRegressor(StandardScaler(), optimize=True).fit(X, y)
-    from sklearn.gaussian_process.kernels import RBF
-
-    with pytest.raises(ValueError, match="kernels of this library"):
-        ExactGPRegressor(RBF(), optimize=True).fit(X, y)
 
 
 def test_sparse_rows_and_many_inputs():

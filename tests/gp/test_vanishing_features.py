@@ -22,12 +22,6 @@ from gp.data import class_data, gaussian_features, polynomial_features, regressi
 pytestmark = pytest.mark.filterwarnings("ignore:.*is nearly zero between all pairs:UserWarning")
 
 
-def data_with_an_extreme_value():
-    X, y = regression_data()
-    X[0, 0] = 1e6
-    return X, y
-
-
 def maclaurin(lengthscale, **options):
     return MaclaurinFeatures(
         Gaussian(lengthscale=lengthscale), n_components=30, random_state=0, **options
@@ -61,7 +55,8 @@ def test_features_that_vanish(case, posterior):
 @pytest.mark.filterwarnings("ignore::UserWarning")  # of features that vanish
 @pytest.mark.parametrize("make", [maclaurin, lambda s: NystromFeatures(Gaussian(lengthscale=s))])
 def test_one_extreme_value(make):
-    X, y = data_with_an_extreme_value()
+    X, y = regression_data()
+    X[0, 0] = 1e6
     gp = FeatureGPRegressor(make(1.5).set_params(n_components=20, random_state=0)).fit(X, y)
     assert np.all(gp.predict(np.r_[X, 1e3 * X], return_std=True)[1] > 0.01)
 

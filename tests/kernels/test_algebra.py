@@ -144,9 +144,6 @@ def test_weights_that_differ_are_refused():
         kernel.series(3)
 
 
-# -- features, plans and Gaussian processes ------------------------------------------------------
-
-
 def test_a_sum_of_polynomials_is_exact_in_its_monomials(X):
     kernel = Polynomial(1, gamma=0.5) + Polynomial(2, gamma=2.0)
     Z = MaclaurinFeatures(kernel, n_components=1 + 5 + 15).fit_transform(X)

@@ -6,12 +6,7 @@ import scipy.sparse
 from sklearn.gaussian_process.kernels import Matern as TheirMatern
 from sklearn.gaussian_process.kernels import RationalQuadratic as TheirRationalQuadratic
 
-from dotsketch import (
-    FourierFeatures,
-    Gaussian,
-    Matern,
-    RationalQuadratic,
-)
+from dotsketch import FourierFeatures, Gaussian, Matern, RationalQuadratic
 
 LENGTHSCALES = np.array([0.5, 1.0, 2.0, 3.0])
 every_smoothness = pytest.mark.parametrize("nu", [0.5, 1.5, 2.5])

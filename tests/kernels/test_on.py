@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-import scipy.sparse
 from sklearn.decomposition import PCA
 from sklearn.gaussian_process.kernels import RBF
 from sklearn.metrics.pairwise import laplacian_kernel
@@ -45,14 +44,10 @@ def y(rows):
     return np.sin(rows.x.to_numpy()) + np.cos(2 * np.pi * rows.hour.to_numpy() / 24)
 
 
-def test_values_are_those_of_the_columns(rows, library):
-    X = rows.to_numpy().copy()
-    kernel, inner = Gaussian(lengthscale=[1.0, 2.0]).on([2, 0]), Gaussian(lengthscale=[1.0, 2.0])
-    A, B = library.asarray(X), library.asarray(X[:3])
-    np.testing.assert_allclose(library.numpy(kernel(A, B)), inner(X[:, [2, 0]], X[:3, [2, 0]]))
-    np.testing.assert_allclose(library.numpy(kernel.diag(A)), np.ones(80))
-    sparse = kernel(scipy.sparse.csr_array(X), scipy.sparse.csr_array(X[:3]))
-    np.testing.assert_allclose(sparse, kernel(X, X[:3]))
+def test_values_are_those_of_the_columns(rows):
+    X, inner = rows.to_numpy(), Gaussian(lengthscale=[1.0, 2.0])
+    expected = inner(X[:, [2, 0]], X[:3, [2, 0]])
+    np.testing.assert_allclose(inner.on([2, 0])(X, X[:3]), expected)
     np.testing.assert_allclose(KERNEL(rows), NUMBERED(X))
 
 
@@ -117,9 +112,6 @@ def test_parameters_are_reached_by_name():
     assert dotsketch.Tanimoto().on([0]).nonnegative
 
 
-# -- kernels of a user -----------------------------------------------------------------------------
-
-
 class Laplacian(Kernel):
     """A general kernel: what `__call__` and `diag` give, and no parameters."""
 
@@ -165,9 +157,6 @@ def test_what_is_missing_is_said_by_name(X):
     assert ExactGPRegressor(NoSlope()).fit(X, X[:, 0]).score(X, X[:, 0]) > 0.9
 
 
-# -- kernels of scikit-learn, and functions --------------------------------------------------------
-
-
 @pytest.mark.parametrize("kernel", [1.5 * RBF(1.3), laplacian_kernel], ids=["kernel", "function"])
 def test_kernels_of_scikit_learn_in_nystrom_features(kernel, rng):
     X = rng.standard_normal((100, 3))
@@ -184,8 +173,6 @@ def test_kernels_of_scikit_learn_in_nystrom_features(kernel, rng):
 def test_functions_that_are_no_kernel_are_refused(X):
     with pytest.raises(ValueError, match=r"must return the Gram matrix \(n, m\)"):
         NystromFeatures(lambda A, B: A @ B.T[:, :1], n_components=3).fit(X)
-    with pytest.raises(TypeError, match="kernel must be a kernel of dotsketch"):
-        NystromFeatures("rbf").fit(X)
     rows = pytest.importorskip("torch").tensor(X, requires_grad=True)
     with pytest.raises(TypeError, match="computes with NumPy only"):
         NystromFeatures(RBF(), n_components=3, random_state=0).fit(X).transform(rows)

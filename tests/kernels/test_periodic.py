@@ -5,13 +5,7 @@ import pytest
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ExpSineSquared, WhiteKernel
 
-from dotsketch import (
-    ExactGPRegressor,
-    FeatureGPRegressor,
-    FourierFeatures,
-    Gaussian,
-    Periodic,
-)
+from dotsketch import ExactGPRegressor, FeatureGPRegressor, Gaussian, Periodic
 from dotsketch.metrics import mean_negative_log_likelihood
 
 
@@ -39,8 +33,6 @@ def test_parameters_without_meaning_are_refused(X):
         Periodic(lengthscale=-1.0)
     with pytest.raises(ValueError, match="period has 2 values for 5 features"):
         Periodic([1.0, 2.0])(X)
-    with pytest.raises(TypeError, match=r"kernels of the distance.* NystromFeatures every"):
-        FourierFeatures(Periodic()).fit(X)
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # of the peer

@@ -32,14 +32,6 @@ def test_values_are_the_definition(X, library):
             assert K[i, j] == pytest.approx(2 * expected, rel=1e-14)
 
 
-def test_binary_rows_have_the_jaccard_index():
-    X = fingerprints(binary=True)
-    for x, row in zip(X, Tanimoto()(X), strict=True):
-        for y, value in zip(X, row, strict=True):
-            both, either = np.sum((x > 0) & (y > 0)), np.sum((x > 0) | (y > 0))
-            assert value == pytest.approx(both / either)
-
-
 def test_zero_rows(library):
     X = np.zeros((3, 4))
     X[0, 1] = 2

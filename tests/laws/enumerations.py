@@ -97,10 +97,7 @@ def gaussian(sketch, d, reduced=True):
     roots = [math.sqrt(2) * np.exp(2j * np.pi * k / 3) for k in range(3)]
     law = [(1 / 2, 0j)] + [(1 / 6, z) for z in roots]
     return _rows(
-        sketch,
-        d,
-        vectors(law, d),
-        lambda z: GaussianWeights(np.stack([z.real, z.imag], axis=1)),
+        sketch, d, vectors(law, d), lambda z: GaussianWeights(np.stack([z.real, z.imag], axis=1))
     )
 
 

@@ -7,14 +7,18 @@ laws of the files `test_estimators_*.py`. `configurations` adds other options of
 import inspect
 
 import numpy as np
-from sklearn.base import is_classifier
+from sklearn.base import clone, is_classifier
+from sklearn.frozen import FrozenEstimator
 from sklearn.preprocessing import normalize
 
 import dotsketch
 from benchmarks.fuzz_subjects import default_kernels
 from dotsketch import (
     AutoFeatures,
+    ExactGPRegressor,
     Exponential,
+    FeatureGPClassifier,
+    FeatureGPRegressor,
     FourierFeatures,
     Gaussian,
     MaclaurinFeatures,
@@ -27,6 +31,7 @@ from dotsketch import (
     Tanimoto,
 )
 from dotsketch.features import FAMILIES, Study
+from dotsketch.gp import ConjugateGradients
 from dotsketch.planning import variants
 from dotsketch.projections import PROJECTIONS
 from dotsketch.sketches import SKETCHES
@@ -64,8 +69,9 @@ def configurations():
     per_column = Gaussian(lengthscale=np.arange(1.0, 6.0), variance=2.0)
     for output in ("real", "complex", "complex_to_real"):
         shared = {"output": output, "random_state": 0}
+        columns = {"n_components": 5 if output == "real" else 6, **shared}
         for sketch in SKETCHES:
-            yield PolynomialSketch(3, gamma=0.7, coef0=0.5, sketch=sketch, n_components=6, **shared)
+            yield PolynomialSketch(3, gamma=0.7, coef0=0.5, sketch=sketch, **columns)
         waves = {"n_components": 9 if output == "real" else 8, **shared}
         for projection in PROJECTIONS:
             yield FourierFeatures(per_column, projection=projection, **waves)
@@ -102,6 +108,23 @@ def gaussian_processes():
     return processes
 
 
+def with_options():
+    """Every Gaussian process, and those without arguments or with another way to be fitted."""
+    sketch = PolynomialSketch(3, coef0=1.0, n_components=COLUMNS, random_state=0)
+    waves = FourierFeatures(Gaussian(lengthscale=1.0), n_components=COLUMNS, random_state=0)
+    pairs = PolynomialSketch(2, coef0=1.0, n_components=8, output="complex", random_state=0)
+    return {
+        **gaussian_processes(),
+        "default": FeatureGPRegressor(),
+        "default, exact": ExactGPRegressor(),
+        "default, classes": FeatureGPClassifier(),
+        "searched": FeatureGPRegressor(waves, optimize=True),
+        "cg": FeatureGPRegressor(sketch, solver=ConjugateGradients(rank=4, n_samples=3)),
+        "complex": FeatureGPRegressor(pairs, posterior="complex"),
+        "warped": FeatureGPRegressor(waves, target_transform="auto", trend="linear"),
+    }
+
+
 FEATURE_MAPS = feature_maps()
 CONFIGURATIONS = list(configurations())
 # Families that are not among them, as plans propose them
@@ -109,7 +132,11 @@ LISTED = {"auto", *(features.family for features in CONFIGURATIONS)}
 OTHERS = [features for name, features in FEATURE_MAPS.items() if name not in LISTED]
 CONFIGURATIONS += OTHERS
 GAUSSIAN_PROCESSES = gaussian_processes()
+WITH_OPTIONS = with_options()
 ON_FEATURES = {n: gp for n, gp in GAUSSIAN_PROCESSES.items() if hasattr(gp, "features")}
+ADDITIVE = {name: gp for name, gp in ON_FEATURES.items() if hasattr(gp, "merge")}
+REGRESSORS = {n: gp for n, gp in GAUSSIAN_PROCESSES.items() if not is_classifier(gp)}
+CLASSIFIERS = {n: gp for n, gp in GAUSSIAN_PROCESSES.items() if is_classifier(gp)}
 
 
 def target_of(gp):
@@ -120,6 +147,11 @@ def fixed(gp):
     """The Gaussian process with its variances given: laws do not depend on a choice."""
     values = {"alpha": 0.01, "noise_variance": 0.1, "prior_variance": 2.0}
     return gp.set_params(**{name: v for name, v in values.items() if name in gp.get_params()})
+
+
+def frozen(gp):
+    """With features that are fitted once, as additions and merges need."""
+    return fixed(clone(gp).set_params(features=FrozenEstimator(clone(gp.features).fit(X))))
 
 
 def predictions(gp, rows=X_TEST):

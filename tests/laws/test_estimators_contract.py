@@ -155,3 +155,8 @@ def test_sparse_rows_have_the_features_of_dense_ones(features, dtype):
     np.testing.assert_allclose(Z, clone(features).fit(rows).transform(test_rows), **close)
     for other in (scipy.sparse.coo_array, scipy.sparse.csc_array):
         np.testing.assert_allclose(fitted.transform(other(test_rows)), Z, **close)
+    if fitted.design_.has_formula:
+        expected = fitted.variance(test_rows)
+        np.testing.assert_allclose(
+            fitted.variance(other(test_rows)), expected, rtol=1e-4, atol=1e-6
+        )

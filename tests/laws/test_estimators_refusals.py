@@ -42,6 +42,13 @@ def test_numbers_of_columns(features, number):
         clone(features).set_params(n_components=number).fit(X)
 
 
+@maps
+@pytest.mark.parametrize("n_jobs", ["2", 1.5, 0])
+def test_numbers_of_threads(features, n_jobs):
+    with pytest.raises(ValueError, match="n_jobs must be None or an integer other than 0; got"):
+        clone(features).set_params(n_jobs=n_jobs).fit(X).transform(X)
+
+
 @pytest.mark.parametrize("features", WITH_OUTPUT.values(), ids=WITH_OUTPUT)
 def test_outputs(features):
     with pytest.raises(ValueError, match=r"output must be one of .*; got 'imaginary'"):
@@ -82,11 +89,7 @@ def test_rows_that_are_no_numbers(features):
 PARAMETERS = [
     (FourierFeatures(Polynomial(2)), TypeError, r"Matern\(\); Maclaurin.*; got Polynomial"),
     (FourierFeatures(Periodic()), TypeError, r"kernels of the distance.* NystromFeatures every"),
-    (
-        FourierFeatures(Gaussian(), projection="srht"),
-        ValueError,
-        "projection must be one of",
-    ),
+    (FourierFeatures(Gaussian(), projection="srht"), ValueError, "projection must be one of"),
     (FourierFeatures(Gaussian(), norms="unit"), ValueError, "norms must be one of .*; got 'unit'"),
     (FourierFeatures(Gaussian(lengthscale=[1.0, 2.0])), ValueError, "lengthscale has 2 values"),
     (PositiveFeatures(Gaussian(lengthscale=[1.0, 2.0])), ValueError, "lengthscale has 2 values"),
@@ -114,7 +117,8 @@ PARAMETERS = [
         ValueError,
         'need allocation="optimal"',
     ),
-    (NystromFeatures(Gaussian(), landmarks="kmedoids"), ValueError, "must be one of 'auto'"),
+    (NystromFeatures(Gaussian(), landmarks="kmedoids"), ValueError, "rows, must be one of 'auto'"),
+    (NystromFeatures(Gaussian(), landmarks=X + np.nan), ValueError, "landmarks contains NaN"),
     *(
         (NystromFeatures(Gaussian(), n_components=4, n_landmarks=n), ValueError, "n_landmarks.*")
         for n in (3, 0.9, "all", True, -2, np.nan)
@@ -153,10 +157,18 @@ def test_parameters_to_which_no_gradient_flows(make):
         features.fit(X)
 
 
-def test_sparse_rows_of_zeros_have_no_direction():
+def test_a_trained_lengthscale_with_numpy_rows():
+    torch = pytest.importorskip("torch")
+    kernel = Gaussian(lengthscale=torch.tensor(1.0, requires_grad=True))
+    for call in (lambda: kernel(X), lambda: FourierFeatures(kernel).fit(X).transform(X)):
+        with pytest.raises(TypeError, match="give rows of torch, or the parameter without"):
+            call()
+
+
+def test_rows_of_zeros_have_no_direction(library):
     rows = np.where(np.arange(len(X))[:, None] == 3, 0.0, X)
     for normalize, message in ((True, "row of zeros"), (False, "need rows of unit norm")):
         features = SphericalFeatures(KERNEL, normalize=normalize, n_components=4).fit(X)
-        for kind in (np.asarray, sparse.csr_array):
+        for kind in (library.asarray, sparse.csr_array):
             with pytest.raises(ValueError, match=message):
                 features.transform(kind(rows))

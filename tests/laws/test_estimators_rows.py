@@ -2,9 +2,12 @@
 
 import numpy as np
 import pytest
+import sklearn.utils.validation
 from sklearn.base import clone
 
-from .subjects import FEATURE_MAPS, GAUSSIAN_PROCESSES, X_TEST, X, fixed, predictions, target_of
+from dotsketch import FeatureGPRegressor
+
+from .subjects import FEATURE_MAPS, GAUSSIAN_PROCESSES, X_TEST, X, fixed, predictions, target_of, y
 
 maps = pytest.mark.parametrize("features", FEATURE_MAPS.values(), ids=FEATURE_MAPS)
 processes = pytest.mark.parametrize("gp", GAUSSIAN_PROCESSES.values(), ids=GAUSSIAN_PROCESSES)
@@ -54,3 +57,31 @@ def test_predictions_of_rows_do_not_depend_on_other_rows(gp):
     else:
         alone = np.concatenate([predictions(fitted, x[None]) for x in X_TEST], axis=1)
     np.testing.assert_allclose(alone, predictions(fitted), rtol=1e-8, atol=1e-10)
+
+
+@pytest.fixture
+def scans(monkeypatch):
+    """The shapes of the arrays that scikit-learn looks through for NaN and infinity."""
+    found = []
+    original = sklearn.utils.validation._assert_all_finite
+
+    def counting(values, **options):
+        found.append(values.shape)
+        original(values, **options)
+
+    monkeypatch.setattr(sklearn.utils.validation, "_assert_all_finite", counting)
+    return found
+
+
+@maps
+def test_rows_are_looked_through_once(features, scans):
+    """By whom the user calls; a plain array needs none of scikit-learn's checks."""
+    gp = FeatureGPRegressor(clone(features), noise_variance=0.1).fit(X, y)
+    scans.clear()
+    expected = gp.predict(X_TEST)
+    assert scans == []
+    np.testing.assert_array_equal(gp.predict(X_TEST.tolist()), expected)
+    assert scans == [X_TEST.shape]
+    scans.clear()
+    gp.features_.transform(X_TEST.tolist())
+    assert scans == [X_TEST.shape]

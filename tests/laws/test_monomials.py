@@ -9,15 +9,8 @@ import numpy as np
 import pytest
 
 from dotsketch import MaclaurinFeatures, Polynomial, required_components
-from dotsketch.features.maclaurin import (
-    ExpansionMoments,
-    allocate,
-    evaluate,
-    expand,
-    solve,
-)
+from dotsketch.features.maclaurin import ExpansionMoments, allocate, evaluate, expand, solve
 from dotsketch.sketches import MonomialSketch, make_sketch
-from libraries import NAMES, Library
 
 SHAPES = [(1, 1), (1, 4), (2, 3), (3, 2), (3, 5), (4, 3), (7, 2), (5, 1)]  # degree, dimension
 
@@ -45,23 +38,6 @@ def test_the_kernel_is_exact(degree, d, field, packed):
     X = np.random.default_rng(1).standard_normal((4, d))
     Z = features(MonomialSketch.of(degree, d, field, bool(packed)), X)
     np.testing.assert_allclose((Z @ Z.conj().T).real, (X @ X.T) ** degree, rtol=1e-11, atol=1e-12)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_every_library_has_the_same_columns(name):
-    library = Library(name)
-    X = np.random.default_rng(2).standard_normal((5, 4)).astype(np.float32)
-    sketch = MonomialSketch.of(3, 4)
-    Z = library.numpy(features(sketch, library.asarray(X)))
-    np.testing.assert_allclose(Z, features(sketch, X), rtol=1e-6)
-
-
-def test_gradients_flow_to_the_rows():
-    torch = pytest.importorskip("torch")
-    X = torch.tensor([[0.5, -1.0, 2.0]], dtype=torch.float64, requires_grad=True)
-    (features(MonomialSketch.of(3, 3), X) ** 2).sum().backward()  # |x|⁶, of gradient 6 |x|⁴ x
-    expected = 6 * float((X.detach() ** 2).sum()) ** 2 * X.detach()
-    torch.testing.assert_close(X.grad, expected)
 
 
 @pytest.mark.parametrize(

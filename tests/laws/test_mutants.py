@@ -1,5 +1,6 @@
 """Wrong sketches and wrong formulas that the law suite must catch."""
 
+import copy
 import dataclasses
 
 import numpy as np
@@ -49,29 +50,33 @@ def test_one_permutation_for_all_degrees():
     assert_exact_laws(sketch, rows(3), enumerate_weights(sketch, 3))
 
 
-def test_wrong_fourth_moment():
-    class Mutant(GaussianSketch):
-        m4 = 2.0
+PLAIN = RademacherSketch(3, 2)
+WRONG = {
+    "fourth moment": (GaussianSketch(2, 1), {"m4": 2.0}, 2, "variance"),
+    "no pseudo-variance": (
+        RademacherSketch(2, 1, "complex"),
+        {"pseudo_variance": lambda self, pairs: 0 * pairs.dot},
+        2,
+        "pseudo-variance",
+    ),
+    "no covariance": (TensorSRHT(1, 2), {"block": lambda self, d: 1}, 3, "variance"),
+    "dimension not padded": (TensorSRHT(1, 2), {"block": lambda self, d: 3}, 3, "variance"),
+    "a plain product": (
+        RademacherTree(3, 2),
+        {"variance": lambda self, pairs: PLAIN.variance(pairs)},
+        1,
+        "variance",
+    ),
+    "no normalisation": (RademacherSketch(1, 2), {"scale": 1.0}, 2, "mean"),
+}
 
-    caught(Mutant(2, 1), 2, enumerate_weights(GaussianSketch(2, 1), 2), "variance")
 
-
-def test_dropped_pseudo_variance():
-    class Mutant(RademacherSketch):
-        def pseudo_variance(self, pairs):
-            return 0 * pairs.dot
-
-    sketch = RademacherSketch(2, 1, "complex")
-    caught(Mutant(2, 1, "complex"), 2, enumerate_weights(sketch, 2), "pseudo-variance")
-
-
-@pytest.mark.parametrize("block", [1, 3], ids=["no covariance", "dimension not padded"])
-def test_wrong_block_size(block):
-    class Mutant(TensorSRHT):
-        def block(self, dimension):
-            return block
-
-    caught(Mutant(1, 2), 3, enumerate_weights(TensorSRHT(1, 2), 3), "variance")
+@pytest.mark.parametrize("name", WRONG)
+def test_wrong_formulas(name):
+    sketch, changes, dimension, law = WRONG[name]
+    mutant = copy.copy(sketch)
+    object.__setattr__(mutant, "__class__", type("Mutant", (type(sketch),), changes))
+    caught(mutant, dimension, enumerate_weights(sketch, dimension), law)
 
 
 def test_balanced_hash_without_relabelling():
@@ -94,24 +99,6 @@ def test_tensor_sketch_with_an_even_number_of_buckets():
     right, wrong = (float(reference.tensor_sketch(x, y, 2, 2, g=g)) for g in (2, 1))
     assert right == pytest.approx(variance[0, 1], rel=1e-12)
     assert wrong != pytest.approx(variance[0, 1], rel=1e-2)
-
-
-def test_tree_with_the_formula_of_a_plain_product():
-    tree = RademacherTree(3, 2)
-    plain = RademacherSketch(3, 2)
-
-    class Mutant(RademacherTree):
-        def variance(self, pairs):
-            return plain.variance(pairs)
-
-    caught(Mutant(3, 2), 1, enumerate_weights(tree, 1), "variance")
-
-
-def test_lost_normalisation():
-    class Mutant(RademacherSketch):
-        scale = 1.0
-
-    caught(Mutant(1, 2), 2, enumerate_weights(RademacherSketch(1, 2), 2), "mean")
 
 
 def test_shared_weights_over_degrees_are_biased():

@@ -81,34 +81,14 @@ def test_chunks_are_the_definition(name, causal, length, chunk_size):
     mask[0, :1] = length > 1
     inputs, feature_map = data(length), make_map(name)
 
-    def compare(mask, normalize):
-        found = with_gradients(
-            lambda *x: functional.linear_attention(
-                *x,
-                feature_map=feature_map,
-                causal=causal,
-                chunk_size=chunk_size,
-                normalize=normalize,
-                key_padding_mask=mask,
-            ),
-            inputs,
+    for padding, normalize in ((None, True), (mask, True), (mask, False)):
+        options = {"causal": causal, "chunk_size": chunk_size, "normalize": normalize}
+        run = functools.partial(
+            functional.linear_attention, feature_map=feature_map, key_padding_mask=padding
         )
-        expected = with_gradients(
-            lambda *x: naive(
-                *x,
-                feature_map,
-                causal=causal,
-                mask=mask,
-                normalize=normalize,
-                chunk_size=chunk_size,
-            ),
-            inputs,
-        )
-        assert_same(found, expected)
-
-    compare(None, True)
-    compare(mask, True)
-    compare(mask, False)
+        found = with_gradients(functools.partial(run, **options), inputs)
+        definition = functools.partial(naive, feature_map=feature_map, mask=padding, **options)
+        assert_same(found, with_gradients(definition, inputs))
 
 
 @pytest.mark.parametrize("name", ["polynomial", "maclaurin", "function"])
@@ -274,12 +254,8 @@ def test_predicted_errors_are_of_the_norms_in_use():
 @pytest.mark.parametrize("qk_norm", [False, True])
 def test_multi_head_attention(feature_map, qk_norm):
     torch.manual_seed(0)
-    attention = nn.SketchAttention(
-        12, 3, feature_map=feature_map, num_features=64, causal=True, qk_norm=qk_norm, generator=0
-    )
-    other = nn.SketchAttention(
-        12, 3, feature_map=feature_map, num_features=64, causal=True, qk_norm=qk_norm, generator=1
-    )
+    options = {"feature_map": feature_map, "num_features": 64, "causal": True, "qk_norm": qk_norm}
+    attention, other = (nn.SketchAttention(12, 3, generator=k, **options) for k in (0, 1))
     x = torch.randn(2, 9, 12, generator=torch.Generator().manual_seed(0))
     output, state = attention(x, x, x)
     assert output.shape == x.shape
@@ -317,24 +293,18 @@ def test_normalised_queries_have_the_norm_of_the_map():
 def test_wrong_arguments_are_named():
     q, k, v = data(4)
     run = functools.partial(functional.linear_attention, feature_map=make_map("polynomial"))
-    with pytest.raises(ValueError, match="batch, time, heads, dim"):
-        run(q[0], k[0], v[0])
-    with pytest.raises(ValueError, match="must agree"):
-        run(q, k[:, :, :1], v)
-    with pytest.raises(ValueError, match="one key for every query"):
-        run(q[:, :2], k, v, causal=True)
-    with pytest.raises(ValueError, match="key_padding_mask must be"):
-        run(q, k, v, key_padding_mask=torch.ones(2, 4))
-    with pytest.raises(ValueError, match="must be even"):
-        nn.PolynomialMap(4, degree=3)
-    with pytest.raises(ValueError, match="method must be"):
-        nn.SoftmaxMap(4, method="other")
-    with pytest.raises(ValueError, match="multiple of num_heads"):
-        nn.SketchAttention(10, 3)
-    with pytest.raises(ValueError, match="feature_map must be"):
-        nn.SketchAttention(9, 3, feature_map="other")
-    attention = nn.SketchAttention(8, 2, feature_map="polynomial")
-    with pytest.raises(ValueError, match="need_weights"):
-        attention(torch.ones(1, 2, 8), need_weights=True)
-    with pytest.raises(ValueError, match="attn_mask"):
-        attention(torch.ones(1, 2, 8), attn_mask=torch.ones(2, 2))
+    attention, x = nn.SketchAttention(8, 2, feature_map="polynomial"), torch.ones(1, 2, 8)
+    for call, message in (
+        (lambda: run(q[0], k[0], v[0]), "batch, time, heads, dim"),
+        (lambda: run(q, k[:, :, :1], v), "must agree"),
+        (lambda: run(q[:, :2], k, v, causal=True), "one key for every query"),
+        (lambda: run(q, k, v, key_padding_mask=torch.ones(2, 4)), "key_padding_mask must be"),
+        (lambda: nn.PolynomialMap(4, degree=3), "must be even"),
+        (lambda: nn.SoftmaxMap(4, method="other"), "method must be"),
+        (lambda: nn.SketchAttention(10, 3), "multiple of num_heads"),
+        (lambda: nn.SketchAttention(9, 3, feature_map="other"), "feature_map must be"),
+        (lambda: attention(x, need_weights=True), "need_weights"),
+        (lambda: attention(x, attn_mask=torch.ones(2, 2)), "attn_mask"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            call()

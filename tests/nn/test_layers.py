@@ -5,46 +5,23 @@ import copy
 import numpy as np
 import pytest
 import scipy.sparse
+from sklearn.base import clone
 
 from dotsketch import (
-    AutoFeatures,
     FourierFeatures,
     Gaussian,
-    MaclaurinFeatures,
     NystromFeatures,
-    Polynomial,
-    PolynomialSketch,
-    PositiveFeatures,
-    SphericalFeatures,
 )
 from dotsketch.sketches import SKETCHES
+from laws import subjects
+from laws.subjects import CONFIGURATIONS, FEATURE_MAPS
 
 torch = pytest.importorskip("torch")
 nn = pytest.importorskip("dotsketch.nn")
 
 X = np.random.default_rng(0).standard_normal((30, 6)) / 3
 ROWS = torch.from_numpy(X)
-FITTED = [
-    PolynomialSketch(3, coef0=0.5, n_components=12, random_state=0),
-    PolynomialSketch(3, sketch="tree_srht", n_components=12, random_state=0),
-    PolynomialSketch(2, sketch="tensor_sketch", n_components=12, output="complex", random_state=0),
-    PolynomialSketch(
-        2, sketch="rademacher", weights="circle", n_components=12, output="complex", random_state=0
-    ),
-    MaclaurinFeatures(Gaussian(), n_components=40, allocation="sketched", random_state=0),
-    MaclaurinFeatures(
-        Gaussian(), n_components=40, allocation="sketched", output="complex_to_real", random_state=0
-    ),
-    MaclaurinFeatures(
-        Polynomial(3), mean_split=True, n_components=40, allocation="sketched", random_state=0
-    ),
-    FourierFeatures(Gaussian(), n_components=13, random_state=0),
-    FourierFeatures(Gaussian(), n_components=12, projection="sorf", random_state=0),
-    PositiveFeatures(Gaussian(), n_components=12, random_state=0),
-    SphericalFeatures(Polynomial(3), n_components=12, random_state=0),
-    NystromFeatures(Gaussian(), n_components=12, random_state=0),
-    AutoFeatures(Polynomial(2), n_components=12, random_state=0),
-]
+INPUTS = torch.from_numpy(subjects.X)  # of feature maps that are fitted
 
 
 def reference(layer, rows):
@@ -67,16 +44,17 @@ def test_a_sketch_layer_is_its_sketch(sketch, output):
     np.testing.assert_allclose(found.reshape(30, 10).numpy(), reference(layer, X), atol=1e-6)
 
 
-@pytest.mark.parametrize("features", FITTED, ids=str)
+@pytest.mark.filterwarnings("ignore:projection=.sorf. in:UserWarning")
+@pytest.mark.parametrize("features", [*CONFIGURATIONS, FEATURE_MAPS["auto"]], ids=str)
 def test_a_feature_layer_is_its_feature_map(features):
-    features = copy.deepcopy(features).fit(X)
+    features = clone(features).fit(subjects.X)
     layer = nn.FeatureLayer(features)
-    expected = features.transform(X)
-    np.testing.assert_allclose(layer(ROWS).numpy(), expected, rtol=1e-9, atol=1e-12)
-    found = layer(ROWS.float().reshape(3, 10, 6))
-    assert found.shape == (3, 10, expected.shape[1])
-    np.testing.assert_allclose(found.reshape(30, -1).numpy(), expected, rtol=1e-4, atol=1e-5)
-    rows = ROWS.clone().requires_grad_()
+    expected = features.transform(subjects.X)
+    np.testing.assert_allclose(layer(INPUTS).numpy(), expected, rtol=1e-9, atol=1e-12)
+    found = layer(INPUTS.float().reshape(4, 20, 5))
+    assert found.shape == (4, 20, expected.shape[1])
+    np.testing.assert_allclose(found.reshape(80, -1).numpy(), expected, rtol=1e-4, atol=1e-5)
+    rows = INPUTS.clone().requires_grad_()
     layer(rows).abs().sum().backward()
     assert torch.isfinite(rows.grad).all()
     assert rows.grad.abs().sum() > 0
@@ -93,22 +71,21 @@ def test_a_layer_of_sparse_landmarks_has_dense_ones():
     np.testing.assert_allclose(found, features.transform(rows), atol=1e-12)
 
 
-@pytest.mark.parametrize("features", FITTED, ids=str)
-def test_the_state_dict_holds_the_weights(features):
+@pytest.mark.parametrize("name", FEATURE_MAPS)
+def test_the_state_dict_holds_the_weights(name):
     """The layer of another draw becomes this one, and weights are drawn anew in place."""
-    first = nn.FeatureLayer(copy.deepcopy(features).fit(X))
-    second = nn.FeatureLayer(copy.deepcopy(features).set_params(random_state=1).fit(X))
-    if not isinstance(features, AutoFeatures):  # which may choose others
-        assert not torch.allclose(first(ROWS), second(ROWS))
+    first, second = (
+        nn.FeatureLayer(clone(FEATURE_MAPS[name]).set_params(random_state=seed).fit(subjects.X))
+        for seed in (0, 1)
+    )
+    if name != "auto":  # which may choose others
+        assert not torch.allclose(first(INPUTS), second(INPUTS))
         second.load_state_dict(first.state_dict())
-        torch.testing.assert_close(first(ROWS), second(ROWS))
-    before = first(ROWS)
+        torch.testing.assert_close(first(INPUTS), second(INPUTS))
+    before = first(INPUTS)
     names = sorted(first.state_dict())
-    if isinstance(features, (AutoFeatures, NystromFeatures)):
-        first.resample_(3, X)
-    else:
-        first.resample_(3)
-    assert not torch.allclose(first(ROWS), before)
+    first.resample_(3, *([subjects.X] if name in ("auto", "nystrom") else []))
+    assert not torch.allclose(first(INPUTS), before)
     assert sorted(first.state_dict()) == names
 
 
@@ -203,13 +180,13 @@ def test_transforms_of_functions():
 def test_wrong_arguments_are_named():
     with pytest.raises(ValueError, match="must have 6 entries"):
         nn.SketchLayer(6, 4)(torch.ones(2, 5))
-    with pytest.raises(ValueError, match="use 4"):
-        nn.SketchLayer(6, 3, output="complex_to_real")
-    with pytest.raises(ValueError, match="output must be"):
-        nn.SketchLayer(6, 3, output="other")
-    with pytest.raises(ValueError, match="gamma must be"):
-        nn.SketchLayer(6, 3, gamma=0.0)
-    with pytest.raises(ValueError, match="real weights"):
-        nn.SketchLayer(6, 4, output="complex", trainable=True, generator=0)
+    for options, message in (
+        ({"output": "complex_to_real"}, "use 4"),
+        ({"output": "other"}, "output must be"),
+        ({"gamma": 0.0}, "gamma must be"),
+        ({"output": "complex", "trainable": True}, "real weights"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            nn.SketchLayer(6, 3, **options)
     with pytest.raises(TypeError, match="feature map"):
         nn.FeatureLayer(torch.nn.Linear(2, 3))

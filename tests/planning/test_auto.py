@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
-
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -130,14 +128,6 @@ def test_a_tolerance_is_met_with_the_standard_error(X):
     assert "±" in auto.explain()
 
 
-def test_it_explains_itself(X):
-    auto = AutoFeatures(Gaussian(), n_components=50, random_state=0)
-    text = auto.fit(X).explain()
-    assert auto.chosen_.label in text
-    assert "relative error" in text
-    assert "Next family" in text
-
-
 def test_a_tolerance_takes_the_fewest_columns(X):
     options = {"candidates": ["maclaurin", "polynomial"], "random_state": 0, "n_pairs_sample": 400}
     X = X[:120]  # all pairs: no sampling
@@ -205,10 +195,7 @@ def test_one_seed_gives_one_choice(X):
     fits = [AutoFeatures(Gaussian(), n_components=30, random_state=3).fit(X) for _ in range(2)]
     assert lines(fits[0].plan_) == lines(fits[1].plan_)
     refitted = nystrom_condition(fits[0].features_, refitted=True)
-    Z = fits[0].transform(X)
-    assert_same_to_rounding(fits[1].transform(X), Z, condition=refitted)
-    copy = pickle.loads(pickle.dumps(fits[0]))
-    assert_same_to_rounding(copy.transform(X), Z, condition=nystrom_condition(copy.features_))
+    assert_same_to_rounding(fits[1].transform(X), fits[0].transform(X), condition=refitted)
     # the order in which candidates are asked does not matter
     names = ["nystrom", "maclaurin", "fourier"]
     plans = [

@@ -32,10 +32,7 @@ def test_plan_predicts_what_fitting_predicts(X):
     candidates = [
         MaclaurinFeatures(kernel),
         MaclaurinFeatures(
-            kernel,
-            sketch="balanced_tensor_sketch",
-            output="complex_to_real",
-            coefficients="fitted",
+            kernel, sketch="balanced_tensor_sketch", output="complex_to_real", coefficients="fitted"
         ),
         MaclaurinFeatures(kernel, sketch="rademacher", output="complex_to_real", mean_split=True),
     ]
@@ -133,22 +130,15 @@ def test_error_bound_formula_and_shapes():
 
 
 @pytest.mark.parametrize(
-    ("data", "error"),
-    [
-        ([[1.0, np.nan], [0.0, 1.0]], ValueError),
-        ([1.0, 2.0], ValueError),
-        ([["a", "b"], ["c", "d"]], ValueError),
-        (np.array([[1j, 2], [3, 4]]), ValueError),
-    ],
+    "data",
+    [[[1.0, np.nan], [0.0, 1.0]], [1.0, 2.0], [["a", "b"], ["c", "d"]], np.eye(2) * 1j],
     ids=["nan", "one dimension", "text", "complex"],
 )
-def test_bad_data_are_refused(data, error):
-    for call in (
-        lambda: plan(Gaussian(), data, n_components=5),
-        lambda: required_components(Gaussian(), data, tolerance=0.1),
-    ):
-        with pytest.raises(error):
-            call()
+def test_bad_data_are_refused(data):
+    with pytest.raises(ValueError, match=r".+"):
+        plan(Gaussian(), data, n_components=5)
+    with pytest.raises(ValueError, match=r".+"):
+        required_components(Gaussian(), data, tolerance=0.1)
 
 
 def test_lists_frames_sparse_rows_and_tensors_are_accepted(X):
@@ -178,8 +168,9 @@ def test_candidates_are_validated(X):
             plan(Polynomial(2), X, n_components=5, candidates=[MaclaurinFeatures(None, **bad)])
     with pytest.raises(ValueError, match="empty"):
         plan(Gaussian(), X, n_components=5, candidates=[])
-    with pytest.raises(TypeError, match="kernel"):
-        plan("rbf", X, n_components=5)
+    for kernel, rows in (("rbf", X), (np.ones((20, 3)), Gaussian())):
+        with pytest.raises(TypeError, match="kernel must be a kernel of dotsketch"):
+            plan(kernel, rows, n_components=8)
 
 
 def test_a_series_that_begins_beyond_max_degree_leaves_the_other_families():
@@ -217,8 +208,3 @@ def test_huge_bounds_are_refused():
         error_bound(x, np.ones(4), degree=2, epsilon=0.1)
     with pytest.raises(ValueError, match="NaN"):
         error_bound(x * np.nan, x, degree=2, epsilon=0.1)
-
-
-def test_swapped_arguments_are_named():
-    with pytest.raises(TypeError, match="kernel must be a kernel of dotsketch"):
-        plan(np.ones((20, 3)), Gaussian(), n_components=8)

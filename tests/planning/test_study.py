@@ -72,18 +72,13 @@ def test_landmarks_may_be_zero_and_kernels_may_not_overflow(X):
         MaclaurinFeatures(Polynomial(40), max_degree=40).expected_error(overflowing)
 
 
-# -- predictions are for fresh rows ---------------------------------------------------------------
-
-
 @pytest.mark.parametrize("n_components", [200, 199, 150])
 def test_landmarks_at_every_row_are_not_exact_on_fresh_rows(n_components):
     rng = np.random.default_rng(0)
     X, fresh = rng.standard_normal((200, 4)), rng.standard_normal((300, 4))
     kernel = Gaussian(lengthscale=1.0)
     row = predict_with(
-        NystromFeatures(kernel, n_landmarks=1.0),
-        Study(kernel, X, n_pairs_sample=500),
-        n_components,
+        NystromFeatures(kernel, n_landmarks=1.0), Study(kernel, X, n_pairs_sample=500), n_components
     )
     features = NystromFeatures(kernel, n_components=n_components, n_landmarks=1.0, random_state=0)
     Z, K = features.fit(X).transform(fresh), kernel(fresh)
@@ -141,9 +136,6 @@ def test_a_standard_error_is_the_jackknife():
     assert root_ratio(*dominated)[1] > 0.5
 
 
-# -- memory, laziness -----------------------------------------------------------------------------
-
-
 def test_wide_rows_are_fewer():
     wide = np.random.default_rng(0).standard_normal((200, 60_000)).astype(np.float32)
     candidates = [FourierFeatures(Gaussian(), projection="independent")]
@@ -168,15 +160,6 @@ def test_constructing_a_study_reads_and_draws_nothing():
     study = Study(Gaussian(), Unread(), random_state=rng)
     assert (study.n_rows, study.dimension) == (10, 3)
     assert rng.bit_generator.state == before
-
-
-def test_a_fit_that_fails_leaves_the_estimator_as_it_was(X):
-    features = NystromFeatures(Gaussian(lengthscale=1.0), n_components=10, random_state=0)
-    Z, before = features.fit(X[:50]).transform(X[:5]), dict(vars(features))
-    with pytest.raises(ValueError, match="more than n_samples"):
-        features.fit(X[:5, :2])
-    assert vars(features) == before
-    np.testing.assert_array_equal(features.transform(X[:5]), Z)
 
 
 def test_an_error_that_stands_in_few_rows_is_predicted():

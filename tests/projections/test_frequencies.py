@@ -5,7 +5,6 @@ import itertools
 import numpy as np
 import pytest
 from scipy import sparse, stats
-from scipy.integrate import quad
 from scipy.special import hyp1f1
 
 from dotsketch.projections import Frequencies
@@ -124,9 +123,6 @@ def test_bias_of_sorf_by_enumeration(p, bias, constant_bias):
     assert abs(constant - constant_bias) < 6e-5
 
 
-# -- the covariance of two orthogonal frequencies ----------------------------------------------
-
-
 @pytest.mark.parametrize("d", [2, 3, 5, 64, 1000])
 @pytest.mark.parametrize("t", [1e-7, 1e-3, 0.3, 2.0, 9.0, 60.0])
 def test_covariance_is_a_kummer_function(d, t):
@@ -143,30 +139,6 @@ def test_covariance_at_small_distance(d, sign):
     t = 1e-8
     np.testing.assert_allclose(
         orthogonal_covariance(t, d, sign=sign), -2 * t**2 / (d + 2), rtol=1e-6
-    )
-
-
-@pytest.mark.parametrize("length", [0.3, 1.0, 2.5])
-def test_covariance_in_the_plane_by_integration(length):
-    """d = 2: q₁ = (cos θ, sin θ), q₂ ⟂ q₁, Rayleigh norms; independent of the formula."""
-
-    def product(theta, one):
-        return one(length * np.cos(theta)) * one(length * np.sin(theta))
-
-    cosine = chi_mean_cosine(2)
-    mean = quad(lambda theta: product(theta, cosine), 0, np.pi / 2)[0] * 2 / np.pi
-    expected = mean - np.exp(-(length**2))
-    np.testing.assert_allclose(
-        orthogonal_covariance(length**2 / 2, 2, sign=-1), expected, atol=1e-10
-    )
-
-    def hyperbolic_cosine(v):  # E[cosh(R v)]; the mean of exp over ±ω₁, ±ω₂
-        return hyp1f1(1.0, 0.5, v**2 / 2)
-
-    mean = quad(lambda theta: product(theta, hyperbolic_cosine), 0, np.pi / 2)[0] * 2 / np.pi
-    expected = mean * np.exp(-(length**2)) - 1
-    np.testing.assert_allclose(
-        orthogonal_covariance(length**2 / 2, 2, sign=1), expected, atol=1e-10
     )
 
 

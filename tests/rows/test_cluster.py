@@ -8,16 +8,12 @@ import time
 import numpy as np
 import pytest
 
+from dask_rows import CHUNK, N, X, chunked, dask, dd, frame, y
 from dotsketch import Gaussian, NystromFeatures
 from dotsketch.rows import Rows, digest
 
-dask = pytest.importorskip("dask")
 distributed = pytest.importorskip("distributed", reason="needs distributed: pip install '.[dask]'")
-da = pytest.importorskip("dask.array")
-dd = pytest.importorskip("dask.dataframe")
-pandas = pytest.importorskip("pandas")
 
-N, CHUNK = 600, 20
 KNOWN = {"dtype": float, "meta": np.empty((0, 3))}  # so that Dask does not call functions to see
 
 # what distributed itself leaves behind when workers are killed or a cluster is closed
@@ -41,17 +37,10 @@ def client():
 
 
 @pytest.fixture(scope="module")
-def data():
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((N, 3))
-    return X, np.sin(X[:, 0]) + 0.1 * rng.standard_normal(N)
-
-
-@pytest.fixture(scope="module")
-def moments(data):
+def moments():
     """A fold of features, which are sent to the workers: ZᵀZ of every row."""
     features = NystromFeatures(Gaussian(lengthscale=2.0), n_components=12, random_state=0)
-    features = features.fit(data[0])
+    features = features.fit(X)
 
     def add(total, block, first):
         Z = features.transform(np.asarray(block[0]))
@@ -64,12 +53,8 @@ def moments(data):
     return fold
 
 
-def chunked(*columns):
-    return tuple(da.from_array(c, chunks=(CHUNK, *c.shape[1:])) for c in columns)
-
-
-def test_sums_have_the_bits_of_the_local_loop(client, data, moments):
-    lazily, local = Rows.of(*chunked(*data)), Rows.of(*data)
+def test_sums_have_the_bits_of_the_local_loop(client, moments):
+    lazily, local = Rows.of(*chunked(X, y)), Rows.of(X, y)
     np.testing.assert_array_equal(moments(lazily), moments(local))
     names = set(client.cluster.scheduler.task_prefixes)
     assert {"dotsketch-sums", "dotsketch-reduce"} <= names  # what the dashboard shows
@@ -81,7 +66,7 @@ def test_sums_have_the_bits_of_the_local_loop(client, data, moments):
 
 
 @pytest.mark.parametrize("memory", [1 << 20, 1], ids=["kept on the workers", "computed again"])
-def test_results_for_many_folds(client, data, memory):
+def test_results_for_many_folds(client, memory):
     def double(block):
         return 2 * block[0], block[1]
 
@@ -90,16 +75,14 @@ def test_results_for_many_folds(client, data, memory):
 
     lazily, local = (
         rows.mapped(double, block_rows=CHUNK, row_bytes=32, memory=memory)
-        for rows in (Rows.of(*chunked(*data)), Rows.of(*data))
+        for rows in (Rows.of(*chunked(X, y)), Rows.of(X, y))
     )
     for _ in range(3):
         total = lazily.fold(lambda: np.zeros((3, 3)), add)
         np.testing.assert_array_equal(total, local.fold(lambda: np.zeros((3, 3)), add))
 
 
-def test_data_frames_from_parquet_files(client, data, moments, tmp_path):
-    X, y = data
-    frame = pandas.DataFrame(X, columns=[*"abc"]).assign(y=y, other="text")
+def test_data_frames_from_parquet_files(client, moments, tmp_path):
     for k, part in enumerate(np.array_split(np.arange(N), 3)):
         frame.iloc[part].to_parquet(tmp_path / f"part{k}.parquet")
     lazily = dd.read_parquet(tmp_path)
@@ -108,9 +91,9 @@ def test_data_frames_from_parquet_files(client, data, moments, tmp_path):
     np.testing.assert_allclose(moments(rows), moments(Rows.of(X, y)), rtol=1e-9, atol=1e-9)
 
 
-def test_a_killed_worker_changes_nothing(client, data, moments):
+def test_a_killed_worker_changes_nothing(client, moments):
     """`kill -9` while partitions become sums: Dask computes again what is lost."""
-    X, y = chunked(*data)
+    rows, targets = chunked(X, y)
     prefixes = client.cluster.scheduler.task_prefixes
     victim = client.submit(os.getpid, pure=False).result()
 
@@ -129,14 +112,14 @@ def test_a_killed_worker_changes_nothing(client, data, moments):
 
     killer = threading.Thread(target=kill)
     killer.start()
-    total = moments(Rows.of(X.map_blocks(slow, **KNOWN), y))
+    total = moments(Rows.of(rows.map_blocks(slow, **KNOWN), targets))
     killer.join()
-    np.testing.assert_array_equal(total, moments(Rows.of(*data)))
+    np.testing.assert_array_equal(total, moments(Rows.of(X, y)))
     client.wait_for_workers(2, timeout=60)
 
 
-def test_errors_of_workers_come_to_the_client(client, data, moments):
-    X, y = chunked(*data)
+def test_errors_of_workers_come_to_the_client(client, moments):
+    rows, targets = chunked(X, y)
 
     def read(block, block_id=None):
         if block_id[0] == 7:
@@ -144,15 +127,15 @@ def test_errors_of_workers_come_to_the_client(client, data, moments):
         return block
 
     with pytest.raises(OSError, match="the disk went away"):
-        moments(Rows.of(X.map_blocks(read, **KNOWN), y))
-    broken = data[0].copy()
+        moments(Rows.of(rows.map_blocks(read, **KNOWN), targets))
+    broken = X.copy()
     broken[7 * CHUNK] = np.nan
     with pytest.raises(ValueError, match="NaN") as raised:
-        moments(Rows.of(*chunked(broken, data[1])))
+        moments(Rows.of(*chunked(broken, y)))
     assert "Partition 7 (counted from 0)" in raised.value.__notes__
 
 
-def test_a_worker_out_of_memory(client, data, moments, monkeypatch):
+def test_a_worker_out_of_memory(client, moments, monkeypatch):
     """The nanny ends a worker beyond its limit, as this task does it, wherever it runs."""
     monkeypatch.setattr(client.cluster.scheduler, "allowed_failures", 0)
 
@@ -161,7 +144,7 @@ def test_a_worker_out_of_memory(client, data, moments, monkeypatch):
             os.kill(os.getpid(), signal.SIGKILL)
         return block
 
-    X, y = chunked(*data)
+    rows, targets = chunked(X, y)
     with pytest.raises(distributed.KilledWorker, match=r"dotsketch-sums|die"):
-        moments(Rows.of(X.map_blocks(die, **KNOWN), y))
+        moments(Rows.of(rows.map_blocks(die, **KNOWN), targets))
     client.wait_for_workers(2, timeout=60)

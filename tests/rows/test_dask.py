@@ -8,34 +8,11 @@ import numpy as np
 import pytest
 import scipy.sparse
 
+from dask_rows import CHUNK, N, X, chunked, da, dask, data, dd, frame, pandas, y
 from dotsketch import FourierFeatures, Gaussian, MaclaurinFeatures, NystromFeatures, plan
 from dotsketch.rows import Checkpoint, Rows, digest, is_collection, lazy
 
-dask = pytest.importorskip("dask")
-da = pytest.importorskip("dask.array")
-dd = pytest.importorskip("dask.dataframe")
-pandas = pytest.importorskip("pandas")
 cloudpickle = pytest.importorskip("cloudpickle")
-
-N, CHUNK = 430, 10
-
-
-@pytest.fixture(scope="module")
-def data():
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((N, 3))
-    y = np.sin(X[:, 0]) + 0.1 * rng.standard_normal(N)
-    return X, y, np.where(y > 0.3, "high", np.where(y < -0.3, "low", "middle"))
-
-
-@pytest.fixture(scope="module")
-def frame(data):
-    X, y, labels = data
-    return pandas.DataFrame(X, columns=[*"abc"], index=0.5 * np.arange(N)).assign(y=y, z=labels)
-
-
-def chunked(*columns, rows=CHUNK):
-    return tuple(da.from_array(c, chunks=(rows, *c.shape[1:])) for c in columns)
 
 
 def product(total, block, first):
@@ -73,15 +50,13 @@ def test_partitions_are_added_as_the_local_loop_adds_groups(n):
 
 
 @pytest.mark.parametrize("scheduler", ["threads", "synchronous"])
-def test_sums_have_the_bits_of_the_local_loop(data, scheduler):
-    X, y, _ = data
+def test_sums_have_the_bits_of_the_local_loop(scheduler):
     with dask.config.set(scheduler=scheduler):
         total = folded(Rows.of(*chunked(X, y)))
     np.testing.assert_array_equal(total, folded(Rows.of(X, y)))
 
 
-def test_columns_with_other_chunks_and_columns_in_memory(data):
-    X, y, _ = data
+def test_columns_with_other_chunks_and_columns_in_memory():
     noise = np.linspace(0.1, 1, N)
     rows = Rows.of(da.from_array(X, chunks=(CHUNK, 2)), da.from_array(y, chunks=77), noise)
     np.testing.assert_array_equal(folded(rows), folded(Rows.of(X, y, noise)))
@@ -90,9 +65,8 @@ def test_columns_with_other_chunks_and_columns_in_memory(data):
     )
 
 
-def test_rows_of_weight_zero_are_left_out(data):
+def test_rows_of_weight_zero_are_left_out():
     """Blocks are those of the partitions; one partition has no rows at all."""
-    X, y, _ = data
     weights = (np.arange(N) % 3).astype(float)
     weights[50:60] = 0
     rows = Rows.of(*chunked(X, y), None, *chunked(weights))
@@ -107,7 +81,7 @@ def test_rows_of_weight_zero_are_left_out(data):
     assert rows.n_rows == first == np.count_nonzero(weights)
 
 
-def test_weights_are_counted_without_reading_the_rows(data):
+def test_weights_are_counted_without_reading_the_rows():
     def unread(block):
         raise AssertionError("the rows are read")
 
@@ -117,8 +91,7 @@ def test_weights_are_counted_without_reading_the_rows(data):
 
 
 @pytest.mark.parametrize("size", [1, 40, 429, 430, 1000])
-def test_samples_are_those_of_the_array(data, frame, size):
-    X, y, _ = data
+def test_samples_are_those_of_the_array(size):
     lazily = dd.from_pandas(frame, npartitions=7)
     expected = Rows.of(X, y).sample(size, np.random.default_rng(1))
     for rows in (Rows.of(*chunked(X, y)), Rows.of(lazily[[*"abc"]], lazily["y"])):
@@ -128,8 +101,7 @@ def test_samples_are_those_of_the_array(data, frame, size):
     assert not is_collection(drawn[0])
 
 
-def test_sparse_blocks(data):
-    X, y, _ = data
+def test_sparse_blocks():
     sparse = scipy.sparse.csr_matrix(np.where(X > 0, X, 0.0))
     blocks = da.from_array(sparse.toarray(), chunks=(CHUNK, 3)).map_blocks(scipy.sparse.csr_matrix)
 
@@ -144,7 +116,7 @@ def test_sparse_blocks(data):
 
 
 @pytest.mark.parametrize("kind", ["frames", "arrays"])
-def test_empty_and_uneven_partitions(data, frame, kind):
+def test_empty_and_uneven_partitions(kind):
     """Partitions of unknown lengths, from none of the rows to half of them."""
     lengths = [0, 200, 0, 0, 1, 2, 220, 0, 7]
     ends = np.cumsum(lengths)
@@ -165,7 +137,7 @@ def test_empty_and_uneven_partitions(data, frame, kind):
         np.testing.assert_array_equal(mine, expected)
 
 
-def test_frames_are_read_once_for_all_columns(frame):
+def test_frames_are_read_once_for_all_columns():
     reads = []
 
     def read(part):
@@ -181,7 +153,7 @@ def test_frames_are_read_once_for_all_columns(frame):
 
 
 @pytest.mark.parametrize("column", [0, 1])
-def test_an_error_names_the_partition(data, column):
+def test_an_error_names_the_partition(column):
     columns = [data[0].copy(), data[1].copy()]
     columns[column][123] = np.nan
 
@@ -195,8 +167,7 @@ def test_an_error_names_the_partition(data, column):
     assert raised.value.__notes__ == ["Partition 12 (counted from 0)"]
 
 
-def test_mistakes_are_explained(data, frame, tmp_path):
-    X, y, _ = data
+def test_mistakes_are_explained(tmp_path):
     rows, targets = chunked(X, y)
     with pytest.raises(ValueError, match=r"inconsistent numbers of samples: \[429, 430\]"):
         Rows.of(rows, targets[:-1])
@@ -210,7 +181,7 @@ def test_mistakes_are_explained(data, frame, tmp_path):
         Rows.of(empty[[*"abc"]], empty["y"]).sample(3, np.random.default_rng(0))
 
 
-def test_a_failing_read_ends_the_fold(data):
+def test_a_failing_read_ends_the_fold():
     def read(block):
         raise OSError("the disk went away")
 
@@ -220,8 +191,7 @@ def test_a_failing_read_ends_the_fold(data):
 
 
 @pytest.mark.parametrize("memory", [0, 1 << 20], ids=["computed again", "kept on the workers"])
-def test_results_for_many_folds(data, memory):
-    X, y, _ = data
+def test_results_for_many_folds(memory):
     calls = []
 
     def double(block):
@@ -241,13 +211,9 @@ def test_results_for_many_folds(data, memory):
     assert len(calls) == (once if memory else 4 * once)  # the lazy ones were kept at the start
 
 
-def test_digests_are_those_of_the_local_loop(data):
-    X, y, _ = data
+def test_digests_are_those_of_the_local_loop():
     assert digest(Rows.of(*chunked(X, y)), CHUNK) == digest(Rows.of(X, y), CHUNK)
     assert digest(Rows.of(*chunked(X, -y)), CHUNK) != digest(Rows.of(X, y), CHUNK)
-
-
-# -- lazy results ------------------------------------------------------------------------------
 
 
 def landmarks():
@@ -256,7 +222,7 @@ def landmarks():
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("output", ["real", "complex"])
-def test_transforms_know_columns_and_dtypes(data, dtype, output):
+def test_transforms_know_columns_and_dtypes(dtype, output):
     X = data[0].astype(dtype)
     rows = da.from_array(X, chunks=(100, 2))
     features = FourierFeatures(
@@ -271,7 +237,7 @@ def test_transforms_know_columns_and_dtypes(data, dtype, output):
         features.set_output(transform="pandas").transform(rows)
 
 
-def test_results_of_data_frames_keep_their_index(frame):
+def test_results_of_data_frames_keep_their_index():
     lazily = dd.from_pandas(frame, npartitions=4)
     inputs = lazily[[*"abc"]]
     features = landmarks().fit(inputs)
@@ -293,7 +259,7 @@ def test_results_of_data_frames_keep_their_index(frame):
 
 
 @pytest.mark.parametrize("kind", ["array", "frame"])
-def test_several_results_take_one_call(data, frame, kind):
+def test_several_results_take_one_call(kind):
     calls = []
 
     def function(X):
@@ -307,7 +273,7 @@ def test_several_results_take_one_call(data, frame, kind):
     assert len(calls) == 5
 
 
-def test_graphs_have_the_model_once(data):
+def test_graphs_have_the_model_once():
     rows = da.random.random((N, 3), chunks=(CHUNK, 3))
     [optimised] = dask.optimize(
         landmarks().set_params(n_components=60).fit(data[0]).transform(rows)
@@ -319,7 +285,7 @@ def test_graphs_have_the_model_once(data):
     assert all(len(cloudpickle.dumps(graph[key])) < size / 2 for key in graph if key != model)
 
 
-def test_features_and_plans_are_fitted_to_a_sample(data):
+def test_features_and_plans_are_fitted_to_a_sample():
     """At most 10,000 rows of a collection: all of these."""
     X, kernel = data[0], Gaussian(lengthscale=1.5)
     [rows] = chunked(X)
@@ -328,9 +294,6 @@ def test_features_and_plans_are_fitted_to_a_sample(data):
     np.testing.assert_array_equal(features.fit(rows).transform(X), expected)
     found, expected = (plan(kernel, given, n_components=8, random_state=0) for given in (rows, X))
     assert str(found) == str(expected)
-
-
-# -- messages ----------------------------------------------------------------------------------
 
 
 def unaligned(array):
@@ -343,7 +306,7 @@ def unaligned(array):
 
 
 @pytest.mark.parametrize("kind", ["array", "sparse", "frame"])
-def test_arrays_of_messages_are_moved_to_where_blas_takes_them(data, kind):
+def test_arrays_of_messages_are_moved_to_where_blas_takes_them(kind):
     """A message puts them anywhere; NumPy then multiplies without BLAS."""
 
     def misplaced(block):
@@ -369,7 +332,7 @@ def test_arrays_of_messages_are_moved_to_where_blas_takes_them(data, kind):
     assert Rows.of(X).fold(int, check, block_rows=CHUNK) == N // CHUNK
 
 
-def test_arrays_travel_within_pickles(data):
+def test_arrays_travel_within_pickles():
     """Buffers beside a pickle would be put anywhere."""
     [task] = dask.optimize(lazy(np.asarray, *chunked(data[0]), dtypes=[float], names=[[*"abc"]])[0])
     graph = dict(task.__dask_graph__())
@@ -397,6 +360,6 @@ def test_settings_of_distributed_survive_a_fold_without_it():
     subprocess.run([sys.executable, "-c", ALONE], check=True)
 
 
-def test_progress_is_shown(data, capsys):
+def test_progress_is_shown(capsys):
     folded(Rows.of(*chunked(*data[:2])), progress="rows")
     assert "100% Completed" in capsys.readouterr().out

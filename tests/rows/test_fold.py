@@ -112,39 +112,24 @@ def written(tmp_path):
     return columns, path
 
 
-@pytest.mark.parametrize("changed", range(4))
-def test_a_checkpoint_of_other_rows_is_refused(written, changed):
-    """X, targets, noise and weights: a change of any of them is noticed."""
-    columns, path = written
-    other = [column.copy() for column in columns]
-    other[changed][3] = 0.25
-    with pytest.raises(ValueError, match="was written for other rows"):
-        Rows.of(*other).fold(
-            Trace,
-            lambda trace, block, first: trace,
-            block_rows=1,
-            checkpoint=checkpoint(path, fingerprint=b"a"),
-        )
-
-
 @pytest.mark.parametrize(
-    ("options", "block_rows"),
-    [({"fingerprint": b"b"}, 1), ({"fingerprint": b"a"}, 2)],
+    ("n", "changed", "options", "block_rows", "message"),
+    [
+        # X, targets, noise and weights: a change of any of them is noticed
+        *((6, k, {"fingerprint": b"a"}, 1, "was written for other rows") for k in range(4)),
+        (6, None, {"fingerprint": b"b"}, 1, "belongs to another configuration"),
+        (6, None, {"fingerprint": b"a"}, 2, "belongs to another configuration"),
+        (4, None, {"fingerprint": b"a"}, 1, "has more rows than the data"),
+    ],
 )
-def test_a_checkpoint_of_another_configuration_is_refused(written, options, block_rows):
+def test_a_checkpoint_of_another_fold_is_refused(written, n, changed, options, block_rows, message):
     columns, path = written
-    with pytest.raises(ValueError, match="belongs to another configuration"):
-        Rows.of(*columns).fold(
-            Trace, add, block_rows=block_rows, checkpoint=checkpoint(path, **options)
-        )
-
-
-def test_a_checkpoint_with_more_rows_is_refused(written):
-    columns, path = written
-    with pytest.raises(ValueError, match="has more rows than the data"):
-        Rows.of(*(column[:4] for column in columns)).fold(
-            Trace, add, block_rows=1, checkpoint=checkpoint(path, fingerprint=b"a")
-        )
+    columns = [column[:n].copy() for column in columns]
+    if changed is not None:
+        columns[changed][3] = 0.25
+    state = checkpoint(path, **options)
+    with pytest.raises(ValueError, match=message):
+        Rows.of(*columns).fold(Trace, lambda t, *_: t, block_rows=block_rows, checkpoint=state)
 
 
 def test_files_that_are_not_checkpoints(tmp_path):
