@@ -9,6 +9,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.preprocessing import FunctionTransformer, PowerTransformer
 
 from dotsketch import (
+    ExactGPRegressor,
     FeatureGPRegressor,
     FourierFeatures,
     Gaussian,
@@ -17,9 +18,10 @@ from dotsketch import (
     load,
     save,
 )
-from dotsketch.gp import SufficientStatistics
+from dotsketch.gp import SufficientStatistics, best_kernel
 from dotsketch.gp.algebra import posterior_of_sums
-from dotsketch.gp.noise import Jackknife, LeftOut, Tails, best_tails, noise_of_x, tails_of_few
+from dotsketch.gp.exact import left_out_of_search
+from dotsketch.gp.noise import Jackknife, LeftOut, Tails, best_tails, noise_of_x
 
 ONE = np.ones(1)
 ZERO = np.zeros(1)
@@ -74,7 +76,7 @@ def test_jackknife_is_that_of_refits(small):
     Z, Y, noise, new = small
     posterior, new_noise = posterior_of(Z, Y, noise), 0.3
     rows = LeftOut.of(posterior, Z, Y, noise[:, None], False)
-    jackknife = Jackknife.of(Z, rows)
+    jackknife = Jackknife.of(Z, rows, rows)
     low, high = [], []
     for i in range(25):
         rest = np.arange(25) != i
@@ -126,21 +128,60 @@ def test_left_out_rows_choose_level_and_tails(rng):
     np.testing.assert_allclose(best, expected.sum(axis=1))
 
 
-def test_tails_of_few_rows():
-    """Student's t of n − γ degrees, whose squared scale is n / (n − γ)."""
-    few = best_tails(left_out_rows(np.ones((8, 2)), 1.0))
-    np.testing.assert_array_equal(few.degrees, [7.0, 7.0])
-    np.testing.assert_allclose(few.levels * (1 - 2 / few.degrees), 8 / 7)
-    assert tails_of_few(8, 1, 2.5).degrees == 5.5
-    many = tails_of_few(100, 1)
-    assert np.isinf(many.degrees)
-    assert many.levels == 1
+def test_tails_of_few_rows(rng):
+    """Student's t of n − 1 degrees; a new row is one of n + 1, of which 90 % are inside."""
+    residuals = rng.standard_normal((50, 1))
+    few = best_tails(left_out_rows(residuals, 1.0), is_few=True)
+    assert few.degrees == 49
+    reach = np.sqrt(few.levels[0]) * few.quantiles(np.array([0.95]))[0, 0]
+    np.testing.assert_allclose(reach, np.sort(np.abs(residuals[:, 0]))[45])  # ⌈0.9 · 51⌉ = 46
+    assert np.isinf(best_tails(left_out_rows(residuals, 1.0)).degrees)
+    tiny = best_tails(left_out_rows(np.ones((4, 2)), 1.0), is_few=True)
+    assert np.all(tiny.degrees == 3)
+    assert np.all(np.isfinite(tiny.levels))
 
 
-@pytest.mark.parametrize("n", [60, 500])
-def test_levels_change_no_means(n):
+def test_folds_are_fits_of_the_other_rows(rng):
+    """A search, variances and predictions of their own: those of exact processes."""
+    X, y = rows_of(constant, 40)
+    Y = np.stack([y, y[::-1]], axis=1)
+    rows = left_out_of_search(Gaussian(), X, Y, np.random.default_rng(3))
+    draws = np.random.default_rng(3)
+    for held in np.array_split(draws.permutation(40), 5):
+        rest = np.setdiff1d(np.arange(40), held)
+        targets = Y[rest] - Y[rest].mean(axis=0)
+        kernel = best_kernel(Gaussian(), X[rest], targets, rng=draws).kernel
+        gp = ExactGPRegressor(kernel, normalize_y="mean").fit(X[rest], Y[rest])
+        mean, std = gp.predict(X[held], return_std=True, include_noise=True)
+        np.testing.assert_allclose(rows.residuals[held], Y[held] - mean, atol=1e-9)
+        np.testing.assert_allclose(rows.deviations[held], std, rtol=1e-6)
+
+
+@pytest.mark.parametrize("model", [FeatureGPRegressor, ExactGPRegressor])
+def test_intervals_of_few_rows_hold_new_ones(model):
+    """Ten lengthscales that 60 rows have chosen fit these better than new rows."""
+    inside = {"auto": [], "chosen": []}
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        X, noise = rng.standard_normal((460, 10)), rng.standard_normal(460)
+        y = X[:, 0] + 0.5 * noise
+        gp = model(random_state=seed).fit(X[:60], y[:60])
+        low, high = gp.predict_interval(X[60:], 0.9).T
+        inside["auto"].append(np.mean((low <= y[60:]) & (y[60:] <= high)))
+        # the variances that the likelihood chose, without a level
+        levels, degrees = gp.outputs_.tails.levels[0], gp.outputs_.tails.degrees[0]
+        middle = (low + high) / 2
+        reach = (high - middle) / np.sqrt(levels)
+        reach *= 1.645 / gp.outputs_.tails.quantiles(np.array([0.95]))[0, 0]
+        inside["chosen"].append(np.mean(np.abs(y[60:] - middle) <= reach))
+        assert degrees <= 59
+    assert np.mean(inside["auto"]) > 0.86
+    assert np.mean(inside["chosen"]) < 0.82
+
+
+def test_levels_change_no_means():
     """The level is a factor of both variances; given ones have none."""
-    X, y = rows_of(heavy_tailed, n)
+    X, y = rows_of(heavy_tailed, 500)
     frozen = FrozenEstimator(features().fit(X))
     gp = FeatureGPRegressor(frozen).fit(X, y)
     plain = FeatureGPRegressor(frozen, noise_variance="constant").fit(X, y)
@@ -339,11 +380,11 @@ def test_a_constant_output_leaves_the_others_alone():
 
 
 def test_tails_of_few_rows_end_with_more_rows():
-    frozen = FrozenEstimator(features().fit(X))
-    gp = FeatureGPRegressor(frozen).partial_fit(X[:9], y_even[:9])
-    assert gp.outputs_.tails.degrees == 8
-    assert gp.partial_fit(X[9:20], y_even[9:20]).outputs_.tails.degrees == 19
-    gp.partial_fit(X[20:], y_even[20:])
+    X, y = rows_of(constant, 600)
+    gp = FeatureGPRegressor(30).partial_fit(X[:60], y[:60])
+    assert gp.outputs_.tails.degrees <= 59
+    assert gp.partial_fit(X[60:100], y[60:100]).outputs_.tails.degrees <= 59
+    gp.partial_fit(X[100:], y[100:])
     assert np.isinf(gp.outputs_.tails.degrees)
     assert gp.outputs_.tails.levels == 1
 

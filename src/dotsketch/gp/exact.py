@@ -34,11 +34,11 @@ from .class_search import best_class_kernel
 from .classes import ClassificationProcess, ClassTable, HeldOut
 from .columns import BLOCK_BYTES, default_kernel, input_scales
 from .dirichlet import DirichletLabels, best_labels
-from .noise import Noise, tails_of_few
+from .noise import LeftOut, Noise, best_tails
 from .outputs import NORMALIZATIONS, Outputs, chosen_variances
 from .packed import PackedFactor, PackedMatrix
 from .predictions import RegressionProcess
-from .search import Search, best_kernel, determined
+from .search import FIRST_ROWS, Search, best_kernel
 
 
 @stored
@@ -111,6 +111,39 @@ class ExactPosterior:
         squares = np.sum(Y * self.coefficients, axis=0)
         determinants = np.array([factor.log_determinant() for factor in self.factors])
         return float(np.sum(log_density(determinants, squares, len(Y))))
+
+
+def is_few(n: float) -> bool:
+    """Whether n rows are so few that a search fits them better than new ones."""
+    return 5 <= n <= FIRST_ROWS
+
+
+def left_out_of_search(
+    kernel: Any, X: Array, Y: np.ndarray, rng: np.random.Generator
+) -> LeftOut:  # (n, d), (n, m)
+    """Rows of five folds, predicted from the others by a kernel that is searched on these alone.
+
+    Rows that have chosen the parameters of a kernel are predicted better than new ones: where one
+    lengthscale for each of four inputs is searched, 90 % intervals that suit left-out rows hold
+    about 84, 85 and 88 % of new ones for 30, 100 and 200 rows.
+    """
+    order, parts = rng.permutation(len(Y)), []
+    for held in np.array_split(order, 5):
+        rest = np.setdiff1d(order, held)
+        means = Y[rest].mean(axis=0)
+        targets = Y[rest] - means
+        own = best_kernel(kernel, X[rest], targets, rng=rng).kernel
+        K = np.asarray(own(X[rest]), dtype=np.float64)
+        likelihood = likelihood_of_kernel(K, targets, None, np.ones(len(rest)))
+        noise, priors = likelihood.best_variances()
+        posterior = ExactPosterior.of(K, targets, np.broadcast_to(noise, targets.shape), priors)
+        cross = np.asarray(own(X[held], X[rest]), dtype=np.float64)
+        variances = np.asarray(own.diag(X[held]))[:, None] * priors + posterior.variance(cross)
+        residuals = Y[held] - means - posterior.mean(cross)
+        parts.append((residuals, np.maximum(variances, 0), np.broadcast_to(noise, residuals.shape)))
+    back = np.argsort(order)
+    residuals, variances, noise = (np.concatenate(p)[back] for p in zip(*parts, strict=True))
+    return LeftOut(residuals, variances, noise, noise, np.zeros(residuals.shape))
 
 
 @stored
@@ -200,12 +233,14 @@ class ExactGPRegressor(RegressionProcess):
             self.prior_variance,
             outputs,
         )
-        if noise is None and self.noise_variance == self.prior_variance == "auto":
+        is_free = noise is None and self.noise_variance == self.prior_variance == "auto"
+        if is_free and result is not None and is_few(len(Y)) and np.all(counts == 1):
             varies = ~outputs.constant
-            tails = tails_of_few(float(np.sum(counts)), int(np.sum(varies)), determined(result))
-            tails = tails.among(varies)
-            outputs = replace(outputs, tails=tails)
-            variances, priors = variances * tails.levels, priors * tails.levels
+            folds = left_out_of_search(
+                result.kernel, X, Y[:, varies], as_generator(self.random_state)
+            )
+            outputs = replace(outputs, tails=best_tails(folds, is_few=True).among(varies))
+            variances, priors = variances * outputs.tails.levels, priors * outputs.tails.levels
         by_output = np.broadcast_to(variances if noise is None else noise[:, None], Y.shape)
         posterior = ExactPosterior.of(K, Y, by_output / counts[:, None], priors)
         density = posterior.log_likelihood(Y) + log_density_of_copies(by_output, counts)

@@ -246,53 +246,40 @@ def _log_density(values: np.ndarray, degrees: Any) -> np.ndarray:
     return np.asarray(student.logpdf(values / unit, degrees) - np.log(unit))
 
 
-def tails_of_few(n_rows: float, m: int, n_determined: float = 1.0) -> Tails:
-    """Student's t with ν = n − γ degrees of freedom, but a Gaussian for many rows.
-
-    With σ² and s of a common factor whose prior is flat in logarithms, and γ parameters that the
-    rows determine, y has n − γ degrees of freedom. Its variance is that of the greatest likelihood
-    times n/ν, times ν/(ν − 2) for a t distribution.
-    """
-    if n_rows >= FEW_ROWS:
-        return Tails.gaussian(m)
-    degrees = max(n_rows - n_determined, 3.0)
-    return Tails(np.full(m, degrees), np.full(m, max(n_rows, degrees) / (degrees - 2)))
-
-
-def best_tails(rows: LeftOut, n_determined: float = 1.0) -> Tails:
-    """The level and the degrees of freedom of every output that suit the left-out rows best.
+def best_tails(rows: LeftOut, *, is_few: bool = False) -> Tails:
+    """The degrees of freedom and the level of every output that suit the left-out rows best.
 
     The marginal likelihood chooses a ratio of noise and prior variance, and a level by the mean
     square of all residuals: too high a level where few rows are far from the rest. Instead, 90 % of
     the left-out rows shall lie in their intervals of 90 %, with the degrees of freedom that make
     them most likely, unless this gains less than the information criterion of Schwarz asks for two
-    parameters. A level that is estimated from few rows has tails of its own: see `tails_of_few`.
+    parameters. If the rows are so few that their scale is uncertain (`is_few`), the level is that
+    of the left-out rows in any case, and n of them give y n − 1 degrees of freedom at most.
     """
-    n, m = rows.residuals.shape
-    if n < FEW_ROWS:
-        return tails_of_few(n, m, n_determined)
-    tails = Tails.gaussian(m)
-    for j, values in enumerate((rows.residuals / rows.deviations).T):
-        reach = float(np.quantile(np.abs(values), 0.9)) or 1.0
+    chosen = [_tails_of(values, is_few) for values in (rows.residuals / rows.deviations).T]
+    degrees, levels = np.array(chosen).reshape(-1, 2).T
+    return Tails(degrees.copy(), levels.copy())
 
-        def tails_at(logarithm: float, reach: float = reach) -> tuple[float, float]:
-            degrees = 2 + np.exp(logarithm)
-            return degrees, (reach / stdtrit(degrees, 0.95)) ** 2 / (1 - 2 / degrees)
 
-        def densities(logarithm: float, values: np.ndarray = values, at: Any = tails_at) -> Any:
-            degrees, level = at(logarithm)
-            return _log_density(values / np.sqrt(level), degrees) - np.log(level) / 2
+def _tails_of(values: np.ndarray, is_few: bool) -> tuple[float, float]:  # (n,)
+    """Degrees and level, from residuals of one output in standard deviations."""
+    n = len(values)
+    rank = min(int(np.ceil(0.9 * (n + 1))), n)  # a new row is one of n + 1: as in `Jackknife`
+    reach = float(np.sort(np.abs(values))[rank - 1]) or 1.0
 
-        # from 3 degrees, below which variances are hardly numbers, to 57, almost a Gaussian
-        best = minimize_scalar(
-            lambda logarithm, of=densities: -float(np.mean(of(logarithm))),
-            bounds=(0, 4),
-            method="bounded",
-        ).x
-        gain = float(np.sum(densities(best) - _log_density(values, np.inf)))
-        if gain > np.log(n):
-            tails.degrees[j], tails.levels[j] = tails_at(best)
-    return tails
+    def at(degrees: float) -> tuple[float, float, float]:
+        """The log density of all rows, and the tails."""
+        level = (reach / stdtrit(degrees, 0.95)) ** 2 / (1 - 2 / degrees)
+        density = _log_density(values / np.sqrt(level), degrees) - np.log(level) / 2
+        return float(np.sum(density)), degrees, level
+
+    gaussian = float(np.sum(_log_density(values, np.inf)))
+    usual = at(max(n - 1.0, 3.0)) if is_few else (gaussian, np.inf, 1.0)
+    # from 3 degrees, below which variances are hardly numbers, to 57, almost a Gaussian
+    end = minimize_scalar(lambda x: -at(2 + np.exp(x))[0], bounds=(0, 4), method="bounded").x
+    heavy = at(2 + np.exp(end))
+    is_heavy = heavy[1] < usual[1] and heavy[0] - usual[0] > np.log(n)
+    return heavy[1:] if is_heavy else usual[1:]
 
 
 # -- warped targets --------------------------------------------------------------------------------
@@ -399,13 +386,13 @@ class Jackknife:
     scores: Annotated[np.ndarray, array("f", "k", "m")]  # |r_i| in standard deviations of y
 
     @classmethod
-    def of(cls, Z: np.ndarray, rows: LeftOut, widening: float = 1.0) -> Jackknife:  # (k, D)
-        """From the columns of rows that are left out, whose residuals are widened."""
+    def of(cls, Z: np.ndarray, rows: LeftOut, judges: LeftOut) -> Jackknife:  # (k, D)
+        """From the columns of rows that are left out, and what their scores are taken from."""
         return cls(
             Z,
             rows.residuals / rows.learnt,
             (rows.learnt + rows.variances) / rows.learnt**2,
-            widening * np.abs(rows.residuals) / rows.deviations,
+            np.abs(judges.residuals) / judges.deviations,
         )
 
     def interval(

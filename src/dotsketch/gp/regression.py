@@ -42,6 +42,7 @@ from .conjugate_gradients import (
     chosen_solver,
     solve_by_passes,
 )
+from .exact import is_few, left_out_of_search
 from .noise import (
     FEW_ROWS,
     Jackknife,
@@ -56,12 +57,11 @@ from .noise import (
     is_better,
     is_gain,
     noise_of_x,
-    tails_of_few,
 )
 from .outputs import NORMALIZATIONS, Outputs, SampledFunctions, chosen_variances
 from .posterior import evaluate
 from .predictions import RegressionProcess
-from .search import Search, best_kernel, determined
+from .search import Search, best_kernel
 from .sums import SufficientStatistics
 
 CORRECTIONS = ("auto", "posterior", None)
@@ -92,9 +92,10 @@ class FeatureGPRegressor(RegressionProcess):
         likelihood, for every output. "varying" multiplies it by a function v(x) for predictions,
         which a second process on the same features learns from up to 10,000 random rows that are
         left out. One more pass weighs the rows by it, if they can be read again and left-out rows
-        are then more likely without greater errors. "auto" takes v(x), and tails heavier than a Gaussian's, where
-        the likelihood of left-out rows gains more than chance; the noise is constant for fewer than
-        100 rows, complex columns and "cg".
+        are then more likely without greater errors. "auto" takes v(x), and tails heavier than a
+        Gaussian's, where the likelihood of left-out rows gains more than chance; the noise is
+        constant for fewer than 100 rows, complex columns and "cg". Where up to 400 rows also choose
+        the kernel, five folds, each with a search of its own, choose the level of all variances.
     prior_variance : float or "auto", default="auto"
         Multiplies the kernel (which also has a variance); "auto" maximises the marginal
         likelihood, for every output. If y is constant, "auto" is 1 for both variances.
@@ -356,15 +357,21 @@ class FeatureGPRegressor(RegressionProcess):
             sums = partial(Model.sums, rows=training.rows, some=Y, path=path, verbose=self.verbose)
             again = sums if training.rows.repeatable else None
             solved, rows = self._with_noise_of_x(solved, rows, sampled, model, again)
-        n_determined = determined(begun.search)
-        if self._is_calibrated and not model.by_row:
-            tails = best_tails(sampled.new(rows), n_determined).among(sampled.varies)
-            solved, rows = solved.with_tails(tails), rows.at_level(tails.levels)
+        judges, overfits = rows, self._is_overfitted(begun, sampled)
+        if overfits:
+            Y_normal = solved.outputs.normal(sampled.rows.Y)
+            folds = left_out_of_search(model.columns.kernel, sampled.X, Y_normal, begun.rng)
+            v = rows.noise / solved.noise.variances
+            judges, sampled = folds._replace(noise=v * folds.noise), sampled._replace(n_new=None)
+        if overfits or (self._is_calibrated and not model.by_row and len(Y) >= FEW_ROWS):
+            tails = best_tails(sampled.new(judges), is_few=overfits).among(sampled.varies)
+            rows, judges = (part.at_level(tails.levels) for part in (rows, judges))
+            solved = solved.with_tails(tails)
         outputs = solved.outputs
         densities = rows.log_densities(outputs.tails) - float(np.sum(np.log(outputs.scales)))
         if warp is not None:
             densities = densities + np.sum(warp.log_slope(Y), axis=1)
-        values = solved.attributes("cholesky", sampled.jackknife(rows, n_determined))
+        values = solved.attributes("cholesky", sampled.jackknife(rows, judges))
         return {**shared, **values, "statistics_": solved.sums}, densities[: sampled.n_new]
 
     def _with_noise_of_x(
@@ -429,6 +436,19 @@ class FeatureGPRegressor(RegressionProcess):
         """Whether left-out rows choose the level of the variances."""
         is_free = self.noise_variance in ("auto", "varying")
         return is_free and isinstance(self.prior_variance, str)
+
+    def _is_overfitted(self, begun: Begun, sampled: Sampled) -> bool:
+        """Whether rows that are few have chosen all parameters, those of the kernel, too."""
+        is_searched = begun.search is not None and is_default(self.features)
+        _, _, by_row, counts = begun.sample
+        is_plain = self.trend is None and by_row is None and counts is None
+        return (
+            self._is_calibrated
+            and is_searched
+            and is_plain
+            and sampled.is_all
+            and is_few(len(sampled.rows.Y))
+        )
 
     def _may_vary(self, model: Model, n: int) -> bool:
         """Whether noise that depends on x is asked for, or may be tried."""
@@ -567,9 +587,8 @@ class FeatureGPRegressor(RegressionProcess):
             )
         if self._is_calibrated and not model.by_row:
             tails = self.outputs_.tails
-            if self.statistics_.n < FEW_ROWS:
-                varies, n_determined = ~solved.outputs.constant, determined(self.search_)
-                tails = tails_of_few(sums.n, int(np.sum(varies)), n_determined).among(varies)
+            if is_few(self.statistics_.n) and not is_few(sums.n):
+                tails = Tails.gaussian(len(tails.degrees))  # what few rows chose is not kept
             solved = solved.with_tails(tails)
         return assign(
             self,
@@ -734,14 +753,13 @@ class Sampled(NamedTuple):
     def weighted(self, weights: np.ndarray) -> Sampled:
         return self._replace(rows=self.rows._replace(weights=weights))
 
-    def jackknife(self, rows: LeftOut, n_determined: float) -> Jackknife | None:
+    def jackknife(self, rows: LeftOut, judges: LeftOut) -> Jackknife | None:
         """Left-out rows for intervals; none if rows have weights: w copies are left out singly."""
         if self.rows.counts is not None:
             return None
-        n, few = len(self.rows.Y), slice(min(self.n_new or JACKKNIFE_ROWS, JACKKNIFE_ROWS))
-        # rows are left out of the coefficients, but have taken part in the choice of the kernel
-        widening = np.sqrt(max(n / tails_of_few(n, 1, n_determined).degrees[0], 1.0))
-        return Jackknife.of(self.rows.Z[few], LeftOut(*(part[few] for part in rows)), widening)
+        few = slice(min(self.n_new or JACKKNIFE_ROWS, JACKKNIFE_ROWS))
+        left, scored = (LeftOut(*(part[few] for part in own)) for own in (rows, judges))
+        return Jackknife.of(self.rows.Z[few], left, scored)
 
 
 class Model(NamedTuple):

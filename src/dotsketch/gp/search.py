@@ -31,7 +31,6 @@ from .._support.stored import stored
 from .._support.threads import suited_blas_threads
 from ..kernels import Composite, Kernel
 from .algebra import evidence_of_kernel, evidence_of_landmarks
-from .noise import FEW_ROWS
 
 FIRST_ROWS, EXACT_ROWS = 400, 1000  # of steps 1 and 2: cubic time, some milliseconds each
 LANDMARKS, MANY_ROWS = 512, 8000  # of step 4: about a quarter of a second each
@@ -64,7 +63,6 @@ class Search:
 
     kernel: Kernel
     steps: tuple[SearchStep, ...]
-    n_determined: float = 1.0  # parameters that few rows determine, and not their prior
 
     @property
     def seconds(self) -> float:
@@ -233,16 +231,7 @@ def best_kernel(
                 starts += [(used, end), (used, shorter)]
         run("landmarks", starts, MANY_ROWS, 25, LANDMARKS)
         chosen = len(steps) - 1
-    n_determined = 1.0
-    if len(X) < FEW_ROWS:
-        used, end = ends[best]
-        n_determined = _n_determined(loss_of(used, len(X), None), end, len(X))
-    return Search(levelled(steps[chosen].kernel, X, float(level)), tuple(steps), n_determined)
-
-
-def determined(search: Search | None) -> float:
-    """The number of parameters that were chosen by few rows; the scale of y without a search."""
-    return 1.0 if search is None else search.n_determined
+    return Search(levelled(steps[chosen].kernel, X, float(level)), tuple(steps))
 
 
 def levelled(kernel: Any, X: Any, level: float) -> Any:
@@ -310,21 +299,6 @@ def _with_prior(loss: Loss, box: np.ndarray, n: int) -> Loss:
         return value + float(away @ (logarithms - box[:, 1])) / 2, gradient + away
 
     return with_prior
-
-
-def _n_determined(loss: Loss, end: np.ndarray, n: int) -> float:
-    """MacKay's number of well-determined parameters: Σ 1 − prior precision / posterior precision.
-
-    By differences of the gradient along every parameter; at least one, the scale of y.
-    """
-    step, total = 0.05, 0.0  # in logarithms: the loss is smooth at this scale
-    for k in range(len(end)):
-        away = np.zeros(len(end))
-        away[k] = step
-        rise = loss(end + away)[1][k] - loss(end - away)[1][k]
-        precision = max(n * rise / (2 * step), 0.1)  # 0.1 is that of the prior
-        total += 1 - 0.1 / precision
-    return max(total, 1.0)
 
 
 def _inside(start: np.ndarray, box: np.ndarray) -> np.ndarray:
