@@ -6,6 +6,7 @@ from scipy.sparse import csr_array
 from sklearn.datasets import load_digits
 
 from dotsketch import (
+    ExactGPClassifier,
     ExactGPRegressor,
     FeatureGPClassifier,
     FeatureGPRegressor,
@@ -64,11 +65,12 @@ def test_sparse_rows_stay_sparse():
     assert dense.score(X[:200], y[:200]) > 0.9
 
 
-def test_gradients_to_rows():
+@pytest.mark.parametrize("is_exact", [False, True])
+def test_gradients_to_rows(is_exact):
     """Mean, standard deviation, probabilities and functions are differentiable in torch and JAX."""
     torch = pytest.importorskip("torch")
     X, y = regression_data()
-    gp = FeatureGPRegressor().fit(X, y)
+    gp = (ExactGPRegressor() if is_exact else FeatureGPRegressor()).fit(X, y)
     rows = torch.tensor(X[:3] * 1.2, requires_grad=True)
 
     def both(rows):
@@ -77,10 +79,11 @@ def test_gradients_to_rows():
 
     assert torch.autograd.gradcheck(both, rows, atol=1e-4)
     np.testing.assert_allclose(both(rows).detach()[0], gp.predict(X[:3] * 1.2), rtol=1e-8)
-    classes = FeatureGPClassifier().fit(X, y > 5)
+    classes = (ExactGPClassifier() if is_exact else FeatureGPClassifier()).fit(X, y > 5)
     assert torch.autograd.gradcheck(classes.predict_proba, rows, atol=1e-4)
-    f = gp.sample_functions(2, random_state=0)
-    assert torch.autograd.gradcheck(f, rows, atol=1e-4)
+    if not is_exact:
+        f = gp.sample_functions(2, random_state=0)
+        assert torch.autograd.gradcheck(f, rows, atol=1e-4)
     jax = pytest.importorskip("jax")
 
     def value(x):
@@ -94,13 +97,14 @@ def test_gradients_to_rows():
 
 def test_gradients_that_would_be_lost_are_refused():
     torch = pytest.importorskip("torch")
+    from sklearn.gaussian_process.kernels import RBF
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
     features = make_pipeline(StandardScaler(), NystromFeatures(Gaussian(), n_components=20))
-    gp = FeatureGPRegressor(features).fit(X, y)
-    with pytest.raises(ValueError, match="gradients"):
-        gp.predict(torch.tensor(X, requires_grad=True))
+    for gp in (FeatureGPRegressor(features), ExactGPRegressor(RBF())):
+        with pytest.raises(ValueError, match="gradients"):
+            gp.fit(X, y).predict(torch.tensor(X, requires_grad=True))
 
 
 def test_outputs_have_their_own_noise():

@@ -14,7 +14,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from .._arrays import Array, as_generator, host
+from .._arrays import Array, as_generator, dense, double, host, is_foreign, like
 from .._support.parameters import check_positive, one_of, positive_integer
 from .._support.stored import array, stored
 from ..kernels import Kernel
@@ -37,6 +37,7 @@ from .dirichlet import DirichletLabels, best_labels
 from .noise import LeftOut, Noise, best_tails
 from .outputs import NORMALIZATIONS, Outputs, chosen_variances
 from .packed import PackedFactor, PackedMatrix
+from .posterior import evaluate, half_squares
 from .predictions import RegressionProcess
 from .search import FIRST_ROWS, Search, best_kernel
 
@@ -51,8 +52,16 @@ class ExactColumns:
     rows: Annotated[Any, array("f", "n", "d", sparse=True)]
     input_scales: Annotated[np.ndarray, array("f", "d")]
 
-    def __call__(self, X: Any) -> np.ndarray:  # (n*, d) -> (n*, n)
-        return np.asarray(self.kernel(host(X).astype(np.float64), self.rows), dtype=np.float64)
+    def __call__(self, X: Any) -> Any:  # (n*, d) -> (n*, n)
+        if not is_foreign(X):
+            return np.asarray(self.kernel(X.astype(np.float64), self.rows), dtype=np.float64)
+        if not isinstance(self.kernel, Kernel):
+            raise ValueError(
+                f"{self.kernel!r} computes with NumPy only, so gradients to rows of another array "
+                "library would be lost: give NumPy rows, or a kernel of this library."
+            )
+        X = double(X)
+        return self.kernel(X, like(dense(self.rows), X))
 
     @property
     def n_columns(self) -> int:
@@ -65,12 +74,13 @@ class ExactColumns:
 
     def added_variance(
         self, X: Any, Z: Any, correction: Any, usual: float, priors: np.ndarray
-    ) -> np.ndarray:  # -> (n*, m)
+    ) -> Any:  # -> (n*, m)
         """s k(x, x): the variance of the posterior is what is subtracted from it."""
-        return np.asarray(self.kernel.diag(host(X).astype(np.float64)))[:, None] * priors
+        prior = self.kernel.diag(double(X) if is_foreign(X) else X.astype(np.float64))
+        return prior[:, None] * like(priors, prior)
 
     def covariance(self, X: Any) -> np.ndarray:  # (n*, d) -> (n*, n*)
-        return np.asarray(self.kernel(host(X).astype(np.float64)), dtype=np.float64)
+        return np.asarray(self.kernel(X.astype(np.float64)), dtype=np.float64)
 
 
 @stored
@@ -94,13 +104,13 @@ class ExactPosterior:
             coefficients.append(factors[-1].solve(y[:, None]))
         return cls(np.hstack(coefficients), tuple(factors), np.array(priors, dtype=np.float64))
 
-    def mean(self, cross: np.ndarray) -> np.ndarray:  # k(x, X) (n*, n) -> (n*, m)
-        return cross @ (self.coefficients * self.prior_variances)
+    def mean(self, cross: Any) -> Any:  # k(x, X) (n*, n) -> (n*, m)
+        return evaluate(cross, self.coefficients * self.prior_variances)
 
-    def variance(self, cross: np.ndarray) -> np.ndarray:  # (n*, n) -> (n*, m)
+    def variance(self, cross: Any) -> Any:  # (n*, n) -> (n*, m)
         """−s² |L⁻¹ k(X, x)|²: what the training rows take away from s k(x, x)."""
-        squares = [factor.half_squares(cross) for factor in self.factors]
-        return -np.stack(squares, axis=1) * self.prior_variances**2
+        squares = half_squares(self.factors, cross)
+        return squares * like(-(self.prior_variances**2), squares)
 
     def covariance(self, cross: np.ndarray) -> np.ndarray:  # (n*, n) -> (n*, n*, m)
         """The same for pairs of rows."""

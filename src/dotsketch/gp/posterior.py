@@ -6,6 +6,7 @@ data. A `Posterior` is their distribution.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -47,15 +48,10 @@ class Posterior:
         In single precision for features of single precision: the rounding of the features has an
         effect of the same order.
         """
-        if is_foreign(Z):
-            xp, priors = namespace(Z), self.prior_variances.tolist()
-            squares = xp.stack([_foreign_squares(factor, Z) for factor in self.factors], axis=1)
-            return xp.stack(
-                [s * squares[:, k] for s, k in zip(priors, self.owners.tolist(), strict=True)],
-                axis=1,
-            )
-        squares = np.stack([factor.half_squares(Z) for factor in self.factors], axis=1)
-        return squares[:, self.owners] * self.prior_variances
+        squares = half_squares(self.factors, Z)
+        xp = namespace(squares)
+        own = xp.take(squares, like(self.owners, squares), axis=1)
+        return own * like(self.prior_variances, own)
 
     def covariance(
         self, Z: np.ndarray, other: np.ndarray | None = None
@@ -100,6 +96,12 @@ def evaluate(Z: Any, coefficients: np.ndarray) -> Any:  # (n, D), (D, ...) -> (n
     if np.iscomplexobj(Z):
         values = values + Z.imag @ flat.imag
     return values.reshape(len(Z), *coefficients.shape[1:])
+
+
+def half_squares(factors: Sequence[PackedFactor], Z: Any) -> Any:  # (n, D) -> (n, factors)
+    """|L⁻¹ z|² for factors L and rows z of Z, in the array library of Z."""
+    square = _foreign_squares if is_foreign(Z) else PackedFactor.half_squares
+    return namespace(Z).stack([square(factor, Z) for factor in factors], axis=1)
 
 
 def _foreign_squares(factor: PackedFactor, Z: Array) -> Array:  # (n, D) -> (n,)
