@@ -245,11 +245,10 @@ class ExactGPRegressor(RegressionProcess):
         )
         is_free = noise is None and self.noise_variance == self.prior_variance == "auto"
         if is_free and result is not None and is_few(len(Y)) and np.all(counts == 1):
+            folds = left_out_of_search(result.kernel, X, Y, as_generator(self.random_state))
             varies = ~outputs.constant
-            folds = left_out_of_search(
-                result.kernel, X, Y[:, varies], as_generator(self.random_state)
-            )
-            outputs = replace(outputs, tails=best_tails(folds, is_few=True).among(varies))
+            tails = best_tails(folds.of_outputs(varies), is_few=True).among(varies)
+            outputs = replace(outputs, tails=tails)
             variances, priors = variances * outputs.tails.levels, priors * outputs.tails.levels
         by_output = np.broadcast_to(variances if noise is None else noise[:, None], Y.shape)
         posterior = ExactPosterior.of(K, Y, by_output / counts[:, None], priors)

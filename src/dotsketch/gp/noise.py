@@ -253,8 +253,8 @@ def best_tails(rows: LeftOut, *, is_few: bool = False) -> Tails:
     square of all residuals: too high a level where few rows are far from the rest. Instead, 90 % of
     the left-out rows shall lie in their intervals of 90 %, with the degrees of freedom that make
     them most likely, unless this gains less than the information criterion of Schwarz asks for two
-    parameters. If the rows are so few that their scale is uncertain (`is_few`), the level is that
-    of the left-out rows in any case, and n of them give y n − 1 degrees of freedom at most.
+    parameters. If the rows are so few that their scale is uncertain (`is_few`), n of them give y
+    n − 1 degrees of freedom at most, and a level above one is taken in any case.
     """
     chosen = [_tails_of(values, is_few) for values in (rows.residuals / rows.deviations).T]
     degrees, levels = np.array(chosen).reshape(-1, 2).T
@@ -278,8 +278,9 @@ def _tails_of(values: np.ndarray, is_few: bool) -> tuple[float, float]:  # (n,)
     # from 3 degrees, below which variances are hardly numbers, to 57, almost a Gaussian
     end = minimize_scalar(lambda x: -at(2 + np.exp(x))[0], bounds=(0, 4), method="bounded").x
     heavy = at(2 + np.exp(end))
-    is_heavy = heavy[1] < usual[1] and heavy[0] - usual[0] > np.log(n)
-    return heavy[1:] if is_heavy else usual[1:]
+    if heavy[1] < usual[1] and heavy[0] - usual[0] > np.log(n):
+        return heavy[1:]
+    return usual[1], max(usual[2], 1.0)  # few rows, or copies of rows, do not narrow intervals
 
 
 # -- warped targets --------------------------------------------------------------------------------
