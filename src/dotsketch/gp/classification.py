@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import Any
 
@@ -21,6 +22,7 @@ from .softmax import SEARCH_ROWS, LabelledBlock, chosen_prior, mode, moment_of
 
 
 @stored
+@dataclass(eq=False, repr=False)
 class FeatureGPClassifier(ClassificationProcess):
     """Gaussian process classification with the kernel of a feature map.
 
@@ -71,23 +73,13 @@ class FeatureGPClassifier(ClassificationProcess):
     array([[1., 0., 0.]])
     """
 
-    def __init__(
-        self,
-        features: Any = "auto",
-        *,
-        prior_variance: float | str = "auto",
-        class_weight: Any = None,
-        optimize: bool | str = "auto",
-        random_state: Any = 0,
-        verbose: bool = False,
-    ):
-        self.features = features
-        self.prior_variance = prior_variance
-        self.class_weight = class_weight
-        self.optimize = optimize
-        self.random_state = random_state
-        self.verbose = verbose
-
+    features: Any = "auto"
+    _: KW_ONLY
+    prior_variance: float | str = "auto"
+    class_weight: Any = None
+    optimize: bool | str = "auto"
+    random_state: Any = 0
+    verbose: bool = False
     sample_functions = sample_functions
 
     def fit(

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from typing import Annotated, Any
 
@@ -235,6 +235,7 @@ def best_labels(
 
 
 @stored
+@dataclass(eq=False, repr=False)
 class DirichletGPClassifier(ClassificationProcess):
     """Gaussian process classification by Dirichlet labels: the paper's classifier, in one pass.
 
@@ -288,29 +289,16 @@ class DirichletGPClassifier(ClassificationProcess):
     True
     """
 
-    def __init__(
-        self,
-        features: Any = "auto",
-        *,
-        alpha: float | str = "auto",
-        prior_variance: float | str = "auto",
-        posterior: str = "real",
-        variance_correction: str | None = "auto",
-        class_weight: Any = None,
-        optimize: bool | str = "auto",
-        random_state: Any = 0,
-        verbose: bool = False,
-    ):
-        self.features = features
-        self.alpha = alpha
-        self.prior_variance = prior_variance
-        self.posterior = posterior
-        self.variance_correction = variance_correction
-        self.class_weight = class_weight
-        self.optimize = optimize
-        self.random_state = random_state
-        self.verbose = verbose
-
+    features: Any = "auto"
+    _: KW_ONLY
+    alpha: float | str = "auto"
+    prior_variance: float | str = "auto"
+    posterior: str = "real"
+    variance_correction: str | None = "auto"
+    class_weight: Any = None
+    optimize: bool | str = "auto"
+    random_state: Any = 0
+    verbose: bool = False
     sample_functions = sample_functions
 
     def fit(

@@ -6,7 +6,7 @@ with all training rows. Memory grows with n² and time with n³, so a few thousa
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from typing import Annotated, Any
 
@@ -157,6 +157,7 @@ def left_out_of_search(
 
 
 @stored
+@dataclass(eq=False, repr=False)
 class ExactGPRegressor(RegressionProcess):
     """Exact Gaussian process regression.
 
@@ -190,24 +191,14 @@ class ExactGPRegressor(RegressionProcess):
     array([1.])
     """
 
-    def __init__(
-        self,
-        kernel: Any = "auto",
-        *,
-        noise_variance: float | str = "auto",
-        prior_variance: float | str = "auto",
-        normalize_y: str | None = "standard",
-        optimize: bool | str = "auto",
-        random_state: Any = 0,
-        verbose: bool = False,
-    ):
-        self.kernel = kernel
-        self.noise_variance = noise_variance
-        self.prior_variance = prior_variance
-        self.normalize_y = normalize_y
-        self.optimize = optimize
-        self.random_state = random_state
-        self.verbose = verbose
+    kernel: Any = "auto"
+    _: KW_ONLY
+    noise_variance: float | str = "auto"
+    prior_variance: float | str = "auto"
+    normalize_y: str | None = "standard"
+    optimize: bool | str = "auto"
+    random_state: Any = 0
+    verbose: bool = False
 
     def fit(
         self, X: Any, y: Any = None, sample_weight: Any = None, *, noise_variance: Any = None
@@ -311,6 +302,7 @@ class ExactGPRegressor(RegressionProcess):
 
 
 @stored
+@dataclass(eq=False, repr=False)
 class ExactGPClassifier(ClassificationProcess):
     """Exact Gaussian process classification by Dirichlet labels, one factorisation for every class.
 
@@ -329,24 +321,14 @@ class ExactGPClassifier(ClassificationProcess):
     True
     """
 
-    def __init__(
-        self,
-        kernel: Any = "auto",
-        *,
-        alpha: float | str = "auto",
-        prior_variance: float | str = "auto",
-        class_weight: Any = None,
-        optimize: bool | str = "auto",
-        random_state: Any = 0,
-        verbose: bool = False,
-    ):
-        self.kernel = kernel
-        self.alpha = alpha
-        self.prior_variance = prior_variance
-        self.class_weight = class_weight
-        self.optimize = optimize
-        self.random_state = random_state
-        self.verbose = verbose
+    kernel: Any = "auto"
+    _: KW_ONLY
+    alpha: float | str = "auto"
+    prior_variance: float | str = "auto"
+    class_weight: Any = None
+    optimize: bool | str = "auto"
+    random_state: Any = 0
+    verbose: bool = False
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> ExactGPClassifier:
         """Fit to X (n, d) and labels y (n,); see `DirichletGPClassifier`."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._arrays import host, is_foreign
 from .._support.parameters import one_of
+from .._support.stored import array
 from ..rows import is_collection, lazy
 from .base import (
     column_blocks,
@@ -40,6 +41,7 @@ class RegressionProcess(RegressorMixin, MultiOutputMixin, BaseEstimator):
     noise_: Noise
     outputs_: Outputs
     jackknife_: Jackknife | None
+    residuals_: Annotated[np.ndarray, array("f", "iterations")]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
-from typing import Annotated, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from .._arrays import as_generator, host
 from .._support.parameters import check_positive, one_of, positive_integer
-from .._support.stored import array, stored
+from .._support.stored import stored
 from .._support.threads import suited_blas_threads
 from ..rows import Block, Checkpoint, Rows, fingerprint, split_target
 from .algebra import likelihood_of_kernel, likelihood_of_sums, log_evidence, posterior_of_sums
@@ -70,6 +70,7 @@ JACKKNIFE_ROWS = 1000  # left out for intervals: their coverage has a standard e
 
 
 @stored
+@dataclass(eq=False, repr=False)
 class FeatureGPRegressor(RegressionProcess):
     """Gaussian process regression with the kernel of a feature map, in one pass over the rows.
 
@@ -181,37 +182,19 @@ class FeatureGPRegressor(RegressionProcess):
     (True, True)
     """
 
-    residuals_: Annotated[np.ndarray, array("f", "iterations")]
-
-    def __init__(
-        self,
-        features: Any = "auto",
-        *,
-        noise_variance: float | str = "auto",
-        prior_variance: float | str = "auto",
-        posterior: str = "real",
-        variance_correction: str | None = "auto",
-        normalize_y: str | None = "standard",
-        target_transform: Any = None,
-        trend: str | None = None,
-        solver: Any = "auto",
-        optimize: bool | str = "auto",
-        random_state: Any = 0,
-        verbose: bool = False,
-    ):
-        self.features = features
-        self.noise_variance = noise_variance
-        self.prior_variance = prior_variance
-        self.posterior = posterior
-        self.variance_correction = variance_correction
-        self.normalize_y = normalize_y
-        self.target_transform = target_transform
-        self.trend = trend
-        self.solver = solver
-        self.optimize = optimize
-        self.random_state = random_state
-        self.verbose = verbose
-
+    features: Any = "auto"
+    _: KW_ONLY
+    noise_variance: float | str = "auto"
+    prior_variance: float | str = "auto"
+    posterior: str = "real"
+    variance_correction: str | None = "auto"
+    normalize_y: str | None = "standard"
+    target_transform: Any = None
+    trend: str | None = None
+    solver: Any = "auto"
+    optimize: bool | str = "auto"
+    random_state: Any = 0
+    verbose: bool = False
     # -- fit ---------------------------------------------------------------------------------------
 
     def fit(
