@@ -47,11 +47,8 @@ def test_losses_have_the_derivatives_of_their_values(kernel, by_row, outputs):
     noise = np.linspace(0.05, 0.2, 25) if by_row else None
     point = kernel.logarithms if by_row else np.append(kernel.logarithms, np.log(0.1))
     box = np.stack([point - 3, point + 0.3, point + 3], axis=1)
-    for loss in (
-        search._exact_loss(kernel, X, Y, noise),
-        search._landmark_loss(X[:9], kernel, X, Y, noise),
-    ):
-        full = search._with_prior(loss, box, 25)
+    for landmarks in (None, X[:9]):
+        full = search._loss_of(kernel, box, X, Y, noise, landmarks)
         value, gradient = full(point)
         numeric = approx_fprime(point, lambda x, full=full: full(x)[0], 1e-6)
         np.testing.assert_allclose(gradient, numeric, rtol=1e-3, atol=1e-5)
@@ -62,12 +59,13 @@ def test_losses_are_those_of_the_processes():
     X, y = regression_data()
     kernel = Gaussian(lengthscale=1.5)
     point = np.append(kernel.logarithms, np.log(0.1))
+    box = np.stack(3 * [point], axis=1)  # the prior is zero at its typical values
     exact = ExactGPRegressor(kernel, noise_variance=0.1, prior_variance=1.0, normalize_y=None)
-    value, _ = search._exact_loss(kernel, X, y[:, None], None)(point)
+    value, _ = search._loss_of(kernel, box, X, y[:, None], None)(point)
     assert value == pytest.approx(-exact.fit(X, y).log_marginal_likelihood() / 60)
     landmarks = NystromFeatures(kernel, n_components=9, landmarks=X[:9])
     gp = FeatureGPRegressor(landmarks, noise_variance=0.1, prior_variance=1.0, normalize_y=None)
-    value, _ = search._landmark_loss(X[:9], kernel, X, y[:, None], None)(point)
+    value, _ = search._loss_of(kernel, box, X, y[:, None], None, X[:9])(point)
     assert value == pytest.approx(-gp.fit(X, y).log_marginal_likelihood() / 60, rel=1e-5)
 
 

@@ -377,12 +377,16 @@ def left_out_of_kernel(
 # -- evidence with its derivatives, for a search ---------------------------------------------------
 
 
+# −log p(y), its derivatives with respect to kernel matrices, and to the logarithm of the noise
+Evidence = tuple[float, tuple[np.ndarray, ...], float]
+
+
 def evidence_of_kernel(
     K: np.ndarray, Y: np.ndarray, noise: Any
-) -> tuple[float, np.ndarray] | None:  # (n, n), (n, m), number or (n,) -> number, (n, n)
-    """−log p(y) of C = K + diag σ² and its derivative with respect to C; None where it fails.
+) -> Evidence | None:  # (n, n), (n, m), number or (n,)
+    """−log p(y) of C = K + diag σ²; None where it fails.
 
-    With A = C⁻¹ and a = A y the derivative is ½ (m A − a aᵀ) for m outputs.
+    With A = C⁻¹ and a = A y the derivative with respect to C is ½ (m A − a aᵀ) for m outputs.
     """
     n, m = Y.shape
     C = K.copy().T  # K is symmetric; the transpose is in the order of LAPACK
@@ -400,21 +404,20 @@ def evidence_of_kernel(
     slopes *= m
     slopes -= solved @ solved.T
     slopes /= 2
-    return loss, slopes
+    return loss, (slopes,), float(np.sum(noise * np.diagonal(slopes)))
 
 
 def evidence_of_landmarks(
     K_BB: np.ndarray, K_BX: np.ndarray, Y: np.ndarray, noise: Any
-) -> tuple[float, np.ndarray, np.ndarray, float] | None:  # (b, b), (b, n), (n, m), number or (n,)
+) -> Evidence | None:  # (b, b), (b, n), (n, m), number or (n,)
     """−log p(y) of C = K_XB K_BB⁻¹ K_BX + diag σ²; None where it fails.
 
     With K_BB = L Lᵀ, a(x) = L⁻¹ k(B, x), S = 1 + Σ w a aᵀ, P = K_BB⁻¹ K_BX, c = C⁻¹ y and
     M = (L S Lᵀ)⁻¹ the derivatives are, for one output,
 
-        M K_BX diag w − (P c) cᵀ            with respect to K_BX,
-        −½ (K_BB⁻¹ − M − (P c)(P c)ᵀ)       with respect to K_BB;
+        −½ (K_BB⁻¹ − M − (P c)(P c)ᵀ)       with respect to K_BB,
+        M K_BX diag w − (P c) cᵀ            with respect to K_BX.
 
-    the last one is with respect to the logarithm of the noise.
     One evaluation takes 4 n b² operations.
     """
     (n, outputs), size = Y.shape, len(K_BB)
@@ -445,4 +448,4 @@ def evidence_of_landmarks(
     cross = (outputs * M) @ K_BX
     cross *= weights
     cross -= p @ c.T
-    return float(loss), cross, square / 2, float(of_noise) / 2
+    return float(loss), (square / 2, cross), float(of_noise) / 2

@@ -19,7 +19,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -162,10 +161,9 @@ def best_kernel(
     tolerance, factor = (1e-8, 8) if isinstance(kernel, Composite) else (1e-5, 1)
 
     def loss_of(kernel: Any, n_rows: int, n_landmarks: int | None) -> Loss:
-        n = min(n_rows, len(X))
-        rows = X[:n], Y[:n], None if noise is None else noise[:n]
-        loss = _exact_loss if n_landmarks is None else partial(_landmark_loss, X[:n_landmarks])
-        return _with_prior(loss(kernel, *rows), box, n)
+        landmarks = None if n_landmarks is None else X[:n_landmarks]
+        own = None if noise is None else noise[:n_rows]
+        return _loss_of(kernel, box, X[:n_rows], Y[:n_rows], own, landmarks)
 
     def run(
         stage: str,
@@ -176,9 +174,10 @@ def best_kernel(
     ) -> tuple[Any, np.ndarray]:
         """The kernel and the end of the optimiser with the least loss: a step of the table."""
         began = time.perf_counter()
+        starts = [(k, np.clip(x, box[:, 0], box[:, 2])) for k, x in starts]
         with suited_blas_threads(n_landmarks or min(n_rows, len(X))):
             if n_landmarks is not None:  # one descent only, from the best of the starts
-                firsts = [loss_of(k, n_rows, n_landmarks)(_inside(x, box))[0] for k, x in starts]
+                firsts = [loss_of(k, n_rows, n_landmarks)(x)[0] for k, x in starts]
                 starts = [starts[int(np.argmin(firsts))]]
             ends = [
                 _descended(loss_of(k, n_rows, n_landmarks), x, box, factor * most, tolerance)
@@ -240,69 +239,42 @@ def levelled(kernel: Any, X: Any, level: float) -> Any:
     return kernel.times(level / own) if own > 0 and level > 0 else kernel
 
 
-def _exact_loss(kernel: Any, X: np.ndarray, Y: np.ndarray, noise: np.ndarray | None) -> Loss:
-    """−log p(y) per number, a function of the logarithms of the kernel and, last, of the noise."""
+def _loss_of(
+    kernel: Any,
+    box: np.ndarray,
+    X: np.ndarray,
+    Y: np.ndarray,
+    noise: np.ndarray | None,
+    B: np.ndarray | None = None,
+) -> Loss:  # (n, d), (n, m), (n,), (b, d)
+    """−log p(y) per number, of logarithms of the kernel and, last, of the noise if it is free.
 
-    def loss(logarithms: np.ndarray) -> tuple[float, np.ndarray]:
-        inner = logarithms if noise is not None else logarithms[:-1]
-        variance = np.exp(logarithms[-1]) if noise is None else noise
-        with np.errstate(over="ignore", invalid="ignore"):
-            K, pullback = kernel.with_logarithms(inner).with_pullback(X)
-        result = evidence_of_kernel(K, Y, variance)
-        if result is None:
-            return FAILED, np.zeros_like(logarithms)
-        value, slopes = result
-        gradient = pullback(slopes)
-        if noise is None:
-            gradient = np.append(gradient, variance * np.trace(slopes))
-        return value / Y.size, gradient / Y.size
-
-    return loss
-
-
-def _landmark_loss(
-    B: np.ndarray, kernel: Any, X: np.ndarray, Y: np.ndarray, noise: np.ndarray | None
-) -> Loss:  # (b, d), (n, d), (n, m), (n,)
-    """The same with the kernel of landmarks B."""
+    With the exact kernel, or that of landmarks B. Every parameter has a log-normal prior: its
+    typical value, √10 in logarithms. (As BoTorch has it for lengthscales, and GPyTorch's examples
+    since 2023.) It decides what few rows leave open, and weighs nothing against many.
+    """
 
     def loss(logarithms: np.ndarray) -> tuple[float, np.ndarray]:
         inner = logarithms if noise is not None else logarithms[:-1]
         variance = np.exp(logarithms[-1]) if noise is None else noise
         current = kernel.with_logarithms(inner)
+        pairs = [(X,)] if B is None else [(B,), (B, X)]
         with np.errstate(over="ignore", invalid="ignore"):
-            K_BB, pull_back_square = current.with_pullback(B)
-            K_BX, pull_back = current.with_pullback(B, X)
-        result = evidence_of_landmarks(K_BB, K_BX, Y, variance)
+            matrices, pulls = zip(*(current.with_pullback(*pair) for pair in pairs), strict=True)
+        evidence: Any = evidence_of_kernel if B is None else evidence_of_landmarks
+        result = evidence(*matrices, Y, variance)
         if result is None:
             return FAILED, np.zeros_like(logarithms)
-        value, of_cross, of_square, of_noise = result
-        gradient = pull_back(of_cross) + pull_back_square(of_square)
-        if noise is None:
-            gradient = np.append(gradient, of_noise)
-        return value / Y.size, gradient / Y.size
-
-    return loss
-
-
-def _with_prior(loss: Loss, box: np.ndarray, n: int) -> Loss:
-    """With a log-normal prior on every parameter: its typical value, √10 in logarithms.
-
-    (As BoTorch has it for lengthscales, and GPyTorch's examples since 2023.) It decides what few
-    rows leave open, and weighs nothing against many.
-    """
-
-    def with_prior(logarithms: np.ndarray) -> tuple[float, np.ndarray]:
-        value, gradient = loss(logarithms)
+        value, slopes, of_noise = result
+        gradient = sum(pull(slope) for pull, slope in zip(pulls, slopes, strict=True))
+        gradient = gradient if noise is not None else np.append(gradient, of_noise)
         if not np.isfinite(value) or not np.all(np.isfinite(gradient)):  # rounding has won
             return FAILED, np.zeros_like(logarithms)
-        away = (logarithms - box[:, 1]) / (10 * n)
-        return value + float(away @ (logarithms - box[:, 1])) / 2, gradient + away
+        away = (logarithms - box[:, 1]) / (10 * len(X))
+        prior = float(away @ (logarithms - box[:, 1])) / 2
+        return value / Y.size + prior, gradient / Y.size + away
 
-    return with_prior
-
-
-def _inside(start: np.ndarray, box: np.ndarray) -> np.ndarray:
-    return np.clip(start, box[:, 0], box[:, 2])
+    return loss
 
 
 def _descended(
@@ -312,7 +284,7 @@ def _descended(
         return OptimizeResult(x=start, fun=loss(start)[0], nfev=1)
     return minimize(
         loss,
-        _inside(start, box),
+        start,
         jac=True,
         method="L-BFGS-B",
         bounds=box[:, [0, 2]],
