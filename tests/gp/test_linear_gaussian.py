@@ -12,7 +12,8 @@ PRIOR = 1.7
 
 
 def posterior(moment, cross, prior=1.0):
-    return algebra.solve([algebra.System(moment, cross, prior)])
+    m = cross.shape[1]
+    return algebra.solve([(moment, cross)], np.zeros(m, dtype=int), np.full(m, prior))
 
 
 @pytest.fixture(params=["real", "complex"])

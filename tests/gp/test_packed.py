@@ -40,7 +40,8 @@ def test_sums_and_diagonal(packed, dense, size, Z):
     np.testing.assert_allclose(packed.diagonal(), dense.diagonal().real, atol=1e-14)
     np.testing.assert_allclose(PackedMatrix.of(dense).values, packed.values, atol=1e-14)
     assert packed.size == size
-    found = np.float64(3) * packed - (packed + packed / 2)
+    found = np.float64(3) * packed
+    found.add_multiple(-3.0, packed / 2)
     np.testing.assert_allclose(found.full(), 1.5 * dense, atol=1e-13)
     found.add_multiple(3.0, packed)
     found.add_outer_products(Z, -4.5)

@@ -15,7 +15,7 @@ import math
 import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy.linalg import LinAlgError, cholesky_banded, lapack, solve_triangular
@@ -40,8 +40,9 @@ def factorise(B: PackedMatrix) -> tuple[PackedFactor, float]:
     Where B is not positive definite to rounding, a jitter that grows tenfold is added to its
     diagonal, and a warning says how much.
     """
-    check_finite(B)
-    scale = float(np.mean(B.diagonal()))
+    with np.errstate(over="ignore"):
+        scale = float(np.mean(B.diagonal()))
+    check_finite(B.values, scale)
     for jitter in (0.0, *(10.0**power for power in range(-15, -3))):
         attempt = B
         if jitter:
@@ -64,42 +65,40 @@ def factorise(B: PackedMatrix) -> tuple[PackedFactor, float]:
     )
 
 
-def check_finite(B: PackedMatrix) -> None:
-    """Raise unless the sums, and the mean of their diagonal, are finite."""
-    if not B.is_finite():
+def check_finite(*sums: Any) -> None:
+    """Raise unless sums over the features are finite."""
+    if not all(np.all(np.isfinite(part)) for part in sums):
         raise ValueError(
             "The sums over the features overflow or are not finite: scale the features down, or "
             "use a larger noise variance."
         )
 
 
-class System(NamedTuple):
-    """B v = s · cross with B = I + s · moment: the noise is inside the weights of the sums."""
+def factor_of(prior: float, moment: PackedMatrix) -> tuple[PackedFactor, float]:
+    """The Cholesky factor of I + s M, and the relative jitter that it took."""
+    B = prior * moment
+    B.add_to_diagonal(1)
+    return factorise(B)
 
-    moment: PackedMatrix  # Σ w z zᴴ (D, D)
-    cross: np.ndarray  # Σ w z y (D, m)
-    prior_variance: float
 
+def solve(
+    systems: Iterable[tuple[PackedMatrix, np.ndarray]], owners: np.ndarray, priors: np.ndarray
+) -> Posterior:  # (m,), (m,)
+    """The posterior of outputs whose systems (I + s M) v = s b come one after the other.
 
-def solve(systems: Iterable[System]) -> Posterior:
-    """The posterior of outputs whose systems (an iterable) come one after the other."""
-    factors, coefficients, owners, priors, jitters = [], [], [], [], [0.0]
-    for number, (moment, cross, prior) in enumerate(systems):
-        B = prior * moment
-        B.add_to_diagonal(1)
-        factor, jitter = factorise(B)
+    A system is M (D, D) and b (D, k) of the outputs that it owns, in their order; the noise is
+    inside the weights of both.
+    """
+    factors, coefficients, jitters = [], [], []
+    for number, (moment, cross) in enumerate(systems):
+        prior = float(priors[owners == number][0])
+        factor, jitter = factor_of(prior, moment)
         factors.append(factor)
         coefficients.append(prior * factor.solve(cross))
-        owners += cross.shape[1] * [number]
-        priors += cross.shape[1] * [prior]
         jitters.append(jitter)
-    return Posterior(
-        np.concatenate(coefficients, axis=1),
-        tuple(factors),
-        np.array(owners),
-        np.array(priors, dtype=np.float64),
-        max(jitters),
-    )
+    places = np.argsort(np.argsort(owners, kind="stable"))
+    means = np.ascontiguousarray(np.concatenate(coefficients, axis=1)[:, places])
+    return Posterior(means, tuple(factors), owners, priors.astype(float), max(jitters))
 
 
 def posterior_of_sums(
@@ -116,19 +115,11 @@ def posterior_of_sums(
     cross, _ = sums.centred(means, scales)
     pairs, owners = np.unique(np.stack([noise, prior], axis=1), axis=0, return_inverse=True)
     owners = owners.ravel()
-    order = np.argsort(owners, kind="stable")
-    result = solve(
-        System(sums.second_moment / sigma2, cross[:, owners == k] / sigma2, float(s))
-        for k, (sigma2, s) in enumerate(pairs)
+    systems = (
+        (sums.second_moment / sigma2, cross[:, owners == k] / sigma2)
+        for k, sigma2 in enumerate(pairs[:, 0])
     )
-    back = np.argsort(order)
-    return Posterior(
-        np.ascontiguousarray(result.coefficients[:, back]),
-        result.factors,
-        result.owners[back],
-        result.prior_variances[back],
-        result.jitter,
-    )
+    return solve(systems, owners, prior)
 
 
 def log_evidence(
@@ -250,7 +241,7 @@ def likelihood_of_sums(
     most_of_spectrum: int = MOST_OF_SPECTRUM,
 ) -> Likelihood:
     """Of the targets (y − mean) / scale, from the sums over the features."""
-    check_finite(sums.second_moment)
+    check_finite(sums.second_moment.values)
     cross, squares = sums.centred(means, scales)
     A = sums.second_moment.lower()
     shared: dict[str, Any] = {

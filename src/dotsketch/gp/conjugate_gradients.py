@@ -37,6 +37,7 @@ from .._arrays import is_foreign, like, namespace
 from .._support.stored import array, stored
 from .._support.threads import single_blas_thread, threads_for_features
 from ..rows import Block, Checkpoint, Rows, digest
+from .algebra import check_finite
 from .columns import Columns
 from .posterior import evaluate
 
@@ -317,11 +318,7 @@ class Passes:
 
         zero = partial(np.zeros, (width, self.n_columns))
         total = self.blocks.fold(zero, add, progress=what if self.verbose else None)
-        if not np.all(np.isfinite(total)):
-            raise ValueError(
-                "The sums over the features overflow or are not finite: scale the features down, "
-                "or use a larger noise variance."
-            )
+        check_finite(total)
         return np.asarray(total.T)
 
     def products(self, V: np.ndarray, what: str) -> np.ndarray:  # (D, c) -> (D, c)

@@ -21,7 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._support.parameters import check_positive, one_of
 from .._support.stored import array, stored
 from ..rows import Block, Checkpoint, fingerprint, split_target
-from .algebra import System, solve
+from .algebra import solve
 from .base import (
     Begun,
     TrainingRows,
@@ -45,6 +45,7 @@ from .classes import (
 )
 from .columns import Columns, check_features
 from .packed import PackedMatrix
+from .posterior import Posterior
 from .sums import SufficientStatistics, sampled_columns
 
 ALPHAS = (1e-5, 1e-4, 1e-3, 0.01, 0.1, 1.0)  # the range searched in the paper
@@ -163,10 +164,16 @@ class ClassSums:
         classes = np.unique(np.array(list(self.by_label)))
         return classes, [self.by_label[label] for label in classes.tolist()]
 
-    def systems(
-        self, labels: DirichletLabels, class_weights: np.ndarray, prior_variance: float
-    ) -> Iterator[System]:
-        """The system of every class."""
+    def posterior(
+        self, labels: DirichletLabels, class_weights: np.ndarray, prior: float
+    ) -> Posterior:
+        """Of the latent functions of all classes."""
+        C = len(class_weights)
+        return solve(self._systems(labels, class_weights), np.arange(C), np.full(C, float(prior)))
+
+    def _systems(
+        self, labels: DirichletLabels, class_weights: np.ndarray
+    ) -> Iterator[tuple[PackedMatrix, np.ndarray]]:
         _, statistics = self.sorted()
         sums = [weight * s.cross for weight, s in zip(class_weights, statistics, strict=True)]
         cross, moment = sum(sums), PackedMatrix.zeros(self.n_features, self.dtype)
@@ -178,7 +185,7 @@ class ClassSums:
             system = outer * moment
             system.add_multiple((inner - outer) * weight, statistics[c].second_moment)
             right = inner * value * sums[c] + outer * other * (cross - sums[c])
-            yield System(system, right, prior_variance)
+            yield system, right
 
     def arrays(self) -> dict[str, Any]:
         """All of it by name, for a checkpoint."""
@@ -440,7 +447,7 @@ class DirichletGPClassifier(ClassificationProcess):
             parts[-1].update(Z[rest], codes[rest], counts[rest])
 
         def predict(k: int, labels: DirichletLabels, prior: float) -> tuple[np.ndarray, np.ndarray]:
-            posterior = solve(parts[k].systems(labels, table.weights, prior))
+            posterior = parts[k].posterior(labels, table.weights, prior)
             held = rows.folds[k][1]
             return posterior.mean(Z[held]) + labels.means, posterior.variance(low[held])
 
@@ -480,7 +487,7 @@ def solved(
         "alpha_": labels.alpha,
         "labels_": labels,
         "prior_means_": labels.means,
-        "posterior_": solve(sums.systems(labels, table.weights, float(prior))),
+        "posterior_": sums.posterior(labels, table.weights, prior),
     }
 
 

@@ -87,12 +87,6 @@ class PackedMatrix(Packed):
         A = np.asfortranarray(A, dtype=np.complex128 if is_complex else np.float64)
         return cls(_checked((lapack.ztrttf if is_complex else lapack.dtrttf)(A, **FORMAT)))
 
-    def __add__(self, other: PackedMatrix) -> PackedMatrix:
-        return PackedMatrix(self.values + other.values)
-
-    def __sub__(self, other: PackedMatrix) -> PackedMatrix:
-        return PackedMatrix(self.values - other.values)
-
     def __mul__(self, factor: float) -> PackedMatrix:
         return PackedMatrix(self.values * factor)
 
@@ -114,12 +108,6 @@ class PackedMatrix(Packed):
         routine = self._routine("tfttr")
         lower = _checked(routine(self.size, self.values, **FORMAT))
         return PackedMatrix.of(lower[np.ix_(places, places)] * np.outer(factors, factors))
-
-    def is_finite(self) -> bool:
-        """Whether all entries are finite, and the mean of the diagonal, which may overflow."""
-        with np.errstate(over="ignore"):
-            mean = np.mean(self.diagonal())
-        return bool(np.isfinite(mean) and np.all(np.isfinite(self.values)))
 
     def add_outer_products(self, Z: np.ndarray, scale: float = 1.0) -> None:  # (n, D)
         """Add scale Σ_i z_i z_iᴴ over the rows of Z, which is C-ordered and of this dtype."""

@@ -22,7 +22,7 @@ from scipy.optimize import OptimizeResult, minimize
 
 from .._support.progress import progress
 from .._support.threads import suited_blas_threads
-from .algebra import factorise
+from .algebra import factor_of
 from .classes import HeldOut, downhill, log_normal
 from .packed import PackedMatrix
 from .posterior import Posterior, evaluate
@@ -81,7 +81,7 @@ def mode(
     verbose: bool = False,
 ) -> tuple[Posterior, int]:  # (D, D), (C,), (D, C) -> posterior of all classes, iterations
     """The most probable coefficients, by L-BFGS from those of the start or from zero."""
-    factor, _ = factorise(_system(0.1 * prior_variance, moment))
+    factor, _ = factor_of(0.1 * prior_variance, moment)
     shape = moment.size, len(means)
     first = np.zeros(shape) if start is None else start
     root = np.sqrt(prior_variance)
@@ -124,7 +124,7 @@ def mode(
             callback=callback,
             options={"maxiter": iterations, "ftol": 0.0, "gtol": 0.0},
         )
-    bound, jitter = factorise(_system(0.5 * prior_variance, moment))  # Böhning's
+    bound, jitter = factor_of(0.5 * prior_variance, moment)  # Böhning's
     C = len(means)
     posterior = Posterior(
         coefficients(length * end.x),
@@ -134,13 +134,6 @@ def mode(
         jitter,
     )
     return posterior, int(end.nit)
-
-
-def _system(multiple: float, moment: PackedMatrix) -> PackedMatrix:
-    """I + multiple · G."""
-    B = multiple * moment
-    B.add_to_diagonal(1)
-    return B
 
 
 def negative_log_likelihood(

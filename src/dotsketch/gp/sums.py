@@ -13,6 +13,7 @@ subtracted from the targets first, so that sums of squares lose no digits to a l
 from __future__ import annotations
 
 from collections.abc import Iterator
+from copy import deepcopy
 from dataclasses import dataclass, fields, replace
 from typing import Annotated, Any
 
@@ -129,41 +130,33 @@ class SufficientStatistics:
         self.n += n if times is None else float(np.sum(times))
 
     def __add__(self, other: SufficientStatistics) -> SufficientStatistics:
-        return self._combined(other, 1)
+        return deepcopy(self)._added(other, 1)
 
     def __sub__(self, other: SufficientStatistics) -> SufficientStatistics:
-        return self._combined(other, -1)
+        return deepcopy(self)._added(other, -1)
 
     def __iadd__(self, other: SufficientStatistics) -> SufficientStatistics:
-        self._check_same(other)
-        other = other.shifted(self.offset)
-        self.second_moment.add_multiple(1.0, other.second_moment)
-        for name in ("n", "cross", "targets", "plain", "log_weights"):
-            setattr(self, name, getattr(self, name) + getattr(other, name))
-        return self
+        return self._added(other, 1)
 
     def __radd__(self, other: object) -> SufficientStatistics:
         """For `sum(parts)`, which starts from zero."""
         return self if isinstance(other, int) and other == 0 else NotImplemented
 
-    def _combined(self, other: SufficientStatistics, sign: int) -> SufficientStatistics:
+    def _added(self, other: SufficientStatistics, sign: int) -> SufficientStatistics:
+        """Change these sums by others."""
         if not isinstance(other, SufficientStatistics):
             return NotImplemented
-        self._check_same(other)
-        other = other.shifted(self.offset)
-        sums = {
-            field.name: getattr(self, field.name) + sign * getattr(other, field.name)
-            for field in fields(self)
-        }
-        return SufficientStatistics(**{**sums, "offset": self.offset})
-
-    def _check_same(self, other: SufficientStatistics) -> None:
         if self.cross.shape != other.cross.shape or self.cross.dtype != other.cross.dtype:
             raise ValueError(
                 "Only statistics of the same features and outputs can be merged; got "
                 f"{self.n_features} features ({self.cross.dtype}), {self.n_outputs} outputs and "
                 f"{other.n_features} features ({other.cross.dtype}), {other.n_outputs} outputs."
             )
+        other = other.shifted(self.offset)
+        self.second_moment.add_multiple(sign, other.second_moment)
+        for name in ("n", "cross", "targets", "plain", "log_weights"):
+            setattr(self, name, getattr(self, name) + sign * getattr(other, name))
+        return self
 
     @property
     def n_features(self) -> int:
