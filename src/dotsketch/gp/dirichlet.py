@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from copy import deepcopy
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import Annotated, Any
 
@@ -111,30 +112,25 @@ class DirichletLabels:
 class ClassSums:
     """Sums over the features of rows, for every class; merge with `+`."""
 
-    n_features: int
-    dtype: str  # a NumPy type by name
-    is_closed: bool  # whether there are no other labels than these
     by_label: dict[Any, SufficientStatistics]  # without targets, which the labels are
+    is_closed: bool = False  # whether there are no other labels than these
 
     @classmethod
     def zeros(
         cls, n_features: int, dtype: Any, labels: list[Any], is_closed: bool = False
     ) -> ClassSums:
         """The sums of no rows, for the labels that are named beforehand."""
-        name = np.dtype(dtype).name
-        by_label = {label: SufficientStatistics.zeros(n_features, 0, name) for label in labels}
-        return cls(n_features, name, is_closed, by_label)
+        zeros = partial(SufficientStatistics.zeros, n_features, 0, dtype)
+        return cls({label: zeros() for label in labels}, is_closed)
 
     def update(self, Z: np.ndarray, y: np.ndarray, counts: np.ndarray | None = None) -> None:
         """Add rows in place: features Z (n, D), labels y (n,), counts (n,)."""
         labels, places = np.unique(y, return_inverse=True)
         self.check_labels(labels.tolist())
         for k, label in enumerate(labels.tolist()):
-            inside = places == k
-            if label not in self.by_label:
-                self.by_label[label] = SufficientStatistics.zeros(self.n_features, 0, self.dtype)
-            times = None if counts is None else counts[inside]
-            self.by_label[label].update(Z[inside], counts=times)
+            times = None if counts is None else counts[places == k]
+            sums = SufficientStatistics.of(Z[:0])
+            self.by_label.setdefault(label, sums).update(Z[places == k], counts=times)
 
     def check_labels(self, labels: Sequence[Any]) -> None:
         """Raise unless rows with these labels can be added."""
@@ -146,67 +142,53 @@ class ClassSums:
             )
 
     def __add__(self, other: ClassSums) -> ClassSums:
-        self.check_labels([*other.by_label])
-        total = {label: other.by_label.get(label, 0) + s for label, s in self.by_label.items()}
-        return replace(self, by_label={**other.by_label, **total})
+        return deepcopy(self).__iadd__(other)
 
     def __iadd__(self, other: ClassSums) -> ClassSums:
         self.check_labels([*other.by_label])
-        for label, statistics in other.by_label.items():
-            if label in self.by_label:
-                self.by_label[label] += statistics
-            else:
-                self.by_label[label] = statistics
+        for label, sums in other.by_label.items():
+            total = self.by_label.get(label, 0)
+            total += sums
+            self.by_label[label] = total
         return self
-
-    def sorted(self) -> tuple[np.ndarray, list[SufficientStatistics]]:
-        """The classes, and the sums of each."""
-        classes = np.unique(np.array(list(self.by_label)))
-        return classes, [self.by_label[label] for label in classes.tolist()]
 
     def posterior(
         self, labels: DirichletLabels, class_weights: np.ndarray, prior: float
     ) -> Posterior:
         """Of the latent functions of all classes."""
-        C = len(class_weights)
-        return solve(self._systems(labels, class_weights), np.arange(C), np.full(C, float(prior)))
-
-    def _systems(
-        self, labels: DirichletLabels, class_weights: np.ndarray
-    ) -> Iterator[tuple[PackedMatrix, np.ndarray]]:
-        _, statistics = self.sorted()
-        sums = [weight * s.cross for weight, s in zip(class_weights, statistics, strict=True)]
-        cross, moment = sum(sums), PackedMatrix.zeros(self.n_features, self.dtype)
-        for weight, s in zip(class_weights, statistics, strict=True):
-            moment.add_multiple(weight, s.second_moment)
+        names = np.unique(np.array(list(self.by_label))).tolist()
+        moments = [self.by_label[name].second_moment for name in names]
+        sums = [w * self.by_label[name].cross for w, name in zip(class_weights, names, strict=True)]
+        cross, moment = sum(sums), class_weights[0] * moments[0]
+        for weight, other in zip(class_weights[1:], moments[1:], strict=True):
+            moment.add_multiple(weight, other)
         inner, outer = 1 / labels.inside_variance, 1 / labels.outside_variance
-        for c, weight in enumerate(class_weights):
-            value, other = (v - labels.means[c] for v in (labels.inside, labels.outside))
-            system = outer * moment
-            system.add_multiple((inner - outer) * weight, statistics[c].second_moment)
-            right = inner * value * sums[c] + outer * other * (cross - sums[c])
-            yield system, right
+
+        def systems() -> Iterator[tuple[PackedMatrix, np.ndarray]]:
+            for c, weight in enumerate(class_weights):
+                system = outer * moment
+                system.add_multiple((inner - outer) * weight, moments[c])
+                inside, outside = (v - labels.means[c] for v in (labels.inside, labels.outside))
+                yield system, inner * inside * sums[c] + outer * outside * (cross - sums[c])
+
+        return solve(systems(), np.arange(len(names)), np.full(len(names), float(prior)))
 
     def arrays(self) -> dict[str, Any]:
         """All of it by name, for a checkpoint."""
-        named: dict[str, Any] = {
-            "columns": np.zeros((self.n_features, 0), dtype=self.dtype),
-            "labels": np.array(list(self.by_label)),
-            "is_closed": self.is_closed,
-        }
-        for k, statistics in enumerate(self.by_label.values()):
-            named |= {f"{name}_{k}": value for name, value in statistics.arrays().items()}
+        named = {"labels": np.array(list(self.by_label)), "is_closed": self.is_closed}
+        for k, sums in enumerate(self.by_label.values()):
+            named |= {f"{name}_{k}": value for name, value in sums.arrays().items()}
         return named
 
     @classmethod
     def restored(cls, arrays: dict[str, Any]) -> ClassSums:
         """The way back from `arrays`."""
-        names, columns = SufficientStatistics.zeros(1, 0).arrays(), arrays["columns"]
+        names = SufficientStatistics.zeros(1, 0).arrays()
         by_label = {
             label: SufficientStatistics.restored({name: arrays[f"{name}_{k}"] for name in names})
             for k, label in enumerate(arrays["labels"].tolist())
         }
-        return cls(len(columns), columns.dtype.name, bool(arrays["is_closed"]), by_label)
+        return cls(by_label, bool(arrays["is_closed"]))
 
 
 def best_labels(
@@ -327,7 +309,23 @@ class DirichletGPClassifier(ClassificationProcess):
         self._check_parameters()
         X, y = split_target(X, y, target)
         training = TrainingRows.of(type(self), X, y, None, sample_weight, labels=True)
-        return self._first_fit(training, classes, checkpoint)
+        if training.rows.in_memory and training.rows.columns and classes is None:  # before a search
+            check_two_classes(np.unique(training.rows.columns[1]))
+        begun = begin(self, training, partial(search_classes, self))
+        names = np.unique(labels_of(begun.sample[1]) if classes is None else classes).tolist()
+        is_closed = classes is not None
+        sums = self._gathered(training, begun.columns, names, is_closed, checkpoint)
+        table = self._table(sums)
+        labels, prior = self._chosen(begun, table)
+        return assign(
+            self,
+            training.inputs,
+            columns_=begun.columns,
+            search_=begun.search,
+            class_sums_=sums,
+            **latent_attributes(table, labels, sums.posterior(labels, table.weights, prior)),
+            _seed=begun.seed,
+        )
 
     def partial_fit(
         self, X: Any, y: Any = None, classes: Any = None, sample_weight: Any = None
@@ -337,24 +335,15 @@ class DirichletGPClassifier(ClassificationProcess):
         The first call may name all `classes`; otherwise they are those of the rows seen so far, and
         later rows may add some.
         """
+        if not hasattr(self, "columns_"):
+            return self.fit(X, y, sample_weight, classes=classes)
         self._check_parameters()
-        inputs = self if hasattr(self, "columns_") else None
-        training = TrainingRows.of(
-            type(self), X, y, None, sample_weight, labels=True, inputs=inputs
-        )
-        if inputs is None:
-            return self._first_fit(training, classes, None)
+        training = TrainingRows.of(type(self), X, y, None, sample_weight, labels=True, inputs=self)
         if classes is not None and not np.array_equal(np.unique(classes), self.classes_):
             raise ValueError(f"classes must be those of the rows seen so far, {self.classes_}.")
         before = self.class_sums_
-        zero = partial(
-            ClassSums.zeros,
-            before.n_features,
-            before.dtype,
-            [*before.by_label],
-            before.is_closed,
-        )
-        return self._resolved(before + self._gathered(training, self.columns_, zero))
+        names, is_closed = [*before.by_label], before.is_closed
+        return self._resolved(before + self._gathered(training, self.columns_, names, is_closed))
 
     def refit(self, alpha: float | str | None = None) -> DirichletGPClassifier:
         """The posterior for another α (or other changed parameters), without the rows."""
@@ -381,45 +370,22 @@ class DirichletGPClassifier(ClassificationProcess):
         one_of("variance_correction", self.variance_correction, ("auto", "posterior", None))
         check_optimize(self.optimize)
 
-    def _first_fit(
-        self, training: TrainingRows, classes: Any, checkpoint: Any
-    ) -> DirichletGPClassifier:
-        """Everything from these rows."""
-        if training.rows.in_memory and training.rows.columns and classes is None:  # before a search
-            check_two_classes(np.unique(training.rows.columns[1]))
-        begun = begin(self, training, partial(search_classes, self))
-        columns = begun.columns
-        names = np.unique(labels_of(begun.sample[1]) if classes is None else classes)
-        zero = partial(
-            ClassSums.zeros, columns.n_columns, columns.dtype, names.tolist(), classes is not None
-        )
-        sums = self._gathered(training, columns, zero, checkpoint)
-        table = self._table(sums)
-        labels, prior = self._chosen(begun, table)
-        return assign(
-            self,
-            training.inputs,
-            columns_=columns,
-            search_=begun.search,
-            _seed=begun.seed,
-            **solved(sums, table, labels, prior),
-        )
-
     def _gathered(
         self,
         training: TrainingRows,
         columns: Columns,
-        zero: Callable[[], ClassSums],
+        names: list[Any],
+        is_closed: bool,
         path: Any = None,
     ) -> ClassSums:
         """The sums over rows, in one pass."""
-        checkpoint, names = None, [*zero().by_label]
+        checkpoint = None
         if path is not None:
             configuration = fingerprint([names, columns.digest()])
             checkpoint = Checkpoint(path, ClassSums.restored, fingerprint=configuration)
         block_rows = max(columns.block_rows, min(1024 * len(names), 1 << 16))
         return training.rows.fold(
-            zero,
+            partial(ClassSums.zeros, columns.n_columns, columns.dtype, names, is_closed),
             partial(_added, columns, training.inputs),
             block_rows=block_rows,
             group_blocks=max(4096 // block_rows, 1),
@@ -470,24 +436,22 @@ class DirichletGPClassifier(ClassificationProcess):
             self,
             columns_=self.columns_,
             search_=self.search_,
+            class_sums_=sums,
+            **latent_attributes(table, labels, sums.posterior(labels, table.weights, prior)),
             _seed=self._seed,
-            **solved(sums, table, labels, prior),
             **changed,
         )
 
 
-def solved(
-    sums: ClassSums, table: ClassTable, labels: DirichletLabels, prior: float
-) -> dict[str, Any]:
-    """The attributes that follow from the sums and the labels."""
+def latent_attributes(table: ClassTable, labels: DirichletLabels, posterior: Any) -> dict[str, Any]:
+    """What a classifier by Dirichlet labels knows of its classes."""
     return {
-        "class_sums_": sums,
         "classes_": table.classes,
         "class_weights_": table.weights,
         "alpha_": labels.alpha,
         "labels_": labels,
         "prior_means_": labels.means,
-        "posterior_": sums.posterior(labels, table.weights, prior),
+        "posterior_": posterior,
     }
 
 

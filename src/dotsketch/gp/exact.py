@@ -33,7 +33,7 @@ from .base import (
 from .class_search import best_class_kernel
 from .classes import ClassificationProcess, ClassTable, HeldOut
 from .columns import BLOCK_BYTES, default_kernel, input_scales
-from .dirichlet import DirichletLabels, best_labels
+from .dirichlet import DirichletLabels, best_labels, latent_attributes
 from .noise import LeftOut, Noise, best_tails
 from .outputs import NORMALIZATIONS, Outputs, chosen_variances
 from .packed import PackedFactor, PackedMatrix
@@ -372,12 +372,7 @@ class ExactGPClassifier(ClassificationProcess):
             training.inputs,
             columns_=ExactColumns(kernel, X, input_scales(X)),
             search_=result,
-            posterior_=solved(np.arange(n), labels, prior),
-            prior_means_=labels.means,
-            classes_=classes,
-            class_weights_=table.weights,
-            alpha_=labels.alpha,
-            labels_=labels,
+            **latent_attributes(table, labels, solved(np.arange(n), labels, prior)),
             _seed=seed,
         )
 
