@@ -144,7 +144,6 @@ class TrainingRows(NamedTuple):
                 **options,
             )
             y = labels_of(y) if labels else y
-            return cls(Rows.of(X, y, noise_variance, sample_weight), inputs)
         return cls(Rows.of(X, y, noise_variance, sample_weight), inputs)
 
     def sample(self, size: int, rng: np.random.Generator) -> Block:
@@ -153,7 +152,7 @@ class TrainingRows(NamedTuple):
         if not hasattr(self.inputs, "n_features_in_"):  # the first rows that are seen of the data
             _check_feature_names(self.inputs, X, reset=True)
             _check_n_features(self.inputs, check_array(X, accept_sparse="csr"), reset=True)
-        return (checked(self.inputs, X), *others, *(3 - len(others)) * (None,))
+        return (checked(self.inputs, X), *others)
 
     def fitting(self, sample: Block) -> tuple[Array, Any]:
         """The rows that features are fitted to: all of them in memory, or the sample."""

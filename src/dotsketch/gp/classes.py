@@ -154,7 +154,7 @@ def sample_functions(
 def add_labels(counts: Counter[Any], block: Block, first: int) -> Counter[Any]:
     """How often every label occurs, with one more block of rows."""
     labels, places = np.unique(labels_of(block[1]), return_inverse=True)
-    weights = np.bincount(places, weights=block[3] if len(block) > 3 else None)
+    weights = np.bincount(places, weights=block[3])
     check_one_kind([*counts, *labels.tolist()])
     return counts + Counter(dict(zip(labels.tolist(), weights.tolist(), strict=True)))
 
@@ -292,8 +292,8 @@ def downhill(
 ) -> tuple[int, ...]:
     """A place of a grid with no less loss beside it along any axis; few places are computed.
 
-    `loss(*place)`, for a grid of `lengths`: down along the last axis from `start`, then along the
-    one before it, and so on until nothing changes. An axis of one place is not searched.
+    `loss(*place)`, for a grid of `lengths`: from `start` to the first place beside it, on the last
+    axis if there is one, that is better. An axis of one place is not searched.
     """
     losses: dict[tuple[int, ...], float] = {}
 
@@ -304,18 +304,12 @@ def downhill(
             losses[place] = loss(*place)
         return losses[place]
 
-    def moved(place: tuple[int, ...], axis: int, step: int) -> tuple[int, ...]:
-        return (*place[:axis], place[axis] + step, *place[axis + 1 :])
-
     axes = [axis for axis in reversed(range(len(lengths))) if lengths[axis] > 1]
     best = tuple(at if n > 1 else 0 for at, n in zip(start, lengths, strict=True))
-    before = None
-    while axes and best != before:
-        before = best
-        for axis in axes:
-            nearest = None
-            while nearest != best:
-                best = nearest or best
-                beside = (moved(best, axis, step) for step in (-1, 1))
-                nearest = next((place for place in beside if value(place) < value(best)), best)
+    nearest = best if axes else None
+    while nearest is not None:
+        best = nearest
+        steps = ((axis, step) for axis in axes for step in (-1, 1))
+        beside = ((*best[:k], best[k] + step, *best[k + 1 :]) for k, step in steps)
+        nearest = next((place for place in beside if value(place) < value(best)), None)
     return best

@@ -147,7 +147,7 @@ def labelled_block(
     columns: Columns, inputs: Any, table: ClassTable, dtype: Any, block: Block
 ) -> LabelledBlock:
     """Features, classes and weights of a block of rows."""
-    Z = np.asarray(columns(checked(inputs, block[0])), dtype=dtype)
-    codes = np.searchsorted(table.classes, labels_of(block[1], table.classes))
-    weights, counts = table.weights[codes], block[3] if len(block) > 3 else None
-    return LabelledBlock(Z, codes, weights if counts is None else weights * counts)
+    X, y, _, counts = block
+    codes = np.searchsorted(table.classes, labels_of(y, table.classes))
+    weights = table.weights[codes] * (1.0 if counts is None else counts)
+    return LabelledBlock(np.asarray(columns(checked(inputs, X)), dtype=dtype), codes, weights)

@@ -212,11 +212,6 @@ class Iteration:
         """The fields by name, for a checkpoint."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
-    @classmethod
-    def restored(cls, arrays: dict[str, Any]) -> Iteration:
-        """The way back from `arrays`."""
-        return cls(**arrays)
-
     def preconditioned(self, R: np.ndarray, s: int) -> np.ndarray:  # (D, c) -> (D, c)
         """P⁻¹ R of system s."""
         outside = 1 / (self.last + self.shifts[s])

@@ -457,6 +457,6 @@ def latent_attributes(table: ClassTable, labels: DirichletLabels, posterior: Any
 
 def _added(columns: Columns, inputs: Any, sums: ClassSums, block: Block, first: int) -> ClassSums:
     """The sums with one more block of rows."""
-    Z = columns(checked(inputs, block[0]))
-    sums.update(Z, labels_of(block[1]), block[3] if len(block) > 3 else None)
+    X, y, _, counts = block
+    sums.update(columns(checked(inputs, X)), labels_of(y), counts)
     return sums

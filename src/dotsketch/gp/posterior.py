@@ -81,21 +81,13 @@ class Posterior:
 
 def evaluate(Z: Any, coefficients: np.ndarray) -> Any:  # (n, D), (D, ...) -> (n, ...)
     """The functions x ↦ Re z(x)ᴴ v at rows with features Z, in the array library of Z."""
-    flat = coefficients.reshape(len(coefficients), -1)
-    if is_foreign(Z):
-        xp = namespace(Z)
-        if xp.isdtype(Z.dtype, "complex floating"):
-            real, imaginary = xp.real(Z), xp.imag(Z)
-            values = real @ like(flat.real.copy(), real) + imaginary @ like(
-                flat.imag.copy(), imaginary
-            )
-        else:
-            values = Z @ like(np.ascontiguousarray(flat), Z)
-        return xp.reshape(values, (-1, *coefficients.shape[1:]))
-    values = Z.real @ flat.real
-    if np.iscomplexobj(Z):
-        values = values + Z.imag @ flat.imag
-    return values.reshape(len(Z), *coefficients.shape[1:])
+    flat, xp = coefficients.reshape(len(coefficients), -1), namespace(Z)
+    if xp.isdtype(Z.dtype, "complex floating"):  # Re z·Re v + Im z·Im v
+        Z = xp.concat([xp.real(Z), xp.imag(Z)], axis=1)
+        flat = np.concatenate([flat.real, flat.imag])
+    flat = np.ascontiguousarray(flat.real)
+    values = Z @ (like(flat, Z) if is_foreign(Z) else flat)
+    return xp.reshape(values, (-1, *coefficients.shape[1:]))
 
 
 def half_squares(factors: Sequence[PackedFactor], Z: Any) -> Any:  # (n, D) -> (n, factors)

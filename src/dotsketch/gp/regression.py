@@ -525,7 +525,7 @@ class FeatureGPRegressor(RegressionProcess):
             prior,
             solver,
             seed=begun.seed,
-            checkpoint=model.checkpoint(checkpoint, settings, Iteration.restored),
+            checkpoint=model.checkpoint(checkpoint, settings, lambda arrays: Iteration(**arrays)),
             verbose=self.verbose,
         )
         solved = Solved(None, outputs, self._noise(noise, model), posterior)
@@ -668,8 +668,7 @@ class FeatureGPRegressor(RegressionProcess):
                     "of one at least for leave_one_out."
                 )
             mean = self.outputs_.normal(some.Y) - left.residuals
-            own = block[2] if len(block) > 2 else None
-            noise = self.noise_.at(some.Z, own) + np.zeros(mean.shape)
+            noise = self.noise_.at(some.Z, block[2]) + np.zeros(mean.shape)
             moments.append((mean, left.variances + left.lack, noise))
         mean, variance, noise = map(np.concatenate, zip(*moments, strict=True))
         return self.outputs_.moments(mean, variance, noise, True)
@@ -768,7 +767,7 @@ class Model(NamedTuple):
         return Y if self.warp is None else self.warp.forward(Y)
 
     def block(self, block: Block) -> Columned:
-        X, y, noise, counts = [*block, None, None][:4]
+        X, y, noise, counts = block
         Y = self.targets(y)
         noise = row_noise(noise, self.by_row, len(Y))
         Z = self.columns(checked(self.inputs, X))
@@ -784,8 +783,8 @@ class Model(NamedTuple):
         self, sums: SufficientStatistics, block: Block, first: int
     ) -> SufficientStatistics:
         """The sums of targets alone, for their means and deviations."""
-        Y, counts = self.targets(block[1]), block[3] if len(block) > 3 else None
-        sums.update(np.empty((len(Y), 0)), Y, None, counts)
+        Y = self.targets(block[1])
+        sums.update(np.empty((len(Y), 0)), Y, None, block[3])
         return sums
 
     def outputs(self, sums: SufficientStatistics, normalize: str | None) -> Outputs:
