@@ -63,36 +63,31 @@ class Columns:
         fitted = clone(features).fit(X, y)
         fitted.transform(some[:1])  # frozen features may have been fitted to other inputs
         trend = LinearTrend.of(some) if has_trend else None
-        scales = input_scales(last_map(fitted, some)[1])
-        columns = cls(fitted, joins_parts, 1, False, scales, trend)
-        some = some[:LACK_ROWS]
+        scales, some = input_scales(last_map(fitted, some)[1]), some[:LACK_ROWS]
         with np.errstate(over="ignore", invalid="ignore"):  # sums have an error of their own
-            Z = columns(some)
-            columns = replace(columns, n_columns=Z.shape[1], is_complex=bool(np.iscomplexobj(Z)))
+            Z = cls(fitted, joins_parts, 1, False, scales, trend)(some)
+            shape = Z.shape[1], bool(np.iscomplexobj(Z))
+            columns = cls(fitted, joins_parts, *shape, scales, trend)
             lack, prior = columns.lack(some, Z)
             squares = np.abs(columns.without_trend(Z)) ** 2
             carried = float(np.mean(np.sum(squares, axis=1, dtype=np.float64)))
         if prior is None or not np.all(np.isfinite(lack)):
             return columns
-        level = float(np.mean(prior))
-        is_vanishing = carried < 0.01 * level
-        if is_vanishing:
-            warnings.warn(
-                f"The features carry {carried / level:.1g} of the prior variance k(x, x) of the "
-                "training rows, so they can learn almost nothing. Usual causes are a lengthscale "
-                "far too short for the rows, or a value of extreme size in X: scale the columns, "
-                "remove the extreme values, or use another lengthscale or other features.",
-                UserWarning,
-                stacklevel=5,
-            )
         shares = lack / np.maximum(prior, np.finfo(float).tiny)
         usual, greatest = (min(float(v), 1 - 1e-6) for v in (np.mean(shares), np.max(shares)))
-        return replace(
-            columns,
-            usual_lack=usual,
-            greatest_lack=greatest,
-            vanishing_level=level if is_vanishing else None,
+        columns = replace(columns, usual_lack=usual, greatest_lack=greatest)
+        level = float(np.mean(prior))
+        if carried >= 0.01 * level:
+            return columns
+        warnings.warn(
+            f"The features carry {carried / level:.1g} of the prior variance k(x, x) of the "
+            "training rows, so they can learn almost nothing. Usual causes are a lengthscale far "
+            "too short for the rows, or a value of extreme size in X: scale the columns, remove "
+            "the extreme values, or use another lengthscale or other features.",
+            UserWarning,
+            stacklevel=5,
         )
+        return replace(columns, vanishing_level=level)
 
     def __call__(self, X: Any) -> Any:  # (n, d) -> (n, n_columns)
         """The columns of validated rows: on the host, or in the foreign array library of X."""
@@ -101,20 +96,21 @@ class Columns:
             features = features.estimator
         # a subclass may have a `transform` of its own, which is the one to call
         is_ours = getattr(type(features), "transform", None) is FeatureMap.transform
-        if is_foreign(X) and not is_ours and not isinstance(features, FeatureMap):
+        if is_foreign(X) and not isinstance(features, FeatureMap):
             raise ValueError(
                 f"{type(features).__name__} computes with NumPy only, so gradients to rows of "
                 "another array library would be lost: give NumPy rows, or features of this "
                 "library."
             )
-        return self._joined(X, (features.features_of if is_ours else features.transform)(X))
+        return self.joined(X, (features.features_of if is_ours else features.transform)(X))
 
-    def _joined(self, X: Any, Z: Any) -> Any:  # (n, d), (n, D) -> (n, n_columns)
-        """Dense columns of the features, with those of the trend."""
-        Z = _joined(Z, self.joins_parts)
-        if self.trend is None:
-            return Z
-        return namespace(Z).concat([Z, like(self.trend(X), Z)], axis=1)
+    def joined(self, X: Any, Z: Any) -> Any:  # (n, d), (n, D) -> (n, n_columns)
+        """Dense columns of the features, [Re, Im] of complex ones, and those of the trend."""
+        Z = Z if is_foreign(Z) else np.asarray(dense(Z))
+        xp = namespace(Z)
+        if self.joins_parts and xp.isdtype(Z.dtype, "complex floating"):
+            Z = xp.concat([xp.real(Z), xp.imag(Z)], axis=1)
+        return Z if self.trend is None else xp.concat([Z, like(self.trend(X), Z)], axis=1)
 
     def without_trend(self, Z: Any) -> Any:  # (n, n_columns) -> (n, D)
         return Z if self.trend is None else Z[:, : Z.shape[1] - len(self.trend.means)]
@@ -133,10 +129,10 @@ class Columns:
     def blocks(self, X: Any) -> Iterator[tuple[Any, Any]]:
         """Rows of X, which nothing has validated, and their columns, in blocks."""
         if is_foreign(X):
-            yield X, self._joined(X, self.features.transform(X))
+            yield X, self.joined(X, self.features.transform(X))
             return
         for rows, *_ in Rows.of(X).blocks(self.block_rows):
-            yield rows, self._joined(rows, self.features.transform(rows))
+            yield rows, self.joined(rows, self.features.transform(rows))
 
     def digest(self) -> bytes:
         """A digest of the fitted features: the same features have the same one."""
@@ -161,27 +157,27 @@ class Columns:
         last, seen = last_map(self.features, X)
         kernel: Any = getattr(last, "kernel_", None)
         Z = self.without_trend(Z)
-        xp = namespace(Z)
+        xp, is_nystrom = namespace(Z), getattr(last, "lacks_variance", False)
         if not hasattr(kernel, "diag"):
             return xp.zeros_like(xp.abs(Z[:, 0])), None
         prior: Any = kernel.diag(seen)
-        if is_foreign(Z) and not getattr(last, "lacks_variance", False):
-            values = np.asarray(host(prior)) - last.expected_diagonal(host(seen), host(Z))
-            if np.any(values > 1e-6 * np.asarray(host(prior))):
-                raise ValueError(
-                    "The variance that these features lack has no gradient: set "
-                    "variance_correction=None, or give NumPy rows."
-                )
-            return xp.zeros_like(prior), prior
-        if is_foreign(Z):
+        if is_foreign(Z) and is_nystrom:
             lack = prior - xp.sum(Z * Z, axis=1)
             return xp.where(lack > 0, lack, xp.zeros_like(lack)), prior
         if isinstance(last, FeatureMap):
-            expected = last.expected_diagonal(seen, Z)
+            expected = last.expected_diagonal(host(seen), host(Z))
         else:
             expected = np.asarray(np.sum(np.abs(Z) ** 2, axis=1, dtype=np.float64))
-        prior = np.asarray(prior, dtype=np.float64)
-        return np.maximum(prior - expected, 0), prior
+        level = np.asarray(host(prior), dtype=np.float64)
+        lack = np.maximum(level - expected, 0)
+        if not is_foreign(Z):
+            return lack, level
+        if np.any(lack > 1e-6 * level):
+            raise ValueError(
+                "The variance that these features lack has no gradient: set "
+                "variance_correction=None, or give NumPy rows."
+            )
+        return xp.zeros_like(prior), prior
 
     def added_variance(
         self, X: Any, Z: Any, correction: str | None, usual: float, priors: np.ndarray
@@ -231,19 +227,6 @@ class LinearTrend:
     def __call__(self, X: Any) -> Any:  # (n, d) -> (n, d)
         X = dense(X)
         return (X - like(self.means, X)) / like(self.scales, X)
-
-
-def _joined(Z: Any, joins_parts: bool) -> Any:  # (n, D) -> (n, D) or (n, 2D)
-    """Dense features; complex ones as the columns [Re, Im] if these are asked for."""
-    if is_foreign(Z):
-        xp = namespace(Z)
-        if joins_parts and xp.isdtype(Z.dtype, "complex floating"):
-            return xp.concat([xp.real(Z), xp.imag(Z)], axis=1)
-        return Z
-    rows = np.asarray(dense(Z))
-    if np.iscomplexobj(rows) and joins_parts:
-        return np.concatenate([rows.real, rows.imag], axis=1)
-    return rows
 
 
 def digest_of(value: Any) -> bytes:

@@ -26,7 +26,7 @@ from .algebra import factor_of
 from .classes import HeldOut, downhill, log_normal
 from .packed import PackedMatrix
 from .posterior import Posterior, evaluate
-from .sums import sampled_columns
+from .sums import SufficientStatistics, sampled_columns
 
 # Prior variances of the search, in multiples of 1/mean |z|²: half decades from 0.01 to 10⁶
 STEP = 10.0**0.5
@@ -58,15 +58,11 @@ def fold_of(block: LabelledBlock) -> Fold:
 def moment_of(fold: Fold, n_columns: int) -> PackedMatrix:
     """G = Σ w z zᵀ in double precision."""
 
-    def add(total: np.ndarray, block: LabelledBlock, first: int) -> np.ndarray:
-        matrix = PackedMatrix(total)
-        for k in range(0, len(block.codes), 4096):
-            Z = block.features[k : k + 4096].astype(np.float64)
-            matrix.add_outer_products(Z * np.sqrt(block.weights[k : k + 4096])[:, None])
-        return total
+    def add(sums: SufficientStatistics, block: LabelledBlock, first: int) -> SufficientStatistics:
+        sums.update(block.features, counts=block.weights)
+        return sums
 
-    size = n_columns * (n_columns + 1) // 2
-    return PackedMatrix(fold(partial(np.zeros, size), add))
+    return fold(partial(SufficientStatistics.zeros, n_columns, 0), add).second_moment
 
 
 def mode(
@@ -149,43 +145,21 @@ def negative_log_likelihood(
         # 2 MB of features are multiplied twice in a row while they are in the cache
         step = max((1 << 21) // max(block.features[:1].nbytes, 1), 1)
         for k in range(0, len(block.codes), step):
-            _add_rows(total, low, means, *(column[k : k + step] for column in block))
+            Z, codes, counts = (column[k : k + step] for column in block)
+            counts, places = counts.astype(Z.dtype, copy=False), (np.arange(len(Z)), codes)
+            values = Z @ low + means.astype(Z.dtype, copy=False)
+            values -= values.max(axis=1, keepdims=True)
+            right = values[places]
+            np.exp(values, out=values)
+            sums = values.sum(axis=1)
+            total[-1, 0] += np.sum(counts * (np.log(sums) - right), dtype=np.float64)
+            values *= (counts / sums)[:, None]
+            values[places] -= counts
+            total[:-1] += (values.T @ Z).T  # faster than Zᵀ times the values
         return total
 
     total = fold(partial(np.zeros, (len(V) + 1, V.shape[1])), add)  # the last row holds the value
     return float(total[-1, 0]), total[:-1]
-
-
-def _add_rows(
-    total: np.ndarray,
-    V: np.ndarray,
-    means: np.ndarray,
-    Z: np.ndarray,
-    codes: np.ndarray,
-    counts: np.ndarray,
-) -> None:  # (D + 1, C), (D, C), (C,), (n, D), (n,), (n,)
-    """Add the gradient of some rows, and in the last row of the total their value."""
-    places = np.arange(len(Z)), codes
-    values = np.empty((len(Z), V.shape[1]), dtype=Z.dtype)
-    # OpenBLAS rearranges the factors of products beyond a million multiplications, which takes
-    # longer than multiplying so few columns as there are classes
-    step = max(1_000_000 // V.size, 16) // 8 * 8
-    parts = [slice(start, start + step) for start in range(0, len(Z), step)]
-    for rows in parts:
-        np.matmul(Z[rows], V, out=values[rows])
-    values += means.astype(Z.dtype, copy=False)
-    values -= values.max(axis=1, keepdims=True)
-    right = values[places]
-    np.exp(values, out=values)
-    sums = values.sum(axis=1)
-    losses = np.log(sums) - right
-    total[-1, 0] += np.dot(counts, losses.astype(np.float64, copy=False))
-    values *= (counts / sums)[:, None].astype(Z.dtype, copy=False)
-    values[places] -= counts.astype(Z.dtype, copy=False)
-    gradient = np.zeros(V.shape[::-1], dtype=Z.dtype)
-    for rows in parts:
-        gradient += values[rows].T @ Z[rows]  # faster than Zᵀ times the values
-    total[:-1] += gradient.T
 
 
 def chosen_prior(
