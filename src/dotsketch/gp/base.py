@@ -25,7 +25,7 @@ from .._support.html import html_table
 from .._support.parameters import one_of
 from ..features import check_foreign, is_valid
 from ..kernels import Gaussian, Kernel, Matern
-from ..rows import Block, Rows, is_collection, is_on_disk, is_stream
+from ..rows import Block, Rows, is_collection, is_on_disk, is_stream, take
 from .columns import Columns, described_features, is_default, with_kernel, with_names
 from .search import Search
 from .sums import positive_rows
@@ -182,19 +182,6 @@ def test_rows(estimator: Any, X: Any) -> Any:
     return validate_data(estimator, X, accept_sparse="csr", dtype=DTYPES, reset=False)
 
 
-def shuffled(block: Block, rng: np.random.Generator) -> Block:
-    """The rows of a block in random order, so that the first of them are a sample, too."""
-    order = rng.permutation(block[0].shape[0])
-    return tuple(
-        column
-        if column is None
-        else column.iloc[order]
-        if hasattr(column, "iloc")
-        else column[order]
-        for column in block
-    )
-
-
 def column_blocks(model: Any, X: Any) -> Iterator[tuple[Any, Any]]:
     """Validated rows of X and their columns, in blocks; foreign rows in one block."""
     if is_foreign(X):
@@ -312,7 +299,9 @@ def begin(
     seed = int(as_generator(estimator.random_state).integers(2**31 - 1))
     rng = np.random.default_rng(seed)
     sample = training.sample(SAMPLE_ROWS, rng)
-    fitting, sample = training.fitting(sample), shuffled(sample, rng)
+    fitting = training.fitting(sample)
+    # in random order, so that the first of them are a sample, too
+    sample = take(sample, rng.permutation(sample[0].shape[0]))
     features = described_features(estimator.features, fitting[0], seed)
     features = with_names(features, getattr(training.inputs, "feature_names_in_", None))
     result = None

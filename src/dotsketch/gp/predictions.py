@@ -209,14 +209,12 @@ class RegressionProcess(RegressorMixin, MultiOutputMixin, BaseEstimator):
         for rows, Z in column_blocks(self, X):
             own = None if noise_variance is None else noise_variance[start : start + len(Z)]
             start += len(Z)
-            mean = self.posterior_.mean(Z)
-            variance = self._variance(rows, Z) if with_variance else None
+            mean, variance = self.posterior_.mean(Z), None
+            if with_variance:
+                variance = self.posterior_.variance(Z) + self._added_variance(rows, Z)
+                # what is subtracted from k(x, x) may exceed it by rounding
+                variance = variance if is_foreign(variance) else np.maximum(variance, 0)
             yield Z, mean, variance, self.noise_.at(Z, own) + 0 * mean if with_noise else None
-
-    def _variance(self, rows: Any, Z: Any) -> Any:  # (n, d), (n, D) -> (n, m)
-        total = self.posterior_.variance(Z) + self._added_variance(rows, Z)
-        # what is subtracted from k(x, x) may exceed it by rounding
-        return total if is_foreign(total) else np.maximum(total, 0)
 
     def _added_variance(self, rows: Any, Z: Any) -> Any:  # (n, d), (n, D) -> (n, m)
         """What predictions add to the variance that the columns carry."""

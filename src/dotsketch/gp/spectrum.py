@@ -1,9 +1,8 @@
 """Reductions of a Hermitian matrix that give the likelihood at all variances.
 
-`spectrum_of` finds eigenvalues: a Householder reduction A = Q T Qᴴ to a real tridiagonal T is a
-third of an eigendecomposition, and the eigenvectors of T, which take D² operations, see the vectors
-Qᴴ b. `band_of` stops at 64 diagonals, A = Q B Qᴴ: it is made of matrix products, and for 4096
-columns three times as fast. A value of the likelihood is then a banded Cholesky factor.
+`spectrum_of` is an eigendecomposition. `band_of` stops at 64 diagonals, A = Q B Qᴴ: it is made of
+matrix products, and for 4096 columns three times as fast. A value of the likelihood is then a
+banded Cholesky factor.
 
 BLAS keeps to one thread in `band_of`: calls of NumPy's and of SciPy's alternate, and their threads
 take the processors from each other. On two of them, two threads took 3 to 5 times as long as one.
@@ -12,7 +11,7 @@ take the processors from each other. On two of them, two threads took 3 to 5 tim
 from __future__ import annotations
 
 import numpy as np
-from scipy.linalg import blas, eigh_tridiagonal, lapack, solve_triangular
+from scipy.linalg import blas, eigh, eigh_tridiagonal, lapack, solve_triangular
 
 from .._support.threads import single_blas_thread
 
@@ -26,21 +25,8 @@ def spectrum_of(
     >>> values, energies[:, 0]
     (array([1., 2.]), array([16.,  9.]))
     """
-    is_complex = np.iscomplexobj(A)
-    letter, adjoint = ("z", "C") if is_complex else ("d", "T")
-    name = letter + ("hetrd" if is_complex else "sytrd")
-    A = np.asfortranarray(A, dtype=np.complex128 if is_complex else np.float64)
-    b = np.array(b, dtype=A.dtype, order="F")
-    D, m = b.shape
-    if D == 1:
-        return A[0].real, np.abs(b) ** 2
-    work, _ = getattr(lapack, f"{name}_lwork")(D, lower=1)
-    reflectors, diagonal, beside, tau, _ = getattr(lapack, name)(A, lower=1, lwork=int(work.real))
-    # Q leaves the first coordinate alone; its reflectors stand below the diagonal, as those of a QR
-    multiply = getattr(lapack, letter + ("unmqr" if is_complex else "ormqr"))
-    b[1:], _, _ = multiply("L", adjoint, reflectors[1:, :-1], tau, b[1:], 64 * m)
-    values, vectors = eigh_tridiagonal(diagonal, beside, check_finite=False)
-    return values, np.abs(vectors.T @ b) ** 2
+    values, vectors = eigh(A, lower=True, driver="evd")
+    return values, np.abs(vectors.conj().T @ b) ** 2
 
 
 def band_of(

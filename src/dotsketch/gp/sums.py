@@ -111,23 +111,21 @@ class SufficientStatistics:
                 f"The targets have shape {targets.shape}; {n} rows of {m} outputs are expected."
             )
         targets = targets - self.offset
-        Y = np.concatenate([targets, np.ones((n, 1))], axis=1)
-        roots, times = None, positive_rows("counts", counts, n)
-        precisions = positive_rows("weights", weights, n)
-        if precisions is not None:
-            logarithms = np.log(precisions)
-            self.log_weights += float(np.sum(logarithms if times is None else times * logarithms))
+        times, precisions = positive_rows("counts", counts, n), positive_rows("weights", weights, n)
+        often = np.ones(n) if times is None else times
+        Y, roots = np.concatenate([targets, np.ones((n, 1))], axis=1), None
         if precisions is not None or times is not None:
-            roots = np.ones(n) if precisions is None else np.sqrt(precisions)
-            roots = (roots if times is None else roots * np.sqrt(times))[:, None]
+            roots = np.sqrt(often if precisions is None else often * precisions)[:, None]
             Y = Y * roots
         for rows, part in _weighted_rows(Z, roots, self.cross.dtype):
             self.second_moment.add_outer_products(part)
             self.cross += part.T @ Y[rows]
         self.targets += Y.T @ Y
-        each = targets if times is None else times[:, None] * targets
+        each = often[:, None] * targets
         self.plain += np.stack([each.sum(axis=0), (each * targets).sum(axis=0)])
         self.n += n if times is None else float(np.sum(times))
+        if precisions is not None:
+            self.log_weights += float(np.sum(often * np.log(precisions)))
 
     def __add__(self, other: SufficientStatistics) -> SufficientStatistics:
         return deepcopy(self)._added(other, 1)

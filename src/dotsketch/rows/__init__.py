@@ -28,6 +28,7 @@ from .sources import (
     is_on_disk,
     is_stream,
     split_target,
+    take,
 )
 
 __all__ = ["Checkpoint", "DaskRows", "Rows", "digest", "fingerprint", "float_type"]
@@ -38,4 +39,5 @@ __all__ += [
     "is_stream",
     "lazy",
     "split_target",
+    "take",
 ]
