@@ -8,6 +8,17 @@ from dotsketch.gp.algebra import likelihood_of_kernel, likelihood_of_sums
 from dotsketch.gp.spectrum import band_of
 
 
+def log_likelihood(likelihood, noise, prior):
+    """Of every output, at its noise and prior variance."""
+    pairs = zip(*np.broadcast_arrays(noise, prior, likelihood.squares)[:2], strict=True)
+    return np.array(
+        [
+            likelihood.densities(sigma2, *likelihood.measure(s / sigma2))[j]
+            for j, (sigma2, s) in enumerate(pairs)
+        ]
+    )
+
+
 def of_sums(sums, **options):
     m = sums.n_outputs
     return likelihood_of_sums(sums, np.zeros(m), np.ones(m), **options)
@@ -36,7 +47,7 @@ def test_spectrum_is_direct(rng, n, D, is_complex, noise, prior):
     statistics = SufficientStatistics.of(Z, y, weights)
     spectrum = of_sums(statistics)
     direct = log_density(Z, y, noise / weights, prior)
-    assert spectrum.log_likelihood(noise, prior).sum() == pytest.approx(float(direct), rel=1e-8)
+    assert log_likelihood(spectrum, noise, prior).sum() == pytest.approx(float(direct), rel=1e-8)
 
 
 @pytest.mark.parametrize("options", [{}, {"most_of_spectrum": 10}], ids=["spectrum", "band"])
@@ -45,7 +56,7 @@ def test_the_evidence_of_a_kernel_is_direct(rng, options):
     noise = rng.uniform(0.5, 2, 90)
     found = likelihood_of_kernel(Z @ Z.T, y, noise, np.ones(90), **options)
     direct = float(log_density(Z, y, 0.3 * noise, 2.0))
-    assert found.log_likelihood(0.3, 2.0).sum() == pytest.approx(direct)
+    assert log_likelihood(found, 0.3, 2.0).sum() == pytest.approx(direct)
 
 
 @pytest.mark.parametrize("D", [1, 2, 5, 8, 9, 16, 300])
@@ -78,8 +89,8 @@ def test_a_band_chooses_what_a_spectrum_does(rng, given, is_complex):
     statistics = SufficientStatistics.of(Z, y, rng.uniform(0.5, 2, 150))
     spectrum, band = of_sums(statistics), of_sums(statistics, most_of_spectrum=10)
     for noise, prior in ((1e-4, 100.0), (0.1, 1.0), (10.0, 0.1)):
-        values = spectrum.log_likelihood(noise, prior)
-        np.testing.assert_allclose(band.log_likelihood(noise, prior), values, rtol=1e-7)
+        values = log_likelihood(spectrum, noise, prior)
+        np.testing.assert_allclose(log_likelihood(band, noise, prior), values, rtol=1e-7)
     assert band.largest == pytest.approx(spectrum.largest, rel=0.02)
     for ours, theirs in zip(
         band.best_variances(*given), spectrum.best_variances(*given), strict=True
@@ -124,9 +135,9 @@ def test_a_band_that_rounding_makes_indefinite(rng):
     z = rng.standard_normal(300)
     band = of_kernel(np.outer(z, z) - 1e-11 * np.eye(300), z[:, None], most_of_spectrum=10)
     assert band.measure(1e15) == (np.inf, np.inf)
-    assert band.log_likelihood(1e-15, 1.0) == -np.inf
+    assert log_likelihood(band, 1e-15, 1.0) == -np.inf
     noise, prior = band.best_variances()
-    assert np.isfinite([noise, prior, band.log_likelihood(noise, prior)]).all()
+    assert np.isfinite([noise, prior, log_likelihood(band, noise, prior)]).all()
 
 
 @pytest.mark.parametrize("given", [(None, None), (None, 2.0), (0.5, None)])
@@ -135,9 +146,9 @@ def test_best_variances_are_the_best_of_a_fine_grid(rng, given):
     y = Z @ rng.standard_normal((6, 1)) + 0.7 * rng.standard_normal((200, 1))
     spectrum = of_kernel(Z @ Z.T, y)
     noise, prior = spectrum.best_variances(*given)
-    best = spectrum.log_likelihood(noise, prior)
+    best = log_likelihood(spectrum, noise, prior)
     grid = np.exp(np.linspace(-6, 6, 60))
     for other_noise in grid if given[0] is None else [noise]:
         for other_prior in grid if given[1] is None else [prior]:
-            assert spectrum.log_likelihood(other_noise, other_prior) <= best + 1e-9
+            assert log_likelihood(spectrum, other_noise, other_prior) <= best + 1e-9
     assert noise == pytest.approx(0.49, rel=0.3)

@@ -164,18 +164,7 @@ class Likelihood:
     log_weights: float = 0.0
     is_complex: bool = False
 
-    def log_likelihood(self, noise: Any, prior: Any) -> np.ndarray:  # (m,) or numbers -> (m,)
-        """log p(y_j): Gaussian, or the proper complex Gaussian of complex features."""
-        noise, prior = (
-            np.broadcast_to(v, self.squares.shape).astype(float) for v in (noise, prior)
-        )
-        densities = [
-            self._densities(s2, *self.measure(s / s2))[j]
-            for j, (s2, s) in enumerate(zip(noise, prior, strict=True))
-        ]
-        return np.array(densities)
-
-    def _densities(self, noise: Any, determinant: float, squares: np.ndarray) -> np.ndarray:
+    def densities(self, noise: Any, determinant: float, squares: np.ndarray) -> np.ndarray:
         """Of all outputs, at the ratio that the determinant and the squares belong to."""
         if math.isinf(determinant):  # I + r K̂ cannot be factored
             return np.full(len(squares), -math.inf)
@@ -208,7 +197,7 @@ class Likelihood:
 
         def densities(log_ratio: float) -> np.ndarray:  # -> (m,)
             determinant, squares = self.measure(math.exp(log_ratio))
-            return self._densities(variances(math.exp(log_ratio), squares)[0], determinant, squares)
+            return self.densities(variances(math.exp(log_ratio), squares)[0], determinant, squares)
 
         if prior is not None:
             span = prior / (10 * energies.max()), prior / (LEAST_NOISE * energies.min())

@@ -103,12 +103,6 @@ class PackedMatrix(Packed):
         lower = self.lower()
         return lower + np.tril(lower, -1).conj().T
 
-    def of_columns(self, places: np.ndarray, factors: np.ndarray) -> PackedMatrix:
-        """The rows and columns at ascending places, times factors on both sides."""
-        routine = self._routine("tfttr")
-        lower = _checked(routine(self.size, self.values, **FORMAT))
-        return PackedMatrix.of(lower[np.ix_(places, places)] * np.outer(factors, factors))
-
     def add_outer_products(self, Z: np.ndarray, scale: float = 1.0) -> None:  # (n, D)
         """Add scale Σ_i z_i z_iᴴ over the rows of Z, which is C-ordered and of this dtype."""
         n, D = Z.shape

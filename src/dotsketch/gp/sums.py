@@ -215,14 +215,6 @@ class SufficientStatistics:
             offset=offset,
         )
 
-    def of_columns(self, places: np.ndarray, factors: np.ndarray) -> SufficientStatistics:
-        """The statistics of some columns of the features (ascending places), times factors."""
-        return replace(
-            self,
-            second_moment=self.second_moment.of_columns(places, factors),
-            cross=self.cross[places] * factors[:, None],
-        )
-
     def centred(
         self, means: np.ndarray, scales: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:  # (m,), (m,) -> (D, m), (m,)
