@@ -26,7 +26,7 @@ from .._support.parameters import one_of
 from ..features import check_foreign, is_valid
 from ..kernels import Gaussian, Kernel, Matern
 from ..rows import Block, Rows, is_collection, is_on_disk, is_stream, take
-from .columns import Columns, described_features, is_default, with_kernel, with_names
+from .columns import Columns, described_features, is_default, searchable, with_kernel, with_names
 from .search import Search
 from .sums import positive_rows
 
@@ -286,15 +286,15 @@ class Begun(NamedTuple):
 def begin(
     estimator: Any,
     training: TrainingRows,
-    search: Callable[[Any, Block, np.random.Generator], Search],
+    search: Callable[..., Search],
     *,
     holds_out: bool = False,
 ) -> Begun:
     """Describe the features, search their kernel if that is asked for, and fit them.
 
-    `search(features, sample, rng)` finds the best kernel. With `holds_out`, features that the model
-    chooses, of fewer columns than rows, do not see a fifth of the sample: they carry k(x, x) of the
-    rows that they are fitted to better than that of new ones.
+    `search(kernel, rows, sample, alternatives, rng)` finds the best kernel. With `holds_out`,
+    features that the model chooses, of fewer columns than rows, do not see a fifth of the sample:
+    they carry k(x, x) of the rows that they are fitted to better than that of new ones.
     """
     seed = int(as_generator(estimator.random_state).integers(2**31 - 1))
     rng = np.random.default_rng(seed)
@@ -304,14 +304,15 @@ def begin(
     sample = take(sample, rng.permutation(sample[0].shape[0]))
     features = described_features(estimator.features, fitting[0], seed)
     features = with_names(features, getattr(training.inputs, "feature_names_in_", None))
-    result = None
-    if wants_search(estimator.optimize, is_default(estimator.features)):
-        result = search(features, sample, rng)
+    result, is_auto = None, is_default(estimator.features)
+    if wants_search(estimator.optimize, is_auto):
+        kernel, rows = searchable(features, sample[0])
+        result = search(kernel, rows, sample, alternatives_of(kernel, is_auto), rng)
         features = with_kernel(features, result.kernel)
-    n = sample[0].shape[0]
-    n_new = n // 5 if holds_out and is_default(estimator.features) else 0
-    n_new = n_new if n - n_new >= getattr(features, "n_components", 0) else 0
-    fitting = (sample[0][n_new:], sample[1][n_new:]) if n_new else fitting
+    n, n_new = sample[0].shape[0], 0
+    if holds_out and is_auto and n - n // 5 >= features.n_components:
+        n_new = n // 5
+        fitting = (sample[0][n_new:], sample[1][n_new:]) if n_new else fitting
     columns = Columns.fit(
         features,
         *fitting,

@@ -15,10 +15,9 @@ from .._support.stored import stored
 from .._support.threads import suited_blas_threads
 from ..rows import Block, split_target
 from .base import TrainingRows, assign, begin, check_optimize, checked, labels_of
-from .class_search import search_classes
 from .classes import ClassificationProcess, ClassTable, add_labels, check_one_kind, sample_functions
 from .columns import Columns, check_features
-from .softmax import SEARCH_ROWS, LabelledBlock, chosen_prior, mode, moment_of
+from .softmax import SEARCH_ROWS, LabelledBlock, best_class_kernel, chosen_prior, mode, moment_of
 
 
 @stored
@@ -110,7 +109,7 @@ class FeatureGPClassifier(ClassificationProcess):
         counts = rows.fold(Counter, add_labels, block_rows=1 << 16)
         check_one_kind([*counts])
         table = ClassTable.of(counts, self.class_weight)
-        begun = begin(self, training, partial(search_classes, self))
+        begun = begin(self, training, partial(best_class_kernel, self.verbose))
         columns = begun.columns
         # many features are multiplied in single precision: half the time, and far more digits than
         # the iterations find

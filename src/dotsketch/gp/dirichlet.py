@@ -33,7 +33,6 @@ from .base import (
     checked,
     labels_of,
 )
-from .class_search import search_classes
 from .classes import (
     ClassificationProcess,
     ClassTable,
@@ -47,6 +46,7 @@ from .classes import (
 from .columns import Columns, check_features
 from .packed import PackedMatrix
 from .posterior import Posterior
+from .softmax import best_class_kernel
 from .sums import SufficientStatistics, sampled_columns
 
 ALPHAS = (1e-5, 1e-4, 1e-3, 0.01, 0.1, 1.0)  # the range searched in the paper
@@ -311,7 +311,7 @@ class DirichletGPClassifier(ClassificationProcess):
         training = TrainingRows.of(type(self), X, y, None, sample_weight, labels=True)
         if training.rows.in_memory and training.rows.columns and classes is None:  # before a search
             check_two_classes(np.unique(training.rows.columns[1]))
-        begun = begin(self, training, partial(search_classes, self))
+        begun = begin(self, training, partial(best_class_kernel, self.verbose))
         names = np.unique(labels_of(begun.sample[1]) if classes is None else classes).tolist()
         is_closed = classes is not None
         sums = self._gathered(training, begun.columns, names, is_closed, checkpoint)

@@ -30,7 +30,6 @@ from .base import (
     test_rows,
     wants_search,
 )
-from .class_search import best_class_kernel
 from .classes import ClassificationProcess, ClassTable, HeldOut
 from .columns import BLOCK_BYTES, default_kernel, input_scales
 from .dirichlet import DirichletLabels, best_labels, latent_attributes
@@ -40,6 +39,7 @@ from .packed import PackedFactor, PackedMatrix
 from .posterior import evaluate, half_squares
 from .predictions import RegressionProcess
 from .search import FIRST_ROWS, Search, best_kernel
+from .softmax import best_class_kernel
 
 
 @stored
@@ -345,7 +345,7 @@ class ExactGPClassifier(ClassificationProcess):
         rng = np.random.default_rng(seed)
 
         def search(kernel: Kernel, alternatives: Any) -> Search:
-            return best_class_kernel(kernel, X, y, alternatives, rng, self.verbose)
+            return best_class_kernel(self.verbose, kernel, X, (X, y), alternatives, rng)
 
         kernel, result = chosen_kernel(self, training, X, search)
         K, n = np.asarray(kernel(X), dtype=np.float64), len(codes)

@@ -20,7 +20,6 @@ from .base import (
     SAMPLE_ROWS,
     Begun,
     TrainingRows,
-    alternatives_of,
     assign,
     begin,
     check_mergeable,
@@ -32,7 +31,7 @@ from .base import (
     targets,
     test_rows,
 )
-from .columns import Columns, check_features, digest_of, is_default, searchable
+from .columns import Columns, check_features, digest_of
 from .conjugate_gradients import (
     NO_SUMS,
     ConjugateGradients,
@@ -387,10 +386,9 @@ class FeatureGPRegressor(RegressionProcess):
         return solved.with_noise(function), varied
 
     def _searched(
-        self, warp: Warp | None, features: Any, sample: Block, rng: np.random.Generator
+        self, warp: Warp | None, kernel: Any, rows: Any, sample: Block, alternatives: Any, rng: Any
     ) -> Search:
         """The search for the kernel of the greatest marginal likelihood."""
-        kernel, rows = searchable(features, sample[0])
         Y, noise = targets(sample[1])[0], None
         Y = Y if warp is None else warp.forward(Y)
         if sample[2] is not None:
@@ -402,7 +400,7 @@ class FeatureGPRegressor(RegressionProcess):
             rows,
             Outputs.of(Y.mean(axis=0), Y.std(axis=0), self.normalize_y, True).normal(Y),
             noise=noise,
-            alternatives=alternatives_of(kernel, is_default(self.features)),
+            alternatives=alternatives,
             rng=rng,
             verbose=self.verbose,
         )
