@@ -19,7 +19,9 @@ matrix diagonal, UᵀZᵀWZU = diag θ, and
 
     P⁻¹ = U diag(1 / (θ + λ_s)) Uᵀ + (I − UUᵀ) / (θ_r + λ_s).
 
-Columns of one output share their search directions (O'Leary, 1980).
+Columns of one output share their search directions (O'Leary, 1980). Passes multiply in single
+precision; residuals are computed anew in double precision when they have fallen a thousandfold, and
+before a solution counts (iterative refinement).
 """
 
 from __future__ import annotations
@@ -34,8 +36,9 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from .._arrays import is_foreign, like, namespace
+from .._backends import add_adjoint
 from .._support.stored import array, stored
-from .._support.threads import single_blas_thread, threads_for_features
+from .._support.threads import run_strips, single_blas_thread, threads_for_features
 from ..rows import Block, Checkpoint, Rows, digest
 from .algebra import check_finite
 from .columns import Columns
@@ -84,8 +87,8 @@ class ConjugateGradients:
         variance outside of the preconditioner's subspace has the relative standard error
         √(2 / n_samples), 25 % for 31 draws.
     memory : int, default=2**29
-        Bytes. Features of all rows are kept in memory if they take no more than this, and computed
-        again in every pass otherwise.
+        Bytes. Features of all rows are kept in memory if they take no more than this (in single
+        precision), and computed again in every pass otherwise.
     """
 
     tolerance: float = 1e-5
@@ -200,8 +203,9 @@ class Iteration:
     residual: np.ndarray  # R, the same shape
     directions: np.ndarray  # P
     right: np.ndarray  # right-hand sides
-    start_norms: np.ndarray  # (S, 1 + k): of right-hand sides
+    start_norms: np.ndarray  # (S, 1 + k)
     norms: np.ndarray  # (S, 1 + k): of residuals, relative to those of the right-hand sides
+    exact_norms: np.ndarray  # the same when residuals were last computed exactly
     basis: np.ndarray  # U (D, r)
     values: np.ndarray  # θ (r,)
     last: np.ndarray  # θ_r: 0 if U spans the space
@@ -218,11 +222,12 @@ class Iteration:
         inside = 1 / (self.values + self.shifts[s]) - outside
         return outside * R + self.basis @ (inside[:, None] * (self.basis.T @ R))
 
-    def active(self, tolerance: float) -> np.ndarray:  # -> (S, 1 + k), bool
-        """Columns to solve: means, and all draws of a system until the last of them is solved."""
-        draws = (self.norms[:, 1:] > max(tolerance, DRAW_TOLERANCE)).any(axis=1, keepdims=True)
-        means = self.norms[:, :1] > tolerance
-        return np.concatenate([means, np.repeat(draws, self.norms.shape[1] - 1, axis=1)], axis=1)
+    def active(self, limits: np.ndarray) -> np.ndarray:  # -> (S, 1 + k), bool
+        """Columns to solve: a mean until its exact residual is small, draws of a system at once."""
+        active = self.norms > limits
+        active[:, 0] |= self.exact_norms[:, 0] > limits[:, 0]
+        active[:, 1:] |= active[:, 1:].any(axis=1, keepdims=True)
+        return active
 
 
 def solve_by_passes(
@@ -250,21 +255,22 @@ def solve_by_passes(
         state = _start(passes, noise / priors, solver, seed)
     if checkpoint is not None:
         checkpoint.write(state)
-    while (active := state.active(solver.tolerance)).any():
-        if len(state.history) > solver.max_iterations:
-            warnings.warn(
-                f"The conjugate gradients stopped after {solver.max_iterations} iterations with a "
-                f"relative residual of {state.history[-1]:.1e}, above the tolerance of "
-                f"{solver.tolerance:.0e}. Use a larger noise variance, a larger rank of the "
-                "preconditioner or more iterations: solver=ConjugateGradients(rank=…, "
-                'max_iterations=…); or solver="cholesky".',
-                ConvergenceWarning,
-                stacklevel=6,
-            )
-            break
-        _step(passes, state, active)
+    limits = np.full(state.norms.shape, max(solver.tolerance, DRAW_TOLERANCE))
+    limits[:, 0] = solver.tolerance
+    while len(state.history) <= solver.max_iterations and state.active(limits).any():
+        _step(passes, state, limits)
         if checkpoint is not None:
             checkpoint.write(state)
+    if state.active(limits).any():
+        warnings.warn(
+            f"The conjugate gradients stopped after {solver.max_iterations} iterations with a "
+            f"relative residual of {state.history[-1]:.1e}, above the tolerance of "
+            f"{solver.tolerance:.0e}. Use a larger noise variance, a larger rank of the "
+            "preconditioner or more iterations: solver=ConjugateGradients(rank=…, "
+            'max_iterations=…); or solver="cholesky".',
+            ConvergenceWarning,
+            stacklevel=6,
+        )
     totals = state.values + state.shifts[:, None]  # (S, r)
     rest = np.empty((n_columns, len(noise), solver.n_samples), dtype=np.float32)
     for s, total in enumerate(totals):
@@ -293,41 +299,73 @@ class Passes:
         verbose: bool = False,
     ):
         self.rows, self.block, self.n_columns, self.verbose = rows, block, n_columns, verbose
-        # features of a block stay near the caches
-        self.block_rows = int(np.clip((1 << 24) // (8 * n_columns), 64, 4096))
-        self.blocks = rows.mapped(
-            partial(_in_double, block),
-            block_rows=self.block_rows,
-            row_bytes=8 * n_columns,
-            memory=memory,
-        )
+        # features of a block in single precision stay near the caches
+        self.block_rows = int(np.clip((1 << 24) // (4 * n_columns), 64, 4096))
+        options = {"block_rows": self.block_rows, "row_bytes": 4 * n_columns}
+        self._single = rows.mapped(partial(_as_type, block, np.float32), memory=memory, **options)
+        self._double = rows.mapped(partial(_as_type, block, np.float64), memory=0, **options)
 
     def adjoint(
-        self, right: Callable[[RowBlock, int], np.ndarray], width: int, what: str
+        self,
+        right: Callable[[RowBlock, int], np.ndarray],
+        width: int,
+        what: str,
+        *,
+        exact: bool = False,
     ) -> np.ndarray:  # -> (D, width)
         """Σ Zᵀ right(block, first) over all blocks; `first` is the number of the first row."""
 
         def add(total: np.ndarray, block: RowBlock, first: int) -> np.ndarray:
-            total += right(block, first).T @ block.features
+            R = right(block, first)
+            if exact:
+                total += R.T @ block.features
+            else:
+                part = np.zeros(total.shape, dtype=np.float32)
+                R = R.astype(np.float32, copy=False)
+                run_strips(
+                    lambda own: add_adjoint(block.features[:, own], R, part[:, own]),
+                    self.n_columns,
+                    1024,
+                )
+                total += part
             return total
 
-        zero = partial(np.zeros, (width, self.n_columns))
-        total = self.blocks.fold(zero, add, progress=what if self.verbose else None)
+        source = self._double if exact else self._single
+        total = source.fold(
+            partial(np.zeros, (width, self.n_columns)), add, progress=what if self.verbose else None
+        )
         check_finite(total)
         return np.asarray(total.T)
 
-    def products(self, V: np.ndarray, what: str) -> np.ndarray:  # (D, c) -> (D, c)
+    def products(
+        self, V: np.ndarray, what: str, *, exact: bool = False
+    ) -> np.ndarray:  # (D, c) -> (D, c)
         """M V."""
+        scales = np.max(np.abs(V), axis=0)  # small numbers keep their digits in single precision
+        scales = np.where(scales > 0, scales, 1.0)
+        scaled = (V / scales).astype(np.float64 if exact else np.float32)
 
         def right(block: RowBlock, first: int) -> np.ndarray:
-            return (block.features @ V) * block.weights[:, None]
+            return (block.features @ scaled) * block.weights[:, None]
 
-        return self.adjoint(right, V.shape[1], what)
+        return self.adjoint(right, V.shape[1], what, exact=exact) * scales
+
+    def core(self, basis: np.ndarray) -> np.ndarray:  # (D, r) -> (r, r)
+        """UᵀMU, squares of columns of single precision: it is never far from positive."""
+        low = basis.astype(np.float32)
+
+        def add(total: np.ndarray, block: RowBlock, first: int) -> np.ndarray:
+            T = (block.features @ low).astype(np.float64)
+            total += (T * block.weights[:, None]).T @ T
+            return total
+
+        total: np.ndarray = self._single.fold(partial(np.zeros, 2 * (low.shape[1],)), add)
+        return total
 
 
-def _in_double(block: Callable[[Block], RowBlock], columns: Block) -> RowBlock:
+def _as_type(block: Callable[[Block], RowBlock], dtype: Any, columns: Block) -> RowBlock:
     with threads_for_features(), np.errstate(over="ignore"):  # the sums are looked at
-        return RowBlock(*(np.asarray(part, dtype=np.float64) for part in block(columns)))
+        return RowBlock(*(np.asarray(part, dtype=dtype) for part in block(columns)))
 
 
 def _start(passes: Passes, shifts: np.ndarray, solver: ConjugateGradients, seed: int) -> Iteration:
@@ -335,8 +373,7 @@ def _start(passes: Passes, shifts: np.ndarray, solver: ConjugateGradients, seed:
     rng = np.random.default_rng(seed)
     (S,), D, k = shifts.shape, passes.n_columns, solver.n_samples
     basis, last = _subspace(passes, min(solver.rank, D), rng)
-    core = basis.T @ passes.products(basis, "subspace")
-    values, turn = np.linalg.eigh((core + core.T) / 2)
+    values, turn = np.linalg.eigh(passes.core(basis))
     prior = rng.standard_normal((D, S, k)) / np.sqrt(shifts)[:, None]
 
     def right(block: RowBlock, first: int) -> np.ndarray:  # -> (b, S (1 + k))
@@ -346,22 +383,19 @@ def _start(passes: Passes, shifts: np.ndarray, solver: ConjugateGradients, seed:
         parts = weights * block.targets[:, :, None], np.sqrt(weights) * noise
         return np.concatenate(parts, axis=2).reshape(len(weights), -1)
 
-    sides = passes.adjoint(right, S * (1 + k), "right-hand sides").reshape(D, S, 1 + k)
+    sides = passes.adjoint(right, S * (1 + k), "right-hand sides", exact=True)
+    sides = np.ascontiguousarray(sides).reshape(D, S, 1 + k)
     sides[:, :, 1:] += prior * shifts[:, None]
-    solution = np.concatenate([np.zeros((D, S, 1)), prior], axis=2)
-    residual = sides - solution * shifts[:, None]
-    residual[:, :, 1:] -= passes.products(prior.reshape(D, -1), "draws").reshape(prior.shape)
-    norms = np.ones((S, 1 + k))
+    ones = np.ones((S, 1 + k))
     state = Iteration(
-        *(solution, residual, np.empty_like(sides), sides, norms, norms.copy()),
+        np.concatenate([np.zeros((D, S, 1)), prior], axis=2),
+        *(sides, np.zeros_like(sides), sides),
+        *(ones, ones, ones),
         *(basis @ turn, np.maximum(values, 0), np.array(last), shifts, np.zeros(0)),
     )
-    for s in range(S):
-        first = state.preconditioned(sides[:, s], s)
-        state.start_norms[s] = np.sqrt(np.maximum(np.sum(sides[:, s] * first, axis=0), 0))
-        state.directions[:, s] = state.preconditioned(residual[:, s], s)
-        squares = np.sum(residual[:, s] * state.directions[:, s], axis=0)
-        state.norms[s] = _relative(squares, state.start_norms[s])
+    squares = [np.sum(sides[:, s] * state.preconditioned(sides[:, s], s), axis=0) for s in range(S)]
+    state.start_norms = np.sqrt(np.maximum(squares, 0))
+    _refresh(passes, state)
     state.history = np.array([state.norms[:, 0].max()])
     return state
 
@@ -382,7 +416,7 @@ def _subspace(
     share = 1.0 if n is None or not rows.n_rows else n / rows.n_rows
     test = np.linalg.qr(rng.standard_normal((D, rank)))[0]
     image = share * Passes(rows, passes.block, D, 0).products(test, "subspace")
-    shift = float(np.finfo(np.float64).eps * np.linalg.norm(image))  # for a Cholesky factor
+    shift = float(np.finfo(np.float32).eps * np.linalg.norm(image))  # for a Cholesky factor
     image = image + shift * test
     inner = test.T @ image
     values, vectors = np.linalg.eigh((inner + inner.T) / 2)
@@ -394,18 +428,31 @@ def _subspace(
     return basis, max(float(singular[-1]) ** 2 - shift, 0.0)
 
 
+def _refresh(passes: Passes, state: Iteration) -> None:
+    """Residuals from the rows in double precision; search directions start again."""
+    D, S, c = state.solution.shape
+    flat = state.solution.reshape(D, S * c)
+    products = passes.products(flat, "residuals", exact=True).reshape(D, S, c)
+    state.residual = state.right - products - state.solution * state.shifts[:, None]
+    for s in range(S):
+        state.directions[:, s] = state.preconditioned(state.residual[:, s], s)
+        squares = np.sum(state.residual[:, s] * state.directions[:, s], axis=0)
+        state.norms[s] = _relative(squares, state.start_norms[s])
+    state.exact_norms = state.norms.copy()
+
+
 def _relative(squares: np.ndarray, norms: np.ndarray) -> np.ndarray:
     return np.sqrt(np.maximum(squares, 0)) / np.where(norms > 0, norms, 1.0)
 
 
-def _step(passes: Passes, state: Iteration, active: np.ndarray) -> None:
-    """One iteration for the active columns: one pass over the rows.
+def _step(passes: Passes, state: Iteration, limits: np.ndarray) -> None:
+    """One iteration: one pass over the rows, and another where residuals are computed anew.
 
     A step with directions P, which PᵀAP makes conjugate, is
 
         V ← V + P PᵀR,    R ← R − AP PᵀR,    P ← P⁻¹R − P (AP)ᵀ P⁻¹R.
     """
-    systems, columns = np.nonzero(active)
+    systems, columns = np.nonzero(state.active(limits))
     directions = state.directions[:, systems, columns]
     label = f"iteration {len(state.history)}, residual {state.history[-1]:.1e}"
     products = passes.products(directions, label) + directions * state.shifts[systems]
@@ -423,6 +470,12 @@ def _step(passes: Passes, state: Iteration, active: np.ndarray) -> None:
             squares = np.sum(residual * following, axis=0)
             state.norms[s, own] = _relative(squares, state.start_norms[s, own])
             state.directions[:, s, own] = following - P @ (Q.T @ following)
+    means = state.norms[:, 0]
+    # single precision carries about three digits of a residual
+    if np.all((means <= limits[:, 0]) | (means <= 1e-3 * state.exact_norms[:, 0])) or np.any(
+        means > 10 * state.exact_norms[:, 0]
+    ):
+        _refresh(passes, state)
     state.history = np.append(state.history, state.norms[:, 0].max())
 
 
@@ -432,6 +485,6 @@ def _conjugate(P: np.ndarray, Q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:  
     lengths = np.sqrt(np.maximum(C.diagonal(), 0))
     scales = np.divide(1.0, lengths, out=np.zeros_like(lengths), where=lengths > 0)
     values, vectors = np.linalg.eigh((C + C.T) / 2 * np.outer(scales, scales))
-    independent = values > 1e-12 * max(float(values[-1]), 0.0)
+    independent = values > 1e-6 * max(float(values[-1]), 0.0)  # single precision sees no more
     turn = scales[:, None] * vectors[:, independent] / np.sqrt(values[independent])
     return P @ turn, Q @ turn
