@@ -31,7 +31,7 @@ from .base import (
     targets,
     test_rows,
 )
-from .columns import Columns, check_features, digest_of
+from .columns import Columns, check_features, digest_of, is_default
 from .conjugate_gradients import (
     NO_SUMS,
     ConjugateGradients,
