@@ -1,7 +1,14 @@
 """Cases that a reader of the code found wrong once."""
 
+import pickle
+
 import numpy as np
 import pytest
+from sklearn.base import clone
+from sklearn.feature_selection import SelectKBest, f_regression
+from sklearn.frozen import FrozenEstimator
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import FunctionTransformer, PowerTransformer, StandardScaler
 
 from dotsketch import (
     DirichletGPClassifier,
@@ -16,6 +23,7 @@ from dotsketch import (
     PolynomialSketch,
 )
 from dotsketch.gp import ConjugateGradients
+from dotsketch.gp.columns import digest_of
 from gp.data import class_data, regression_data
 
 X, y = regression_data()
@@ -153,3 +161,110 @@ def test_a_search_is_silent_and_scales_are_warned_of_once(rng):
         FeatureGPRegressor(features).fit(X, X[:, 0])
     assert len(caught) == 1
     FeatureGPRegressor(features, optimize=True).fit(X, X[:, 0])
+
+
+def test_rows_that_are_added_lose_no_digits():
+    """Sums are taken about the mean of the first rows, those of later rows, too."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2, 2, (400, 1))
+    y = np.sin(2 * X[:, 0]) + 0.1 * rng.standard_normal(400)
+    options = {"features": WAVES, "noise_variance": "constant"}
+    whole = FeatureGPRegressor(**options).fit(X, y)
+    parts = FeatureGPRegressor(**options).partial_fit(X[:200], 1e8 + y[:200])
+    parts.partial_fit(X[200:], 1e8 + y[200:])
+    np.testing.assert_allclose(parts.noise_variance_, whole.noise_variance_, rtol=1e-3)
+    np.testing.assert_allclose(parts.predict(X) - 1e8, whole.predict(X), atol=0.01)
+    constant = FeatureGPRegressor(WAVES).fit(X, np.full(400, 7.3))
+    assert constant.partial_fit(X, np.full(400, 7.3)).outputs_.constant.all()
+
+
+@pytest.mark.parametrize("random_state", [3, None, np.random.default_rng(0)])
+def test_a_warp_is_judged_by_the_same_rows(random_state):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2, 2, (600, 1))
+    y = np.exp(np.sin(2 * X[:, 0]) + 0.5 * rng.standard_normal(600))
+    gp = FeatureGPRegressor(WAVES, target_transform="auto", random_state=random_state)
+    assert gp.fit(X, y).outputs_.warp is not None
+
+
+@pytest.mark.parametrize("transform", ["auto", PowerTransformer()])
+def test_constant_targets_under_a_warp_vary(transform):
+    X = np.random.default_rng(0).uniform(-2, 2, (120, 1))
+    gp = FeatureGPRegressor(WAVES, target_transform=transform).fit(X, np.full(120, 5.0))
+    mean, std = gp.predict(X, return_std=True, include_noise=True)
+    np.testing.assert_allclose(mean, 5, atol=0.2)
+    assert np.all(std > 0.1)
+
+
+@pytest.mark.parametrize("make", [FeatureGPRegressor, ExactGPRegressor])
+def test_targets_that_are_constant_in_a_fold(make):
+    """The other row of a fold does not decide how wide all intervals are."""
+    X, y = np.random.default_rng(0).standard_normal((6, 2)), np.eye(6)[0]
+    std = make().fit(X, y).predict(X, return_std=True, include_noise=True)[1]
+    assert np.all(std < 5)
+
+
+def test_complex_columns_have_no_jackknife():
+    X = np.random.default_rng(0).uniform(-2, 2, (150, 1))
+    complex_waves = FourierFeatures(Gaussian(), n_components=20, output="complex", random_state=0)
+    gp = FeatureGPRegressor(complex_waves, posterior="complex").fit(X, np.sin(X[:, 0]))
+    with pytest.raises(ValueError, match='posterior="real"'):
+        gp.predict_interval(X, method="jackknife+")
+    labels = DirichletGPClassifier(complex_waves, posterior="complex").fit(X, X[:, 0] > 0)
+    with pytest.raises(ValueError, match="needs other columns"):
+        labels.set_params(posterior="real").refit()
+
+
+def test_features_of_frames_and_functions():
+    """The same features have the same digest elsewhere; other inputs are refused."""
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(np.random.default_rng(0).uniform(-2, 2, (60, 2)), columns=["a", "b"])
+    steps = FunctionTransformer(np.tanh), FunctionTransformer(doubled), clone(WAVES)
+    fitted = make_pipeline(*steps).fit(frame)
+    assert digest_of(fitted) == digest_of(pickle.loads(pickle.dumps(fitted)))
+    frozen = FrozenEstimator(clone(WAVES).fit(frame))
+    assert digest_of(frozen) == digest_of(pickle.loads(pickle.dumps(frozen)))
+    FeatureGPRegressor(frozen).fit(frame, frame["a"])
+    with pytest.raises(ValueError, match=r"fitted to the inputs \['a', 'b'\]"):
+        FeatureGPRegressor(frozen).fit(frame[["b", "a"]], frame["a"])
+
+
+def doubled(X):
+    return 2 * X
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        SelectKBest(f_regression, k=1),
+        StandardScaler().set_output(transform="pandas"),
+        "passthrough",
+    ],
+)
+def test_steps_before_a_kernel_that_is_searched(before):
+    X = np.random.default_rng(0).uniform(-2, 2, (60, 3))
+    features = make_pipeline(before, NystromFeatures(Gaussian(), n_components=20))
+    gp = FeatureGPRegressor(features, optimize=True).fit(X, np.sin(X[:, 0]))
+    assert gp.score(X, np.sin(X[:, 0])) > 0.9
+
+
+def test_a_pipeline_that_keeps_rows_as_they_are():
+    X = np.random.default_rng(0).uniform(-2, 2, (60, 3))
+    gp = FeatureGPRegressor(Pipeline([("as they are", "passthrough")])).fit(X, X[:, 0])
+    assert gp.score(X, X[:, 0]) > 0.9
+
+
+def test_overflow_of_an_exact_process():
+    X = np.random.default_rng(0).uniform(-2, 2, (30, 3))
+    gp = ExactGPRegressor(Polynomial(5)).fit(X, X[:, 0])
+    with pytest.raises(ValueError, match="overflows"):
+        gp.predict(np.full((1, 3), 1e80))
+
+
+def test_collections_where_rows_are_needed():
+    array = pytest.importorskip("dask.array")
+    X = np.random.default_rng(0).uniform(-2, 2, (30, 3))
+    gp = FeatureGPRegressor(WAVES).fit(X, X[:, 0])
+    for method in (gp.predict_quantiles, gp.predict_interval, gp.sample_y):
+        with pytest.raises(TypeError, match=r"X\.compute\(\)"):
+            method(array.from_array(X))

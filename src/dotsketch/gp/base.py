@@ -176,6 +176,11 @@ def test_rows(estimator: Any, X: Any) -> Any:
     """Rows to predict: of a foreign array library as they are, so that gradients flow."""
     if is_valid(estimator, X):
         return X
+    if is_collection(X):
+        raise TypeError(
+            "This method takes rows in memory: call it with X.compute(), or block by block. "
+            "`predict` and `predict_proba` take Dask collections."
+        )
     if is_foreign(X):
         return check_foreign(estimator, X, reset=False)
     _refuse_masks(X)
@@ -283,6 +288,11 @@ class Begun(NamedTuple):
     rng: np.random.Generator
 
 
+def drawn_seed(random_state: Any) -> int:
+    """One number from which all that a fit draws follows."""
+    return int(as_generator(random_state).integers(2**31 - 1))
+
+
 def begin(
     estimator: Any,
     training: TrainingRows,
@@ -296,17 +306,21 @@ def begin(
     features that the model chooses, of fewer columns than rows, do not see a fifth of the sample:
     they carry k(x, x) of the rows that they are fitted to better than that of new ones.
     """
-    seed = int(as_generator(estimator.random_state).integers(2**31 - 1))
+    seed = drawn_seed(estimator.random_state)
     rng = np.random.default_rng(seed)
     sample = training.sample(SAMPLE_ROWS, rng)
     fitting = training.fitting(sample)
     # in random order, so that the first of them are a sample, too
     sample = take(sample, rng.permutation(sample[0].shape[0]))
     features = described_features(estimator.features, fitting[0], seed)
-    features = with_names(features, getattr(training.inputs, "feature_names_in_", None))
+    names = getattr(training.inputs, "feature_names_in_", None)
+    seen: Any = getattr(features, "feature_names_in_", names)  # by features that are frozen
+    if names is not None and list(names) != list(seen):
+        raise ValueError(f"The features were fitted to the inputs {[*seen]}; got {[*names]}.")
+    features = with_names(features, names)
     result, is_auto = None, is_default(estimator.features)
     if wants_search(estimator.optimize, is_auto):
-        kernel, rows = searchable(features, sample[0])
+        kernel, rows = searchable(features, sample[0], sample[1])
         result = search(kernel, rows, sample, alternatives_of(kernel, is_auto), rng)
         features = with_kernel(features, result.kernel)
     n, n_new = sample[0].shape[0], 0

@@ -61,7 +61,9 @@ class Columns:
         `some` are random rows of them, in random order.
         """
         fitted = clone(features).fit(X, y)
-        fitted.transform(some[:1])  # frozen features may have been fitted to other inputs
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "X does not have valid feature names")
+            fitted.transform(some[:1])  # frozen features may have been fitted to other inputs
         trend = LinearTrend.of(some) if has_trend else None
         scales, some = input_scales(last_map(fitted, some)[1]), some[:LACK_ROWS]
         with np.errstate(over="ignore", invalid="ignore"):  # sums have an error of their own
@@ -234,6 +236,8 @@ def digest_of(value: Any) -> bytes:
 
     Caches follow from the rest: cached properties, and what begins with an underscore.
     """
+    if isinstance(value, np.ndarray) and value.dtype.hasobject:
+        return hashed(repr(value.tolist()).encode())
     if isinstance(value, np.ndarray):
         head = f"{value.dtype.str} {value.shape}".encode()
         return hashed(head, np.ascontiguousarray(value).tobytes())
@@ -245,6 +249,8 @@ def digest_of(value: Any) -> bytes:
         return hashed(*(digest_of(pair) for pair in value.items()))
     if isinstance(value, (tuple, list)):
         return hashed(*map(digest_of, value))
+    if hasattr(value, "__code__"):  # a function, whose `repr` has its address
+        return hashed(value.__qualname__.encode(), value.__code__.co_code)
     attributes = getattr(value, "__dict__", None)
     if attributes is None or isinstance(value, type) or (callable(value) and not attributes):
         return hashed(repr(value).encode())
@@ -272,7 +278,7 @@ def steps_of(features: Any, *, thaws: bool = False) -> list[Any]:
     if not isinstance(features, Pipeline):
         return [features]
     parts = [part for _, part in features.steps if part is not None and part != "passthrough"]
-    return [step for part in parts for step in steps_of(part, thaws=thaws)]
+    return [step for part in parts for step in steps_of(part, thaws=thaws)] or [features]
 
 
 def last_map(features: Any, X: Any = None) -> tuple[Any, Any]:  # (n, d) -> map, (n, d')
@@ -374,7 +380,7 @@ def with_names(features: Any, names: Any) -> Any:
     return features if named is kernel else with_kernel(features, named)
 
 
-def searchable(features: Any, X: Array) -> tuple[Kernel, Array]:  # (n, d) -> (n, d')
+def searchable(features: Any, X: Array, y: Any) -> tuple[Kernel, Array]:  # (n, d) -> (n, d')
     """The kernel of unfitted features, and what it sees of rows X; ValueError if there is none."""
     kernel = kernel_of(features)
     if kernel is None:
@@ -384,5 +390,5 @@ def searchable(features: Any, X: Array) -> tuple[Kernel, Array]:  # (n, d) -> (n
             "(in a pipeline, as its last step)."
         )
     for step in steps_of(features)[:-1]:
-        X = clone(step).fit_transform(X)
-    return kernel, X
+        X = clone(step).fit_transform(X, y)
+    return kernel, X.to_numpy() if hasattr(X, "to_numpy") else X

@@ -399,6 +399,10 @@ class DirichletGPClassifier(ClassificationProcess):
 
     def _chosen(self, begun: Begun, table: ClassTable) -> tuple[DirichletLabels, float]:
         """α and the prior variance that predict some rows of the sample best, if they are free."""
+        if not isinstance(self.alpha, str) and self.prior_variance != "auto":
+            labels = DirichletLabels.of(self.alpha, table.frequencies)
+            given = self.prior_variance
+            return labels, labels.prior_variance if isinstance(given, str) else float(given)
         X, y, _, counts = begun.sample
         codes = np.searchsorted(table.classes, labels_of(y))
         Z = np.asarray(begun.columns(X), dtype=begun.columns.dtype)
@@ -423,6 +427,8 @@ class DirichletGPClassifier(ClassificationProcess):
         """This model with other sums, or other parameters; what was chosen stays."""
         other = type(self)(**{**self.get_params(deep=False), **changed})
         other._check_parameters()
+        if self.columns_.joins_parts != (other.posterior == "real"):
+            raise ValueError(f"posterior={other.posterior!r} needs other columns: fit again.")
         table = other._table(sums)
         alpha = self.alpha_ if isinstance(other.alpha, str) else float(other.alpha)
         labels, prior = DirichletLabels.of(alpha, table.frequencies), other.prior_variance

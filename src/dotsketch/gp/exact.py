@@ -54,7 +54,11 @@ class ExactColumns:
 
     def __call__(self, X: Any) -> Any:  # (n*, d) -> (n*, n)
         if not is_foreign(X):
-            return np.asarray(self.kernel(X.astype(np.float64), self.rows), dtype=np.float64)
+            with np.errstate(over="ignore", invalid="ignore"):
+                K = np.asarray(self.kernel(X.astype(np.float64), self.rows), dtype=np.float64)
+            if not np.all(np.isfinite(K)):
+                raise ValueError("The kernel of these rows overflows: scale the inputs down.")
+            return K
         if not isinstance(self.kernel, Kernel):
             raise ValueError(
                 f"{self.kernel!r} computes with NumPy only, so gradients to rows of another array "
@@ -144,8 +148,10 @@ def left_out_of_search(
         targets = Y[rest] - means
         own = best_kernel(kernel, X[rest], targets, rng=rng).kernel
         K = np.asarray(own(X[rest]), dtype=np.float64)
-        likelihood = likelihood_of_kernel(K, targets, None, np.ones(len(rest)))
-        noise, priors = likelihood.best_variances()
+        evidence = partial(likelihood_of_kernel, K, targets, None, np.ones(len(rest)))
+        # some outputs may be constant on these rows
+        outputs = Outputs.of(means, Y[rest].std(axis=0), "mean", False)
+        noise, priors = chosen_variances(evidence, "auto", "auto", outputs)
         posterior = ExactPosterior.of(K, targets, np.broadcast_to(noise, targets.shape), priors)
         cross = np.asarray(own(X[held], X[rest]), dtype=np.float64)
         variances = np.asarray(own.diag(X[held]))[:, None] * priors + posterior.variance(cross)

@@ -319,16 +319,18 @@ class Warp:
         fitted = clone(transformer).fit(Y)
         ends = np.stack([Y.min(axis=0), Y.max(axis=0)])
         own = np.asarray(fitted.transform(ends), dtype=np.float64)
+        # the width of constant targets is one
+        widths, of_y = (np.where(v[1] > v[0], v[1] - v[0], 1.0) for v in (own, ends))
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
-            wide = own + np.outer([-1, 1], own[1] - own[0])
-            far = fitted.transform(ends + np.outer([-1, 1], ends[1] - ends[0]))
+            wide = own + np.outer([-1, 1], widths)
+            far = fitted.transform(ends + np.outer([-1, 1], of_y))
             bounds = own
             for wider in (np.asarray(far, dtype=np.float64), wide):
                 back = fitted.transform(
                     fitted.inverse_transform(np.where(np.isnan(wider), own, wider))
                 )
-                agrees = np.isfinite(wider) & (np.abs(back - wider) <= 1e-6 * (own[1] - own[0]))
+                agrees = np.isfinite(wider) & (np.abs(back - wider) <= 1e-6 * widths)
                 bounds = np.where(agrees, wider, bounds)  # each side of each output
         if not np.all(np.isfinite(bounds)) or np.any(bounds[0] > bounds[1]):
             raise ValueError(

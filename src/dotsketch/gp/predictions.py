@@ -181,7 +181,7 @@ class RegressionProcess(RegressorMixin, MultiOutputMixin, BaseEstimator):
         if self.jackknife_ is None:
             raise ValueError(
                 'method="jackknife+" needs rows left out: fit FeatureGPRegressor with '
-                'solver="cholesky", all rows at once and without sample_weight.'
+                'solver="cholesky", posterior="real", all rows at once and without sample_weight.'
             )
         bounds = []
         for Z, mean, variance, noise in self._blocks(host(X), noise_variance):

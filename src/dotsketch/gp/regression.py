@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from .._arrays import as_generator, host
@@ -26,6 +27,7 @@ from .base import (
     check_optimize,
     checked,
     column_blocks,
+    drawn_seed,
     input_names,
     row_noise,
     targets,
@@ -252,7 +254,8 @@ class FeatureGPRegressor(RegressionProcess):
             return assign(self, training.inputs, **self._best_fit(training, None, is_direct=True))
         sums = self._sums("partial_fit")
         training = TrainingRows.of(type(self), X, y, noise_variance, sample_weight, inputs=self)
-        return self._resolved(sums + self._model().sums(training.rows, None, None, self.verbose))
+        more = self._model().sums(training.rows, sums.offset, None, self.verbose)
+        return self._resolved(sums + more)
 
     def refit(self) -> FeatureGPRegressor:
         """The posterior for changed parameters (noise, prior, normalisation), without the rows."""
@@ -303,9 +306,11 @@ class FeatureGPRegressor(RegressionProcess):
                 'target_transform="auto" reads the rows more than once: give a function that '
                 "returns a fresh iterator."
             )
-        plain, densities = self._fitted(training, None, checkpoint, is_direct)
+        # both fits draw the same rows, whatever `random_state` is
+        model = clone(self).set_params(random_state=drawn_seed(self.random_state))
+        plain, densities = model._fitted(training, None, checkpoint, is_direct)
         path = None if checkpoint is None else f"{checkpoint}.warped"
-        warped, others = self._fitted(training, self.target_transform, path, is_direct)
+        warped, others = model._fitted(training, self.target_transform, path, is_direct)
         if densities is None or others is None:
             raise ValueError(
                 'target_transform="auto" compares left-out rows: use solver="cholesky".'
@@ -331,13 +336,15 @@ class FeatureGPRegressor(RegressionProcess):
                 raise ValueError('noise_variance="varying" needs solver="cholesky".')
             return shared | self._by_passes(model, training.rows, begun, solver, checkpoint), None
         Y = targets(begun.sample[1])[0]
-        solved = self._solved(model.sums(training.rows, Y, checkpoint, self.verbose), model)
         sampled = Sampled.of(begun, model, training.rows.n_rows)
+        passes = partial(self._sums_of, training.rows, sampled)
+        solved = self._solved(passes(checkpoint, model), model)
+        # an iterator is counted by the pass
+        sampled = sampled._replace(is_all=len(Y) == training.rows.n_rows)
         rows = self._left_out_of(sampled, solved, model)
         if self._may_vary(model, len(Y)) and np.any(sampled.varies):
             path = None if checkpoint is None else f"{checkpoint}.varying"
-            sums = partial(Model.sums, rows=training.rows, some=Y, path=path, verbose=self.verbose)
-            again = sums if training.rows.repeatable else None
+            again = partial(passes, path) if training.rows.repeatable else None
             solved, rows = self._with_noise_of_x(solved, rows, sampled, model, again)
         judges, overfits = rows, self._is_overfitted(begun, sampled)
         if overfits:
@@ -355,6 +362,20 @@ class FeatureGPRegressor(RegressionProcess):
             densities = densities + np.sum(warp.log_slope(Y), axis=1)
         values = solved.attributes("cholesky", sampled.jackknife(rows, judges))
         return {**shared, **values, "statistics_": solved.sums}, densities[: sampled.n_new]
+
+    def _sums_of(
+        self, rows: Rows, sampled: Sampled, path: Any, model: Model
+    ) -> SufficientStatistics:
+        """The sums over all rows: a pass, unless the sample has the columns of all of them."""
+        offset = sampled.rows.Y.mean(axis=0)
+        if not sampled.is_all or path is not None:
+            return model.sums(rows, offset, path, self.verbose)
+        columns, (Z, Y, weights, counts) = model.columns, sampled.rows
+        if model.noise is not None:
+            weights = 1 / model.noise.typical(Z)
+        sums = SufficientStatistics.zeros(columns.n_columns, Y.shape[1], columns.dtype, offset)
+        sums.update(Z, Y, weights, counts)
+        return sums
 
     def _with_noise_of_x(
         self,
@@ -466,7 +487,13 @@ class FeatureGPRegressor(RegressionProcess):
         return Solved(sums, outputs, self._noise(noise, model), posterior)
 
     def _left_out(
-        self, solved: Solved, model: Model, X: Any, some: Columned, is_all: bool
+        self,
+        solved: Solved,
+        model: Model,
+        X: Any,
+        some: Columned,
+        is_all: bool,
+        lacks: bool = True,
     ) -> LeftOut:
         """Rows (and their columns) that are predicted from all others."""
         _, outputs, noise, posterior = solved
@@ -474,18 +501,20 @@ class FeatureGPRegressor(RegressionProcess):
         every = np.broadcast_to(variances, some.Y.shape)
         every = every if some.weights is None else every / some.weights[:, None]
         learnt = every if some.counts is None else every / some.counts[:, None]
-        usual = model.columns.usual_lack if noise.is_chosen else 0.0
-        lack = model.columns.added_variance(
-            X, some.Z, self.variance_correction, usual, posterior.prior_variances
-        )
+        lack: Any = 0.0
+        if lacks:
+            usual = model.columns.usual_lack if noise.is_chosen else 0.0
+            lack = model.columns.added_variance(
+                X, some.Z, self.variance_correction, usual, posterior.prior_variances
+            )
         Y = outputs.normal(some.Y)
         return LeftOut.of(posterior, some.Z, Y, learnt, is_all, noise=every, lack=lack)
 
     def _left_out_of(self, sampled: Sampled, solved: Solved, model: Model) -> LeftOut:
         """The rows of the sample, predicted from all others."""
-        rows = self._left_out(solved, model, sampled.X, sampled.rows, sampled.is_all)
         # rows that the features have seen lack less variance than new ones: it does not count
-        return rows if sampled.n_new else rows._replace(lack=0 * rows.lack)
+        lacks = sampled.n_new is not None
+        return self._left_out(solved, model, sampled.X, sampled.rows, sampled.is_all, lacks)
 
     def _by_passes(
         self,
@@ -734,8 +763,11 @@ class Sampled(NamedTuple):
         return self._replace(rows=self.rows._replace(weights=weights))
 
     def jackknife(self, rows: LeftOut, judges: LeftOut) -> Jackknife | None:
-        """Left-out rows for intervals; none if rows have weights: w copies are left out singly."""
-        if self.rows.counts is not None:
+        """Left-out rows for intervals, of real columns: residuals of complex ones have two parts.
+
+        None if rows have weights: w copies are left out singly.
+        """
+        if self.rows.counts is not None or np.iscomplexobj(self.rows.Z):
             return None
         few = slice(min(self.n_new or JACKKNIFE_ROWS, JACKKNIFE_ROWS))
         left, scored = (LeftOut(*(part[few] for part in own)) for own in (rows, judges))
@@ -803,10 +835,11 @@ class Model(NamedTuple):
         configuration = fingerprint([self.n_outputs, self.by_row, settings, *own])
         return Checkpoint(path, restore, fingerprint=configuration)
 
-    def sums(self, rows: Rows, some: Any, path: Any, verbose: bool) -> SufficientStatistics:
-        """The sums over all rows, in one pass, about the mean of some targets."""
+    def sums(
+        self, rows: Rows, offset: np.ndarray, path: Any, verbose: bool
+    ) -> SufficientStatistics:  # (m,)
+        """The sums over all rows, in one pass, about an offset of the targets."""
         columns = self.columns
-        offset = np.zeros(self.n_outputs) if some is None else self.targets(some).mean(axis=0)
         zero = partial(
             SufficientStatistics.zeros, columns.n_columns, self.n_outputs, columns.dtype, offset
         )
