@@ -87,7 +87,8 @@ class FeatureGPRegressor(RegressionProcess):
         columns, a kernel another kernel. A transformer is any feature map of this library or
         transformer of scikit-learn, with real or complex output. A clone is fitted: to X if it is
         in memory, to 10,000 random rows of a memory map, a data set, a Dask collection or a stream
-        that can be read again, or to the first 10,000 rows of an iterator. Wrap features that are
+        that can be read again, or to the first 10,000 rows of an iterator; those of "auto" and of
+        an int to four fifths of such a sample, if these are at least as many as the columns. Wrap features that are
         already fitted in scikit-learn's `FrozenEstimator`.
     noise_variance : float, "auto", "constant" or "varying", default="auto"
         Variance of the noise. "constant" is the same everywhere, with the greatest marginal
