@@ -88,8 +88,8 @@ class FeatureGPRegressor(RegressionProcess):
         transformer of scikit-learn, with real or complex output. A clone is fitted: to X if it is
         in memory, to 10,000 random rows of a memory map, a data set, a Dask collection or a stream
         that can be read again, or to the first 10,000 rows of an iterator; those of "auto" and of
-        an int to four fifths of such a sample, if these are at least as many as the columns. Wrap features that are
-        already fitted in scikit-learn's `FrozenEstimator`.
+        an int to four fifths of such a sample, if these are at least as many as the columns. Wrap
+        features that are already fitted in scikit-learn's `FrozenEstimator`.
     noise_variance : float, "auto", "constant" or "varying", default="auto"
         Variance of the noise. "constant" is the same everywhere, with the greatest marginal
         likelihood, for every output. "varying" multiplies it by a function v(x) for predictions,
@@ -337,15 +337,15 @@ class FeatureGPRegressor(RegressionProcess):
                 raise ValueError('noise_variance="varying" needs solver="cholesky".')
             return shared | self._by_passes(model, training.rows, begun, solver, checkpoint), None
         Y = targets(begun.sample[1])[0]
+        options = {"offset": model.targets(begun.sample[1]).mean(axis=0), "verbose": self.verbose}
+        sums = model.sums(training.rows, path=checkpoint, **options)
         sampled = Sampled.of(begun, model, training.rows.n_rows)
-        passes = partial(self._sums_of, training.rows, sampled)
-        solved = self._solved(passes(checkpoint, model), model)
-        # an iterator is counted by the pass
-        sampled = sampled._replace(is_all=len(Y) == training.rows.n_rows)
+        solved = self._solved(sums, model)
         rows = self._left_out_of(sampled, solved, model)
         if self._may_vary(model, len(Y)) and np.any(sampled.varies):
             path = None if checkpoint is None else f"{checkpoint}.varying"
-            again = partial(passes, path) if training.rows.repeatable else None
+            passes = partial(Model.sums, rows=training.rows, path=path, **options)
+            again = passes if training.rows.repeatable else None
             solved, rows = self._with_noise_of_x(solved, rows, sampled, model, again)
         judges, overfits = rows, self._is_overfitted(begun, sampled)
         if overfits:
@@ -363,20 +363,6 @@ class FeatureGPRegressor(RegressionProcess):
             densities = densities + np.sum(warp.log_slope(Y), axis=1)
         values = solved.attributes("cholesky", sampled.jackknife(rows, judges))
         return {**shared, **values, "statistics_": solved.sums}, densities[: sampled.n_new]
-
-    def _sums_of(
-        self, rows: Rows, sampled: Sampled, path: Any, model: Model
-    ) -> SufficientStatistics:
-        """The sums over all rows: a pass, unless the sample has the columns of all of them."""
-        offset = sampled.rows.Y.mean(axis=0)
-        if not sampled.is_all or path is not None:
-            return model.sums(rows, offset, path, self.verbose)
-        columns, (Z, Y, weights, counts) = model.columns, sampled.rows
-        if model.noise is not None:
-            weights = 1 / model.noise.typical(Z)
-        sums = SufficientStatistics.zeros(columns.n_columns, Y.shape[1], columns.dtype, offset)
-        sums.update(Z, Y, weights, counts)
-        return sums
 
     def _with_noise_of_x(
         self,
