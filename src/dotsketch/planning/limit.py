@@ -10,6 +10,7 @@ import numpy as np
 from scipy.linalg import eigh, qr
 
 from .._support.stored import stored
+from .._support.threads import suited_blas_threads
 from ..features import Study
 from ..features.nystrom.whitening import Whitening, leading
 from ..features.study import off_diagonal, root_ratio
@@ -62,7 +63,7 @@ def _estimate(
 ) -> BestPossible | None:
     K = kernel(rows)
     n, h = len(K), len(K) // 2
-    with np.errstate(over="ignore", invalid="ignore"):
+    with suited_blas_threads(n), np.errstate(over="ignore", invalid="ignore"):
         plain, own, deviation = _own_errors(K, n_components)
         highest = _held_out_error(K, n_components)
         if not np.isfinite(plain + own + highest):
