@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
+from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -308,7 +309,9 @@ class FeatureGPRegressor(RegressionProcess):
                 "returns a fresh iterator."
             )
         # both fits draw the same rows, whatever `random_state` is
-        model = clone(self).set_params(random_state=drawn_seed(self.random_state))
+        is_fixed = isinstance(self.random_state, Integral)
+        seed = self.random_state if is_fixed else drawn_seed(self.random_state)
+        model = clone(self).set_params(random_state=seed)
         plain, densities = model._fitted(training, None, checkpoint, is_direct)
         path = None if checkpoint is None else f"{checkpoint}.warped"
         warped, others = model._fitted(training, self.target_transform, path, is_direct)
