@@ -233,6 +233,18 @@ def doubled(X):
     return 2 * X
 
 
+def times(factor):
+    return lambda X: factor * X
+
+
+def test_functions_are_told_apart_by_what_they_compute():
+    same = [times(2), times(2)]
+    others = [times(3), lambda X: 2 * X, lambda X: 3 * X, lambda X: np.sin(X), lambda X: np.cos(X)]
+    digests = [digest_of(FunctionTransformer(function)) for function in same + others]
+    assert digests[0] == digests[1]
+    assert len(set(digests)) == 6
+
+
 @pytest.mark.parametrize(
     "before",
     [

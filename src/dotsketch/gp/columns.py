@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from numbers import Integral
+from types import CodeType, FunctionType
 from typing import Annotated, Any
 
 import numpy as np
@@ -249,8 +250,12 @@ def digest_of(value: Any) -> bytes:
         return hashed(*(digest_of(pair) for pair in value.items()))
     if isinstance(value, (tuple, list)):
         return hashed(*map(digest_of, value))
-    if hasattr(value, "__code__"):  # a function, whose `repr` has its address
-        return hashed(value.__qualname__.encode(), value.__code__.co_code)
+    if isinstance(value, CodeType):
+        return hashed(value.co_code, digest_of((value.co_consts, value.co_names)))
+    if isinstance(value, FunctionType):  # its `repr` has its address
+        cells = [cell.cell_contents for cell in value.__closure__ or ()]
+        seen = [content for content in cells if content is not value]
+        return digest_of((value.__qualname__, value.__code__, value.__defaults__, seen))
     attributes = getattr(value, "__dict__", None)
     if attributes is None or isinstance(value, type) or (callable(value) and not attributes):
         return hashed(repr(value).encode())
